@@ -1,0 +1,55 @@
+"""Effects: what a protocol asks its driver to do. Frozen values, carried out in the order given.
+
+The driver hands a `Deliver` to the application before it goes on to the next effect, and the
+application may broadcast from inside that delivery; protocols put the frames that must leave
+first in front of it.
+"""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from antecast.core.frames import Frame, Message
+from antecast.core.ids import MessageId, NodeId, Timer
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Send a frame over the link to one neighbour."""
+
+    to: NodeId
+    frame: Frame
+
+
+class Transmit(msgspec.Struct, frozen=True, gc=False):
+    """Send a frame to whoever hears it: the whole cell of a shared medium."""
+
+    frame: Frame
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Hand a message to the application. This is the event that orders are about."""
+
+    message: Message[Any]
+
+
+class Discard(msgspec.Struct, frozen=True, gc=False):
+    """A message will never be delivered here; the reason is a word for logs and counts."""
+
+    id: MessageId
+    reason: str
+
+
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Call `timer(token)` at this time of the local clock, instead of any time set before."""
+
+    token: Timer
+    at: int
+
+
+class CancelTimer(msgspec.Struct, frozen=True, gc=False):
+    """Forget a timer; nothing happens if it is not set."""
+
+    token: Timer
+
+
+Effect: TypeAlias = Send | Transmit | Deliver | Discard | SetTimer | CancelTimer

@@ -1,0 +1,19 @@
+"""Names of things: nodes, messages, timers."""
+
+from typing import NamedTuple, TypeAlias
+
+NodeId: TypeAlias = int
+"""A node is a small non-negative integer; names of hosts are mapped to these at the edges."""
+
+Timer: TypeAlias = str
+"""A timer is named by its protocol; setting a name again moves the timer."""
+
+
+class MessageId(NamedTuple):
+    """A message is named by its source and the source's own count, which starts at 1."""
+
+    origin: NodeId
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.origin}:{self.seq}"

@@ -1,0 +1,287 @@
+"""Direct dependencies: a sparse matrix whose transitive closure is happened-before.
+
+Theory of operation. m → m' when m was broadcast or delivered at the origin of m' before m' was
+broadcast. Taken literally, a message depends on everything its origin ever saw. A few of these say it
+all, since what came earlier is behind them. They are found a node at a time, in rounds, so that nodes
+can be walked in parallel; between rounds their results are gathered into one matrix.
+
+1. *Sketch.* A message depends on its origin's previous broadcast and on what its origin delivered
+   since. Only the last few of these are kept: the most recent ones cover most of the others.
+2. *Reduce.* Walk the history with a set S of messages. A delivery of x takes out of S what the
+   dependencies of x (from the round before) cover, then puts x in; of the messages of one source only
+   the one broadcast last stays. A broadcast of m records S as its dependencies and leaves S = {m}.
+
+Nothing is lost. All edges are true: S holds only messages that the node has seen. When d leaves S on
+account of x, d happened before x and x is in S; should x leave later, then on account of something
+that follows x. So whatever the node has seen is in S or happened before a member of S, and by
+induction along happened-before the closure of the matrix is all of it. The argument needs no
+causal delivery, and it keeps cycles: if happened-before has one, then each message on it has a dependency
+on it, because what takes the place of a message between two others of a cycle is on a cycle with them.
+
+Nothing is left over in a log that keeps causal order and in which nodes deliver the whole past of what
+they deliver. Any matrix with the right closure contains the transitive reduction R, hence so does the first
+reduction. Let e be in S when m is broadcast, and e → y → m for some y. There is such a y with e in
+R(y), and the node has seen y after e. If it was its own broadcast, S was emptied of e; if it was a
+delivery, e was among the dependencies of y and taken out. So a second round leaves exactly R(m).
+Elsewhere (losses, violations) some edges may be superfluous, which costs time and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from antecast.history.compiled import compiled
+from antecast.history.histories import Histories
+from antecast.history.messages import MessageIndex
+from antecast.history.rows import BrokenLog, IntArray, LongArray
+
+SKETCH_WIDTH = 8
+"""Deliveries before a broadcast that its sketch keeps. More only speeds up the first reduction."""
+
+ROUNDS = 2
+"""Reductions: the second is exact where the log is causal (see above)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dependencies:
+    """Rows of the matrix: message `messages[i]` depends on `deps[indptr[i]:indptr[i + 1]]`."""
+
+    messages: IntArray
+    indptr: LongArray
+    deps: IntArray
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def of(self, row: int) -> IntArray:
+        return self.deps[self.indptr[row] : self.indptr[row + 1]]
+
+    @classmethod
+    def gather(cls, parts: Sequence[Dependencies]) -> Dependencies:
+        """The rows of all parts in the order of their messages: with every node's part, row m is message m."""
+        messages = np.concatenate([part.messages for part in parts])
+        deps = np.concatenate([part.deps for part in parts])
+        lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+        starts = np.cumsum(lengths) - lengths
+        order = np.argsort(messages)
+        lengths, starts = lengths[order], starts[order]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        source = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return cls(messages[order], indptr, deps[source])
+
+
+def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependencies:
+    """All rounds in one process, for the histories of all nodes."""
+    matrix = Dependencies.gather([sketch(histories, index)])
+    for _ in range(ROUNDS):
+        matrix = Dependencies.gather([reduce(histories, index, matrix)])
+    return matrix
+
+
+def sketch(histories: Histories, index: MessageIndex, *, width: int = SKETCH_WIDTH) -> Dependencies:
+    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes a message."""
+    messages = _own_messages(histories, index)
+    lengths, deps = _sketch(
+        histories.indptr, histories.sources, histories.codes, index.offsets, index.origin, len(messages), width
+    )
+    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
+
+
+def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> Dependencies:
+    """One more round, for the messages of some nodes, given the gathered result of the one before."""
+    messages = _own_messages(histories, index)
+    lengths, deps = _reduce(
+        histories.indptr,
+        histories.sources,
+        histories.codes,
+        len(index.nodes),
+        index.origin,
+        matrix.indptr,
+        matrix.deps,
+        len(messages),
+    )
+    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
+
+
+def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
+    """All messages, each after its dependencies, and an empty list; or else a cycle, from cause to effect."""
+    order, waiting = _kahn(matrix.indptr, matrix.deps)
+    if len(order) == len(matrix):
+        return order, []
+    # What could not be placed waits for something that could not be placed either: walk back until
+    # the walk meets itself.
+    step = int(np.flatnonzero(waiting)[0])
+    walk: dict[int, int] = {}
+    while step not in walk:
+        walk[step] = len(walk)
+        deps = matrix.of(step)
+        step = int(deps[np.flatnonzero(waiting[deps])[0]])
+    return order, list(walk)[walk[step] :][::-1]
+
+
+def cycle_error(cycle: Sequence[int], histories: Histories, index: MessageIndex, *, most: int = 8) -> BrokenLog:
+    """The error for a cycle, in words; the histories of the origins of its messages suffice."""
+    rows = {int(source): row for row, source in enumerate(histories.sources)}
+    steps = []
+    for before, after in zip(cycle[-1:] + list(cycle[:-1]), cycle, strict=True):
+        row = rows[int(index.origin[after])]
+        rank = np.flatnonzero(histories.messages(row) == before)[0]
+        pos = histories.pos[histories.span(row)][rank]
+        steps.append(
+            f"node {histories.names[row].node} had {index.name(before)} at position {pos} "
+            f"before it broadcast {index.name(after)} at position {index.pos[after]}"
+        )
+    if len(steps) > most:
+        steps[most:] = [f"and {len(steps) - most} steps more"]
+    first = cycle[0]
+    run, origin = index.nodes.names[index.origin[first]]
+    return BrokenLog(
+        f"happened-before has a cycle of {len(cycle)} messages: {'; '.join(steps)}",
+        run=run,
+        node=origin,
+        pos=int(index.pos[first]),
+        origin=origin,
+        seq=int(index.seq[first]),
+    )
+
+
+def _own_messages(histories: Histories, index: MessageIndex) -> IntArray:
+    """The messages of these nodes in the order in which a walk of the histories comes upon their broadcasts."""
+    sources = histories.sources[histories.sources < len(index.nodes)]
+    ranges = [np.arange(index.offsets[source], index.offsets[source + 1], dtype=np.int32) for source in sources]
+    return np.concatenate([np.empty(0, np.int32), *ranges])
+
+
+@compiled
+def _sketch(
+    indptr: LongArray,
+    sources: IntArray,
+    codes: IntArray,
+    offsets: LongArray,
+    origin: IntArray,
+    messages: int,
+    width: int,
+) -> tuple[LongArray, IntArray]:
+    lengths = np.zeros(messages, np.int64)
+    deps = np.empty(messages * (width + 1), np.int32)
+    row = 0
+    end = 0
+    for node in range(len(sources)):
+        for i in range(indptr[node], indptr[node + 1]):
+            if codes[i] >= 0:
+                continue
+            start = end
+            k = i - 1
+            while k >= indptr[node] and codes[k] >= 0:
+                if end - start == width:
+                    break
+                if origin[codes[k]] != sources[node]:  # its own messages are behind its last broadcast
+                    deps[end] = codes[k]
+                    end += 1
+                k -= 1
+            if ~codes[i] > offsets[sources[node]]:
+                deps[end] = ~codes[i] - 1
+                end += 1
+            lengths[row] = end - start
+            row += 1
+    return lengths, deps[:end].copy()
+
+
+@compiled
+def _reduce(
+    indptr: LongArray,
+    sources: IntArray,
+    codes: IntArray,
+    source_count: int,
+    origin: IntArray,
+    old_indptr: LongArray,
+    old_deps: IntArray,
+    messages: int,
+) -> tuple[LongArray, IntArray]:
+    """S is `newest`: the member of S from each source, or -1; `touched` lists the sources to look at."""
+    lengths = np.zeros(messages, np.int64)
+    deps = np.empty(4 * messages + source_count, np.int32)
+    newest = np.full(source_count, -1, np.int32)
+    touched = np.empty(source_count, np.int32)
+    listed = np.zeros(source_count, np.bool_)
+    count = 0
+    row = 0
+    end = 0
+    for node in range(len(sources)):
+        for k in range(count):
+            newest[touched[k]] = -1
+            listed[touched[k]] = False
+        count = 0
+        for i in range(indptr[node], indptr[node + 1]):
+            broadcast = codes[i] < 0
+            message = ~codes[i] if broadcast else codes[i]
+            source = origin[message]
+            if broadcast:
+                if end + count > len(deps):
+                    larger = np.empty(2 * len(deps) + count, np.int32)
+                    larger[:end] = deps[:end]
+                    deps = larger
+                start = end
+                for k in range(count):
+                    if newest[touched[k]] >= 0:
+                        deps[end] = newest[touched[k]]
+                        end += 1
+                    newest[touched[k]] = -1
+                    listed[touched[k]] = False
+                count = 0
+                lengths[row] = end - start
+                row += 1
+            elif source == sources[node]:
+                continue
+            else:
+                for e in range(old_indptr[message], old_indptr[message + 1]):
+                    # Of one source, a smaller number came first: what is older than a dependency is covered too.
+                    behind = origin[old_deps[e]]
+                    if newest[behind] <= old_deps[e]:
+                        newest[behind] = -1
+            if newest[source] < message:
+                newest[source] = message
+            if not listed[source]:
+                listed[source] = True
+                touched[count] = source
+                count += 1
+    return lengths, deps[:end].copy()
+
+
+@compiled
+def _kahn(indptr: LongArray, deps: IntArray) -> tuple[IntArray, IntArray]:
+    """The messages that can be placed, in order, and for each message how many dependencies stay unplaced."""
+    size = len(indptr) - 1
+    waiting = np.empty(size, np.int32)
+    starts = np.zeros(size + 1, np.int64)
+    for m in range(size):
+        waiting[m] = indptr[m + 1] - indptr[m]
+        for e in range(indptr[m], indptr[m + 1]):
+            starts[deps[e] + 1] += 1
+    for m in range(size):
+        starts[m + 1] += starts[m]
+    cursor = starts[:-1].copy()
+    followers = np.empty(len(deps), np.int32)
+    for m in range(size):
+        for e in range(indptr[m], indptr[m + 1]):
+            followers[cursor[deps[e]]] = m
+            cursor[deps[e]] += 1
+    order = np.empty(size, np.int32)
+    placed = 0
+    for m in range(size):
+        if waiting[m] == 0:
+            order[placed] = m
+            placed += 1
+    done = 0
+    while done < placed:
+        m = order[done]
+        done += 1
+        for e in range(starts[m], starts[m + 1]):
+            waiting[followers[e]] -= 1
+            if waiting[followers[e]] == 0:
+                order[placed] = followers[e]
+                placed += 1
+    return order[:placed], waiting

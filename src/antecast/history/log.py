@@ -1,0 +1,216 @@
+"""The event log on disk and in memory: a writer whose memory stays flat, and a reader.
+
+Rows are packed into a fixed-size buffer and turned into an Arrow batch when it is full, so a run
+of any length holds one batch at a time. A file is written under a hidden name and renamed when it
+is closed: whoever finds `events.parquet` finds all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from antecast.core.errors import InputError, OutputError
+from antecast.history.schema import EVENTS, KINDS, SAMPLES
+
+BATCH_ROWS = 1 << 16
+"""Rows held before they are written: 4 MiB of buffer, and Parquet row groups of a healthy size."""
+
+NONE = -1
+"""Stands for null in a packed row; no column of the log is ever negative."""
+
+
+class Sink(Protocol):
+    """Takes Arrow batches; `close` makes them readable."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+    def close(self) -> None: ...
+
+
+class MemorySink:
+    """Keeps the batches; `table()` joins them."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.batches: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+
+    def close(self) -> None:
+        pass
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches, self.schema)
+
+
+class ParquetSink:
+    """Writes batches to one Parquet file that appears, whole, when it is closed."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        try:
+            names = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+            self._writer = pq.ParquetWriter(
+                self._partial, schema, compression="zstd", compression_level=1, use_dictionary=names
+            )
+        except OSError as error:
+            raise OutputError(_reason(error), path=path) from error
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        try:
+            self._writer.write_batch(batch)
+        except OSError as error:
+            raise OutputError(_reason(error), path=self.path) from error
+
+    def close(self) -> None:
+        try:
+            self._writer.close()
+            self._partial.replace(self.path)
+        except OSError as error:
+            raise OutputError(_reason(error), path=self.path) from error
+
+
+class DiscardSink:
+    """Drops everything: for runs that are made only for what they measure elsewhere."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot write: {os.strerror(error.errno) if error.errno else error}"
+
+
+class _Writer:
+    """Rows of 64-bit integers, packed as they come and turned into columns a batch at a time."""
+
+    schema: ClassVar[pa.Schema]
+    width: ClassVar[int]
+
+    def __init__(self, run: str, sink: Sink, *, batch_rows: int = BATCH_ROWS) -> None:
+        self.rows = 0
+        self._run = pa.array([run])
+        self._sink = sink
+        self._batch_rows = batch_rows
+        self._parts: list[bytes] = []
+
+    def flush(self) -> None:
+        """Hand what is buffered to the sink."""
+        if not self._parts:
+            return
+        rows = np.frombuffer(b"".join(self._parts), dtype=np.int64).reshape(-1, self.width)
+        self._parts.clear()
+        self.rows += len(rows)
+        run = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), self._run)
+        self._sink.write(pa.RecordBatch.from_arrays([run, *self._columns(rows)], schema=self.schema))
+
+    def close(self) -> None:
+        self.flush()
+        self._sink.close()
+
+    def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
+        raise NotImplementedError
+
+
+class EventWriter(_Writer):
+    """Writes `events`. `append` takes the columns after `run` as plain integers, NONE for null.
+
+    It is called for every event of a run, so it does as little as it can.
+    """
+
+    schema = EVENTS
+    width = 8
+    _pack = struct.Struct("8q").pack
+    _kinds = pa.array(KINDS)
+
+    def append(
+        self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int
+    ) -> None:
+        parts = self._parts
+        parts.append(self._pack(node, pos, t, kind, origin, seq, peer, size))
+        if len(parts) >= self._batch_rows:
+            self.flush()
+
+    def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
+        node, pos, t, kind, origin, seq, peer, size = rows.T
+        return [
+            pa.array(node.astype(np.int32)),
+            pa.array(pos),
+            pa.array(t),
+            pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int32)), self._kinds),
+            _nullable(origin.astype(np.int32)),
+            _nullable(seq),
+            _nullable(peer.astype(np.int32)),
+            _nullable(size),
+        ]
+
+
+class SampleWriter(_Writer):
+    """Writes `samples`: the value of a gauge at a node at a time."""
+
+    schema = SAMPLES
+    width = 4
+    _pack = struct.Struct("4q").pack
+
+    def __init__(self, run: str, sink: Sink, *, batch_rows: int = BATCH_ROWS) -> None:
+        super().__init__(run, sink, batch_rows=batch_rows)
+        self._gauges: dict[str, int] = {}
+
+    def append(self, node: int, t: int, gauge: str, value: int) -> None:
+        code = self._gauges.setdefault(gauge, len(self._gauges))
+        self._parts.append(self._pack(node, t, code, value))
+        if len(self._parts) >= self._batch_rows:
+            self.flush()
+
+    def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
+        node, t, code, value = rows.T
+        return [
+            pa.array(node.astype(np.int32)),
+            pa.array(t),
+            pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(list(self._gauges))),
+            pa.array(value),
+        ]
+
+
+def _nullable(column: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
+    return pa.array(column, mask=column == NONE)
+
+
+def read_events(path: Path | str, columns: list[str] | None = None) -> pa.Table:
+    """The whole `events` table of a run folder or a Parquet file."""
+    return _open(path, "events.parquet").read(columns=columns)
+
+
+def read_samples(path: Path | str) -> pa.Table:
+    """The whole `samples` table of a run folder or a Parquet file."""
+    return _open(path, "samples.parquet").read()
+
+
+def iter_events(path: Path | str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The `events` table a batch at a time, for logs that do not fit into memory."""
+    yield from _open(path, "events.parquet").iter_batches(batch_size=BATCH_ROWS, columns=columns)
+
+
+def _open(path: Path | str, name: str) -> pq.ParquetFile:
+    file = Path(path)
+    if file.is_dir():
+        file = file / name
+    try:
+        return pq.ParquetFile(file)
+    except FileNotFoundError:
+        raise InputError(f"no such file; a run folder holds {name}", path=file) from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"not a readable Parquet file ({error})", path=file) from None

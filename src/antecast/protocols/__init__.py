@@ -1,0 +1,13 @@
+"""Orderings, disseminations, the protocols made of them, and the registry that names them."""
+
+from antecast.protocols import flooded  # noqa: F401  (registers its protocols)
+from antecast.protocols.registry import (
+    Guarantee,
+    Need,
+    Specification,
+    register,
+    specification,
+    specifications,
+)
+
+__all__ = ["Guarantee", "Need", "Specification", "register", "specification", "specifications"]

@@ -1,0 +1,64 @@
+"""Dissemination: decides how a message reaches everyone. It knows nothing of causality.
+
+Calls append their effects to `out`, the list that the driver will carry out. What arrives goes up
+through `Above`, in whatever order the network brought it, each message at most once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from antecast.core import Effect, Frame, Message, NodeId, State, Timer
+
+
+class Above(Protocol):
+    """What a dissemination tells the layer above it."""
+
+    def arrived(self, message: Message[Any], out: list[Effect]) -> None:
+        """A message that was not here before."""
+
+    def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
+        """Messages up to `base` that are not here yet will not come."""
+
+    def progress(self) -> Mapping[NodeId, int]:
+        """For each source, the last message delivered or skipped."""
+
+
+class Dissemination(ABC):
+    frames: ClassVar[tuple[type[Frame], ...]]
+    """Frames of its own, beside the messages."""
+
+    above: Above
+
+    @abstractmethod
+    def spread(self, message: Message[Any], out: list[Effect]) -> None:
+        """Send this node's own new message on its way."""
+
+    @abstractmethod
+    def settled(self, message: Message[Any]) -> None:
+        """The layer above is done with this message: delivered or given up."""
+
+    @abstractmethod
+    def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None: ...
+
+    @abstractmethod
+    def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None: ...
+
+    @abstractmethod
+    def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None: ...
+
+    @abstractmethod
+    def timer(self, token: Timer, now: int, out: list[Effect]) -> None: ...
+
+    @abstractmethod
+    def snapshot(self) -> State: ...
+
+    @abstractmethod
+    def restore(self, state: State, messages: list[Message[Any]]) -> None: ...
+
+    @abstractmethod
+    def stored(self) -> list[Message[Any]]:
+        """The messages kept for others, oldest first; saved beside the snapshot."""
+
+    @abstractmethod
+    def gauges(self) -> dict[str, int]: ...

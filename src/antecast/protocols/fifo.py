@@ -1,0 +1,61 @@
+"""FIFO order: the messages of one source are delivered in the order of its broadcasts.
+
+The message's own number is stamp enough. A message waits for its predecessor alone, so a delivery
+costs one look-up, whatever else is pending.
+"""
+
+from collections.abc import Mapping
+
+from antecast.core import Message, NodeId
+from antecast.protocols.ordering import Ordering, Skipped
+
+
+class Fifo(Ordering[None]):
+    stamp_type = None
+    waits = True
+
+    def __init__(self, node: NodeId) -> None:
+        self._node = node
+        self._delivered: dict[NodeId, int] = {}
+        self._waiting: dict[tuple[NodeId, int], Message[None]] = {}
+
+    def stamp(self, seq: int) -> None:
+        self._delivered[self._node] = seq
+
+    def accept(self, message: Message[None]) -> list[Message[None]]:
+        origin, seq = message.origin, message.seq
+        if seq != self._delivered.get(origin, 0) + 1:
+            self._waiting[origin, seq] = message
+            return []
+        ready = [message]
+        while following := self._waiting.pop((origin, seq + 1), None):
+            ready.append(following)
+            seq += 1
+        self._delivered[origin] = seq
+        return ready
+
+    def skip(self, base: Mapping[NodeId, int]) -> Skipped:
+        delivered = self._delivered
+        for origin, count in base.items():
+            delivered[origin] = max(count, delivered.get(origin, 0))
+        held, self._waiting = self._waiting, {}
+        released, dropped = [], []
+        for (origin, seq), message in sorted(held.items()):
+            if seq <= base.get(origin, 0):
+                dropped.append(message)
+            else:
+                released += self.accept(message)
+        return Skipped(released, dropped)
+
+    def progress(self) -> Mapping[NodeId, int]:
+        return self._delivered
+
+    def pending(self) -> list[Message[None]]:
+        return list(self._waiting.values())
+
+    def restore(self, progress: Mapping[NodeId, int], pending: list[Message[None]]) -> None:
+        self._delivered = dict(progress)
+        self._waiting = {(message.origin, message.seq): message for message in pending}
+
+    def gauges(self) -> dict[str, int]:
+        return {"pending": len(self._waiting), "clock": len(self._delivered)}

@@ -1,0 +1,112 @@
+"""Three protocols over flooding: no order, FIFO order, causal order.
+
+All of them promise integrity in every run, whatever the network does. They reach every node that
+stays connected, or comes back while the messages it missed are still kept (`retain`), over links
+that lose nothing; over links that lose, once `repair` is set.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from antecast.core import NodeId, Protocol
+from antecast.core.settings import Duration, Settings
+from antecast.protocols.fifo import Fifo
+from antecast.protocols.flood import Flood
+from antecast.protocols.layered import Layered
+from antecast.protocols.ordering import Ordering
+from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.unordered import Unordered
+from antecast.protocols.vector import Vector
+
+
+class FloodSettings(Settings, frozen=True, kw_only=True):
+    retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
+    """How many delivered messages a node keeps for neighbours that were away."""
+    repair: Duration | None = None
+    """How often a node compares notes with a neighbour; needed over links that lose."""
+    patience: Duration = Duration(10 * 10**9)
+    """How long a node with a past waits before it gives up messages a neighbour no longer has."""
+
+
+def _needs(settings: FloodSettings) -> frozenset[Need]:
+    return frozenset() if settings.repair else frozenset({Need.RELIABLE_LINKS})
+
+
+def _over_flood(node: NodeId, ordering: Ordering[object], settings: FloodSettings) -> Protocol:
+    flood = Flood(
+        node,
+        retain=settings.retain,
+        repair=settings.repair,
+        patience=settings.patience,
+        ordered=ordering.waits,
+    )
+    return Layered(node, ordering, flood)
+
+
+R_BROADCAST = register(
+    Specification(
+        name="r-broadcast",
+        title="reliable, in no order",
+        reference="Hadzilacos and Toueg, A modular approach to fault-tolerant broadcasts and related problems",
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT}),
+        needs=_needs,
+        control="constant",
+        memory="N counters, kept messages",
+        delivery="constant",
+        settings=FloodSettings,
+        make=lambda node, settings: _over_flood(node, Unordered(), settings),
+        loss_settings={"repair": "100ms"},
+    )
+)
+
+FIFO = register(
+    Specification(
+        name="fifo",
+        title="reliable, each source in order",
+        reference="Hadzilacos and Toueg, A modular approach to fault-tolerant broadcasts and related problems",
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO}),
+        needs=_needs,
+        control="constant",
+        memory="N counters, kept and early messages",
+        delivery="constant",
+        settings=FloodSettings,
+        make=lambda node, settings: _over_flood(node, Fifo(node), settings),
+        loss_settings={"repair": "100ms"},
+    )
+)
+
+_CAUSAL = frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL})
+_BSS = "Birman, Schiper and Stephenson, Lightweight causal and atomic group multicast"
+
+VECTOR = register(
+    Specification(
+        name="vector",
+        title="causal, by whole vector clocks",
+        reference=_BSS,
+        guarantees=_CAUSAL,
+        needs=_needs,
+        control="N entries",
+        memory="N counters, kept and early messages",
+        delivery="N, and what it releases",
+        settings=FloodSettings,
+        make=lambda node, settings: _over_flood(node, Vector(node, changes_only=False), settings),
+        loss_settings={"repair": "100ms"},
+    )
+)
+
+VECTOR_CHANGES = register(
+    Specification(
+        name="vector-changes",
+        title="causal, by the changed entries of vector clocks",
+        reference=_BSS,
+        guarantees=_CAUSAL,
+        needs=_needs,
+        control="entries changed since the sender's last broadcast, N at most",
+        memory="2 N counters, kept and early messages",
+        delivery="changed entries, and what it releases",
+        settings=FloodSettings,
+        make=lambda node, settings: _over_flood(node, Vector(node, changes_only=True), settings),
+        loss_settings={"repair": "100ms"},
+    )
+)

@@ -1,0 +1,111 @@
+"""A protocol made of an ordering over a dissemination."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from antecast.core import (
+    MAX_PAYLOAD,
+    Codec,
+    Deliver,
+    Discard,
+    Effect,
+    Frame,
+    LocalMisuse,
+    Message,
+    NodeId,
+    Protocol,
+    State,
+    Timer,
+)
+from antecast.protocols.dissemination import Dissemination
+from antecast.protocols.ordering import Ordering
+
+
+@cache
+def _codec(stamp_type: Any, frames: tuple[type[Frame], ...]) -> Codec:
+    """Nodes of one protocol share a codec: it has no state, and building its decoder takes time."""
+    return Codec([Message[stamp_type], *frames])
+
+
+class Layered(Protocol):
+    """Messages are stamped by the ordering, carried by the dissemination, and handed back to the
+    ordering where they arrive. A message is passed on before it is delivered, so that whatever the
+    application broadcasts in answer leaves behind it."""
+
+    def __init__(self, node: NodeId, ordering: Ordering[Any], dissemination: Dissemination) -> None:
+        self.node = node
+        self.codec = _codec(ordering.stamp_type, dissemination.frames)
+        self._ordering = ordering
+        self._dissemination = dissemination
+        self._seq = 0
+        dissemination.above = self
+
+    def broadcast(self, payload: bytes, now: int) -> list[Effect]:
+        if len(payload) > MAX_PAYLOAD:
+            raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
+        seq = self._seq = self._seq + 1
+        message = Message(self.node, seq, payload, self._ordering.stamp(seq))
+        out: list[Effect] = []
+        self._dissemination.spread(message, out)
+        self._dissemination.settled(message)
+        out.append(Deliver(message))
+        return out
+
+    def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._dissemination.receive(frame, sender, now, out)
+        return out
+
+    def link_up(self, peer: NodeId, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._dissemination.link_up(peer, now, out)
+        return out
+
+    def link_down(self, peer: NodeId, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._dissemination.link_down(peer, now, out)
+        return out
+
+    def timer(self, token: Timer, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._dissemination.timer(token, now, out)
+        return out
+
+    def arrived(self, message: Message[Any], out: list[Effect]) -> None:
+        for ready in self._ordering.accept(message):
+            self._dissemination.settled(ready)
+            out.append(Deliver(ready))
+
+    def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
+        self._seq = max(self._seq, base.get(self.node, 0))
+        released, dropped = self._ordering.skip(base)
+        for message in dropped:
+            self._dissemination.settled(message)
+            out.append(Discard(message.id, "skipped"))
+        for message in released:
+            self._dissemination.settled(message)
+            out.append(Deliver(message))
+
+    def progress(self) -> Mapping[NodeId, int]:
+        return self._ordering.progress()
+
+    def snapshot(self) -> State:
+        return {
+            "seq": self._seq,
+            "progress": dict(self._ordering.progress()),
+            "pending": [self.codec.encode(message) for message in self._ordering.pending()],
+            "stored": [self.codec.encode(message) for message in self._dissemination.stored()],
+            "dissemination": self._dissemination.snapshot(),
+        }
+
+    def restore(self, state: State) -> None:
+        self._seq = state["seq"]
+        self._ordering.restore(state["progress"], self._messages(state["pending"]))
+        self._dissemination.restore(state["dissemination"], self._messages(state["stored"]))
+
+    def _messages(self, encoded: list[bytes]) -> list[Message[Any]]:
+        return [frame for frame in map(self.codec.decode, encoded) if isinstance(frame, Message)]
+
+    def gauges(self) -> dict[str, int]:
+        return self._ordering.gauges() | self._dissemination.gauges()

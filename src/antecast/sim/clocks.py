@@ -1,0 +1,74 @@
+"""Local clocks: what a node takes for the time.
+
+A clock is off by an offset, drifts from there, and is kept within a bound of the true time, as a
+synchronisation service would. It never goes back: offset and drift are fixed for a run, a drift
+below −100 % is refused, and holding a growing function between two others that grow keeps it so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from antecast.core.settings import Duration, Offset, Settings
+from antecast.sim.streams import Stream
+
+_BILLION = 10**9
+
+
+class ClockSettings(Settings, frozen=True, kw_only=True):
+    offset: Duration = Duration(0)
+    """Clocks start off by up to this much, either way, uniformly."""
+    drift: Annotated[float, msgspec.Meta(ge=0, lt=1e5)] = 0.0
+    """Clocks gain or lose up to this many microseconds a second (ppm), uniformly."""
+    bound: Duration | None = None
+    """Clocks stay this close to the true time."""
+    fixed: dict[str, Offset] = msgspec.field(default_factory=dict)
+    """Offsets of single nodes, by number, instead of a random one."""
+
+
+class Clock:
+    """Reads a node's local time, and finds the instant at which it will show a given time.
+
+    >>> clock = Clock(offset=500, drift_ppb=0, bound=None)
+    >>> clock.read(1000), clock.when(1500)
+    (1500, 1000)
+    """
+
+    __slots__ = ("_bound", "_drift", "_offset")
+
+    def __init__(self, offset: int, drift_ppb: int, bound: int | None) -> None:
+        self._offset = offset
+        self._drift = drift_ppb
+        self._bound = bound
+
+    def read(self, now: int) -> int:
+        error = self._offset + now * self._drift // _BILLION
+        if self._bound is not None:
+            error = max(-self._bound, min(self._bound, error))
+        return now + error
+
+    def when(self, local: int) -> int:
+        """The first true instant at which the clock shows `local` or more, 0 at the earliest."""
+        low, high = 0, max(local, 0) + abs(self._offset) + 1
+        while self.read(high) < local:
+            high *= 2
+        while low < high:
+            middle = (low + high) // 2
+            if self.read(middle) >= local:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def make_clock(settings: ClockSettings, seed: int, node: int) -> Clock | None:
+    """A node's clock, or None where it shows the true time."""
+    stream = Stream(seed, "clock", node)
+    offset = stream.below(2 * settings.offset + 1) - settings.offset
+    ppb = round(settings.drift * 1000)
+    drift = stream.below(2 * ppb + 1) - ppb
+    if str(node) in settings.fixed:
+        offset = settings.fixed[str(node)]
+    return Clock(offset, drift, settings.bound) if offset or drift else None

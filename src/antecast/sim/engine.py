@@ -1,0 +1,249 @@
+"""The engine: builds the hosts of a scenario, and makes links and nodes come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from antecast.core import NodeId
+from antecast.history.log import EventWriter, SampleWriter
+from antecast.history.schema import Kind
+from antecast.sim.clocks import make_clock
+from antecast.sim.host import Host
+from antecast.sim.links import Link, Port
+from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
+from antecast.sim.scenario import Link as LinkFault
+from antecast.sim.scheduler import Scheduler
+from antecast.sim.streams import Stream
+from antecast.sim.topology import Complete, edges
+from antecast.sim.workloads import Workloads
+
+_JOIN_LINKS = 3
+"""Links of a node that joins a network that is not complete: enough to survive the loss of two."""
+
+
+class Engine:
+    """One run in the making."""
+
+    def __init__(self, scenario: Scenario, events: EventWriter, samples: SampleWriter) -> None:
+        self.scenario = scenario
+        self.scheduler = Scheduler()
+        self.hosts: dict[NodeId, Host] = {}
+        self._events = events
+        self._samples = samples
+        self._settings = scenario.protocol_settings
+        self._make = scenario.specification.make
+        self._workloads = Workloads(scenario, self.scheduler, self.hosts)
+        self._special = {(link.a, link.b): link for link in scenario.network.links}
+        self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
+        self._ports: dict[NodeId, Port] = {}
+        self._instances: dict[tuple[NodeId, NodeId], int] = {}
+        self._wanted: dict[NodeId, set[NodeId]] = {}
+        self._group: dict[NodeId, int] | None = None
+        self._saved: dict[NodeId, bytes] = {}
+
+        for node in range(scenario.nodes):
+            self._add_host(node)
+        for a, b in edges(scenario.network.topology, scenario.nodes, scenario.seed):
+            self._want(a, b)
+            self._connect(a, b, log=False)
+        self._workloads.start()
+        self._schedule_faults()
+        every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
+        if every > 0:
+            self._sample(every)
+
+    def run(self, between: Callable[[], bool] | None = None) -> int:
+        """Run to the scenario's horizon; the number of events run."""
+        return self.scheduler.run(self.scenario.horizon, between=between)
+
+    def _add_host(self, node: NodeId) -> Host:
+        scenario = self.scenario
+        host = self.hosts[node] = Host(
+            node,
+            self._make(node, self._settings),
+            make_clock(scenario.clocks, scenario.seed, node),
+            self.scheduler,
+            self._events,
+            self._workloads.on_deliver,
+            log_frames=scenario.log.events == "all",
+        )
+        self._wanted.setdefault(node, set())
+        return host
+
+    # Links. `_wanted` says who should be linked; a link is up when both ends are, and no partition
+    # lies between them.
+
+    def _want(self, a: NodeId, b: NodeId) -> None:
+        self._wanted[a].add(b)
+        self._wanted[b].add(a)
+
+    def _connect(self, a: NodeId, b: NodeId, *, log: bool = True) -> None:
+        one, other = self.hosts[a], self.hosts[b]
+        if not (one.up and other.up) or b in one.links or self._parted(a, b):
+            return
+        instance = self._instances[a, b] = self._instances.get((a, b), 0) + 1
+        there, back = self._link(one, other, instance), self._link(other, one, instance)
+        if log:
+            one.note(Kind.UP, peer=b)
+            other.note(Kind.UP, peer=a)
+        one.link_up(there)
+        other.link_up(back)
+
+    def _link(self, sender: Host, receiver: Host, instance: int) -> Link:
+        network = self.scenario.network
+        special = self._special.get((sender.node, receiver.node))
+        port = self._ports.setdefault(sender.node, Port()) if network.queue == "node" else Port()
+        return Link(self.scheduler, network, special, self.scenario.seed, sender, receiver, instance, port)
+
+    def _disconnect(self, a: NodeId, b: NodeId) -> None:
+        one, other = self.hosts[a], self.hosts[b]
+        if b not in one.links:
+            return
+        for host, peer in ((one, b), (other, a)):
+            host.links[peer].alive = False
+        for host, peer in ((one, b), (other, a)):
+            if host.up:
+                host.note(Kind.DOWN, peer=peer)
+            host.link_down(peer)
+
+    def _parted(self, a: NodeId, b: NodeId) -> bool:
+        return self._group is not None and self._group.get(a, -1) != self._group.get(b, -1)
+
+    def _connect_all(self, node: NodeId) -> None:
+        for peer in sorted(self._wanted[node]):
+            if peer in self.hosts:
+                self._connect(node, peer)
+
+    # Faults.
+
+    def _schedule_faults(self) -> None:
+        for index, fault in enumerate(self.scenario.faults):
+            if isinstance(fault, Churn):
+                for node in range(self.scenario.nodes):
+                    stream = Stream(self.scenario.seed, "churn", index, node)
+                    at = fault.start + round(fault.uptime * stream.exponential())
+                    self._churn_later(at, self._churn_crash, fault, stream, node)
+            else:
+                self.scheduler.at(fault.at, self._fault, fault)
+
+    def _fault(self, fault: Crash | Recover | Join | Leave | Partition | Heal | Cut | LinkFault) -> None:
+        match fault:
+            case Crash(node=node):
+                self._crash(node)
+            case Recover(node=node):
+                self._recover(node)
+            case Join():
+                self._join(fault)
+            case Leave(node=node):
+                self._leave(node)
+            case Partition(groups=groups):
+                self._group = {node: index for index, group in enumerate(groups) for node in group}
+                for a in sorted(self.hosts):
+                    for b in sorted(self.hosts[a].links):
+                        if self._parted(a, b):
+                            self._disconnect(a, b)
+            case Heal():
+                self._group = None
+                for node in sorted(self.hosts):
+                    self._connect_all(node)
+            case Cut(a=a, b=b):
+                if a in self.hosts and b in self.hosts:
+                    self._wanted[a].discard(b)
+                    self._wanted[b].discard(a)
+                    self._disconnect(a, b)
+            case LinkFault(a=a, b=b):
+                if a in self.hosts and b in self.hosts and a != b:
+                    self._want(a, b)
+                    self._connect(a, b)
+
+    def _crash(self, node: NodeId) -> bool:
+        host = self.hosts.get(node)
+        if host is None or not host.up:
+            return False
+        host.note(Kind.CRASH)
+        self._saved[node] = msgspec.msgpack.encode(host.protocol.snapshot())
+        self._stop(host)
+        return True
+
+    def _stop(self, host: Host) -> None:
+        host.halt()
+        for peer in sorted(host.links):
+            self._disconnect(host.node, peer)
+
+    def _recover(self, node: NodeId) -> bool:
+        saved = self._saved.pop(node, None)
+        if saved is None:
+            return False
+        host = self.hosts[node]
+        host.protocol = self._make(node, self._settings)
+        host.protocol.restore(msgspec.msgpack.decode(saved, strict=False))
+        host.up = True
+        host.note(Kind.RECOVER)
+        self._connect_all(node)
+        return True
+
+    def _join(self, fault: Join) -> None:
+        if fault.node in self.hosts:
+            return
+        present = sorted(node for node, host in self.hosts.items() if host.up)
+        if fault.peers is not None:
+            peers = fault.peers
+        elif isinstance(self.scenario.network.topology, Complete):
+            peers = present
+        else:
+            chosen = Stream(self.scenario.seed, "join", fault.node).sample(len(present), _JOIN_LINKS)
+            peers = [present[index] for index in chosen]
+        self._add_host(fault.node).note(Kind.JOIN)
+        for peer in peers:
+            if peer in self.hosts and peer != fault.node:
+                self._want(fault.node, peer)
+        self._connect_all(fault.node)
+
+    def _leave(self, node: NodeId) -> None:
+        host = self.hosts.get(node)
+        if host is None:
+            return
+        if host.up:
+            host.note(Kind.LEAVE)
+            self._stop(host)
+        self._saved.pop(node, None)
+        for peer in self._wanted.pop(node):
+            self._wanted[peer].discard(node)
+        self._wanted[node] = set()
+
+    def _churn_later(
+        self,
+        at: int,
+        action: Callable[[tuple[Churn, Stream, NodeId]], None],
+        fault: Churn,
+        stream: Stream,
+        node: NodeId,
+    ) -> None:
+        until = self.scenario.duration if fault.until is None else fault.until
+        # A crash falls within the time of churn; the recovery from it always comes.
+        if at < until or action == self._churn_recover:
+            self.scheduler.at(at, action, (fault, stream, node))
+
+    def _churn_crash(self, what: tuple[Churn, Stream, NodeId]) -> None:
+        fault, stream, node = what
+        self._crash(node)
+        at = self.scheduler.now + round(fault.downtime * stream.exponential())
+        self._churn_later(at, self._churn_recover, fault, stream, node)
+
+    def _churn_recover(self, what: tuple[Churn, Stream, NodeId]) -> None:
+        fault, stream, node = what
+        self._recover(node)
+        at = self.scheduler.now + round(fault.uptime * stream.exponential())
+        self._churn_later(at, self._churn_crash, fault, stream, node)
+
+    def _sample(self, every: int) -> None:
+        now = self.scheduler.now
+        for node, host in self.hosts.items():
+            if host.up:
+                for gauge, value in host.protocol.gauges().items():
+                    self._samples.append(node, now, gauge, value)
+        only_the_end_is_left = len(self.scheduler) <= 1
+        if now < self.scenario.duration or not only_the_end_is_left:
+            self.scheduler.at(now + every, self._sample, every)

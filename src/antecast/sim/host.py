@@ -1,0 +1,165 @@
+"""A host: one node of a run. It drives the node's protocol and carries out its effects.
+
+This is the inner loop of the simulator: a hop of a message is one `Send` performed here, one event
+in the scheduler and one `receive`. It writes the log as it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from antecast.core import (
+    CancelTimer,
+    Deliver,
+    Discard,
+    Effect,
+    Frame,
+    LocalMisuse,
+    Message,
+    NodeId,
+    Protocol,
+    Send,
+    SetTimer,
+    Timer,
+)
+from antecast.history.log import NONE, EventWriter
+from antecast.history.schema import Kind
+from antecast.sim.clocks import Clock
+from antecast.sim.links import Link
+from antecast.sim.scheduler import Scheduler
+
+# Plain integers: comparing and packing enum members costs more in the inner loop.
+_BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD = (
+    int(Kind.BROADCAST), int(Kind.SEND), int(Kind.RECEIVE), int(Kind.DELIVER), int(Kind.DISCARD),
+)  # fmt: skip
+
+
+class Host:
+    """One node: its protocol, clock, links and timers, and its position in its own history."""
+
+    __slots__ = (
+        "_clock", "_frame", "_frames", "_generation", "_log", "_on_deliver", "_scheduler", "_size", "_timers",
+        "dropped", "links", "node", "pos", "protocol", "up",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node: NodeId,
+        protocol: Protocol,
+        clock: Clock | None,
+        scheduler: Scheduler,
+        log: EventWriter,
+        on_deliver: Callable[[Host, Message[Any]], None] | None,
+        *,
+        log_frames: bool,
+    ) -> None:
+        self.node = node
+        self.protocol = protocol
+        self.links: dict[NodeId, Link] = {}
+        self.pos = 0
+        self.up = True
+        self.dropped = 0
+        self._clock = clock
+        self._scheduler = scheduler
+        self._log = log
+        self._on_deliver = on_deliver
+        self._frames = log_frames
+        self._timers: dict[Timer, int] = {}
+        self._generation = 0
+        # A frame is mostly sent to several neighbours, or passed on as it came: measure it once.
+        self._frame: Frame | None = None
+        self._size = 0
+
+    def local_time(self) -> int:
+        now = self._scheduler.now
+        return now if self._clock is None else self._clock.read(now)
+
+    def note(
+        self, kind: int, origin: int = NONE, seq: int = NONE, peer: int = NONE, size: int = NONE
+    ) -> None:
+        """Write an event of this node to the log."""
+        self._log.append(self.node, self.pos, self._scheduler.now, kind, origin, seq, peer, size)
+        self.pos += 1
+
+    def broadcast(self, payload: bytes) -> None:
+        effects = self.protocol.broadcast(payload, self.local_time())
+        message = next(effect.message for effect in effects if effect.__class__ is Deliver)  # type: ignore[union-attr]
+        self.note(_BROADCAST, message.origin, message.seq, NONE, len(payload))
+        self.perform(effects)
+
+    def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
+        if self._frames:
+            if frame.__class__ is Message:
+                self.note(_RECEIVE, frame.origin, frame.seq, sender, size)  # type: ignore[attr-defined]
+            else:
+                self.note(_RECEIVE, NONE, NONE, sender, size)
+        self._frame, self._size = frame, size
+        effects = self.protocol.receive(frame, sender, self.local_time())
+        if effects:
+            self.perform(effects)
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Carry out effects in order. A delivery reaches the application before the next effect."""
+        for effect in effects:
+            kind = effect.__class__
+            if kind is Send:
+                self._send(effect.to, effect.frame)  # type: ignore[union-attr]
+            elif kind is Deliver:
+                message = effect.message  # type: ignore[union-attr]
+                self.note(_DELIVER, message.origin, message.seq, NONE, len(message.payload))
+                if self._on_deliver is not None:
+                    self._on_deliver(self, message)
+            elif isinstance(effect, SetTimer):
+                self._set_timer(effect.token, effect.at)
+            elif isinstance(effect, CancelTimer):
+                self._timers.pop(effect.token, None)
+            elif isinstance(effect, Discard):
+                self.note(_DISCARD, effect.id.origin, effect.id.seq)
+            else:
+                raise LocalMisuse(f"links cannot carry out {type(effect).__name__}; it needs a shared medium")
+
+    def _send(self, to: NodeId, frame: Frame) -> None:
+        link = self.links.get(to)
+        if link is None:
+            return
+        if frame is self._frame:
+            size = self._size
+        else:
+            size = self._size = self.protocol.codec.size(frame)
+            self._frame = frame
+        if not link.send(frame, size):
+            self.dropped += 1
+        elif self._frames:
+            if frame.__class__ is Message:
+                self.note(_SEND, frame.origin, frame.seq, to, size)  # type: ignore[attr-defined]
+            else:
+                self.note(_SEND, NONE, NONE, to, size)
+
+    def _set_timer(self, token: Timer, local: int) -> None:
+        at = local if self._clock is None else self._clock.when(local)
+        generation = self._generation = self._generation + 1
+        self._timers[token] = generation
+        self._scheduler.at(max(at, self._scheduler.now), self._fire, (token, generation))
+
+    def _fire(self, what: tuple[Timer, int]) -> None:
+        token, generation = what
+        if self._timers.get(token) == generation:
+            del self._timers[token]
+            self.perform(self.protocol.timer(token, self.local_time()))
+
+    def link_up(self, link: Link) -> None:
+        """A link to `link.receiver` came up."""
+        peer = link.receiver.node
+        self.links[peer] = link
+        self.perform(self.protocol.link_up(peer, self.local_time()))
+
+    def link_down(self, peer: NodeId) -> None:
+        self.links.pop(peer).alive = False
+        if self.up:
+            self.perform(self.protocol.link_down(peer, self.local_time()))
+
+    def halt(self) -> None:
+        """Stop: no timer fires any more, and nothing is sent."""
+        self.up = False
+        self._timers.clear()

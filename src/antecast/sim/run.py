@@ -1,0 +1,204 @@
+"""`run`: a scenario in, a result out. In memory, or into a run folder that others can read.
+
+A run folder holds `events.parquet`, `samples.parquet` and `manifest.json` (the scenario with every
+default written out, its seed, the versions, the hashes of its inputs, how the run ended). The event
+log is written as the run goes on; memory does not grow with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from antecast.core import ConfigurationError, OutputError
+from antecast.history.log import (
+    EventWriter,
+    MemorySink,
+    ParquetSink,
+    SampleWriter,
+    Sink,
+    read_events,
+    read_samples,
+)
+from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
+from antecast.sim.engine import Engine
+from antecast.sim.identity import code_version, input_hashes, run_id
+from antecast.sim.scenario import Scenario
+from antecast.version import __version__
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    now: int
+    horizon: int
+    events: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run: what was asked, what it took, and its logs."""
+
+    scenario: Scenario
+    run: str
+    folder: Path | None
+    interrupted: bool
+    ended: int
+    """Simulated time at the end, in nanoseconds."""
+    steps: int
+    """Events that the scheduler ran."""
+    logged: int
+    """Rows of the event log."""
+    dropped: int
+    """Frames that found no room in a send queue."""
+    wall: float
+    cpu: float
+    _events: pa.Table | None = None
+    _samples: pa.Table | None = None
+
+    @property
+    def events(self) -> pa.Table:
+        """The event log as an Arrow table (read from the folder, if there is one)."""
+        if self._events is not None:
+            return self._events
+        assert self.folder is not None
+        return read_events(self.folder)
+
+    @property
+    def samples(self) -> pa.Table:
+        if self._samples is not None:
+            return self._samples
+        assert self.folder is not None
+        return read_samples(self.folder)
+
+
+def run(
+    scenario: Scenario,
+    *,
+    out: Path | str | None = None,
+    replace: bool = False,
+    on_progress: Callable[[Progress], bool | None] | None = None,
+) -> RunResult:
+    """Simulate a scenario.
+
+    Without `out` the logs stay in memory; with it they are written to that folder, which must not
+    exist yet unless `replace` is set. `on_progress` is called now and then; when it returns False
+    the run ends early, with everything so far kept and marked as interrupted.
+    """
+    scenario.check()
+    name = run_id(scenario)
+    folder = None if out is None else new_folder(Path(out), replace=replace)
+    sinks: tuple[Sink, Sink]
+    if folder is None:
+        sinks = MemorySink(EVENTS), MemorySink(SAMPLES)
+    else:
+        sinks = (
+            ParquetSink(folder / "events.parquet", EVENTS),
+            ParquetSink(folder / "samples.parquet", SAMPLES),
+        )
+    events, samples = EventWriter(name, sinks[0]), SampleWriter(name, sinks[1])
+    started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
+    interrupted = False
+
+    def between() -> bool:
+        nonlocal interrupted
+        if on_progress is not None:
+            progress = Progress(engine.scheduler.now, scenario.horizon, events.rows)
+            interrupted = on_progress(progress) is False
+        return not interrupted
+
+    engine = Engine(scenario, events, samples)
+    steps = engine.run(between)
+    events.close()
+    samples.close()
+    tables: dict[str, Any] = {}
+    if isinstance(sinks[0], MemorySink) and isinstance(sinks[1], MemorySink):
+        tables = {"_events": sinks[0].table(), "_samples": sinks[1].table()}
+    result = RunResult(
+        scenario=scenario,
+        run=name,
+        folder=folder,
+        interrupted=interrupted,
+        ended=engine.scheduler.now,
+        steps=steps,
+        logged=events.rows,
+        dropped=sum(host.dropped for host in engine.hosts.values()),
+        wall=time.perf_counter() - wall,
+        cpu=time.process_time() - cpu,
+        **tables,
+    )
+    if folder is not None:
+        write_json(folder / "manifest.json", manifest(result, started))
+    return result
+
+
+def new_folder(path: Path, *, replace: bool) -> Path:
+    """Make the folder of a run; one that holds something is only used when told so."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise ConfigurationError(
+                f"{path} is a file; name a folder that does not exist yet", field="--out"
+            )
+        if path.is_dir() and any(path.iterdir()) and not replace:
+            problem = f"the run folder {path} exists already; name another, or use --force to write over it"
+            raise ConfigurationError(problem, field="--out")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot create the folder: {error.strerror}", path=path) from error
+    return path
+
+
+def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
+    """Everything needed to know what a run was and to make it again."""
+    return {
+        "run": result.run,
+        "status": "interrupted" if result.interrupted else "complete",
+        "scenario": result.scenario.plain(),
+        "seed": result.scenario.seed,
+        "inputs": input_hashes(result.scenario),
+        "version": __version__,
+        "code": code_version(),
+        "revision": git_revision(),
+        "schema": SCHEMA_VERSION,
+        "python": platform.python_version(),
+        "command": sys.argv,
+        "started": started.isoformat(timespec="seconds"),
+        "wall_seconds": round(result.wall, 3),
+        "cpu_seconds": round(result.cpu, 3),
+        "ended_ns": result.ended,
+        "steps": result.steps,
+        "events": result.logged,
+        "dropped_frames": result.dropped,
+    }
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a small file so that it is there whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", path=path) from error
+
+
+def git_revision() -> str | None:
+    """The revision of the checkout that the code runs from, if it is one."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

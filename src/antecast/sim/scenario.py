@@ -1,0 +1,370 @@
+"""Scenarios: everything that determines a run but the code, as typed settings read from TOML.
+
+Unknown keys, values out of range and references to nodes that do not exist are refused with the
+path of the field. `docs/scenarios.md` explains every key.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.settings import BitRate, Duration, Settings, parse_duration, plain_settings, read_settings
+from antecast.protocols import Need, Specification, specification
+from antecast.sim.clocks import ClockSettings
+from antecast.sim.delays import Constant, Delay
+from antecast.sim.topology import Complete, Explicit, Topology
+
+Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+
+
+def _expand_delay(owner: Settings, delay: object) -> None:
+    """A delay written as text is a constant one."""
+    if isinstance(delay, str):
+        value = Duration(parse_duration(delay))
+        if value < 0:
+            raise ValueError(f"delay: expected a duration of zero or more, got {delay!r}")
+        msgspec.structs.force_setattr(owner, "delay", Constant(value=value))
+
+
+class LinkSettings(Settings, frozen=True, kw_only=True):
+    """One link that differs from the others, in both directions or only from a to b."""
+
+    a: Node
+    b: Node
+    both: bool = True
+    delay: str | Delay | None = None
+    loss: Share | None = None
+    bandwidth: BitRate | None = None
+
+    def __post_init__(self) -> None:
+        _expand_delay(self, self.delay)
+
+
+class NetworkSettings(Settings, frozen=True, kw_only=True):
+    topology: Topology = msgspec.field(default_factory=Complete)
+    delay: str | Delay = msgspec.field(default_factory=lambda: Constant(value=Duration(10_000_000)))
+    loss: Share = 0.0
+    """Share of frames that a link loses."""
+    fifo: bool = False
+    """Whether a link keeps the order of its frames."""
+    bandwidth: BitRate | None = None
+    """Bits a second of a sender; none means that frames take no time to send."""
+    queue: Literal["node", "link"] = "node"
+    """Whether a node sends its frames one after the other, or those of each link."""
+    queue_limit: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """Bytes that may wait to be sent; a frame that finds no room is lost."""
+    links: list[LinkSettings] = []
+
+    def __post_init__(self) -> None:
+        _expand_delay(self, self.delay)
+
+
+class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):
+    payload: PayloadSize = 64
+    """Bytes of application data in a message."""
+    senders: list[Node] | None = None
+    """The nodes that broadcast; all, if none are named."""
+    start: Duration = Duration(0)
+    until: Duration | None = None
+    """When it ends; with the scenario's duration, if not said."""
+
+
+class Periodic(_Workload, frozen=True, kw_only=True, tag="periodic"):
+    """Every sender broadcasts at a fixed interval, from a random first time within it."""
+
+    every: Duration
+    stagger: bool = True
+    """Without it all senders broadcast at the same instants."""
+
+
+class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
+    """Every sender broadcasts at random, with a mean rate."""
+
+    rate: Annotated[float, msgspec.Meta(gt=0)]
+    """Broadcasts a second and sender."""
+
+
+class Broadcast(Settings, frozen=True, kw_only=True):
+    t: Duration
+    node: Node
+    payload: PayloadSize = 64
+
+
+class At(Settings, frozen=True, kw_only=True, tag_field="kind", tag="at"):
+    """The broadcasts listed."""
+
+    broadcasts: list[Broadcast]
+
+
+class Trace(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
+    """Broadcasts read from a CSV file with the columns t (seconds), node and, if wanted, payload."""
+
+    file: str
+
+
+class Chatter(_Workload, frozen=True, kw_only=True, tag="chatter"):
+    """Nodes answer what they deliver, inside the delivery or after some time."""
+
+    answers: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5
+    """Mean number of answers that one message provokes, all receivers together. Below 1, so that a
+    conversation ends."""
+    delay: str | Delay | None = None
+    """Time to think; none means that the answer is broadcast from inside the delivery."""
+
+    def __post_init__(self) -> None:
+        _expand_delay(self, self.delay)
+
+
+Workload: TypeAlias = Periodic | Poisson | At | Trace | Chatter
+
+
+class _Fault(Settings, frozen=True, kw_only=True, tag_field="kind"):
+    at: Duration
+
+
+class Crash(_Fault, frozen=True, kw_only=True, tag="crash"):
+    """A node stops; its links break. What it had saved is there when it recovers."""
+
+    node: Node
+
+
+class Recover(_Fault, frozen=True, kw_only=True, tag="recover"):
+    """A crashed node starts again from what it had saved, and its links come up anew."""
+
+    node: Node
+
+
+class Join(_Fault, frozen=True, kw_only=True, tag="join"):
+    """A new node appears. Nodes beyond `nodes` exist only from their join on."""
+
+    node: Node
+    peers: list[Node] | None = None
+    """Whom it links with: everyone in a complete topology, else 3 nodes at random, if not said."""
+
+
+class Leave(_Fault, frozen=True, kw_only=True, tag="leave"):
+    """A node goes for good."""
+
+    node: Node
+
+
+class Partition(_Fault, frozen=True, kw_only=True, tag="partition"):
+    """Links between different groups break. Nodes in no group form one more."""
+
+    groups: list[list[Node]]
+
+
+class Heal(_Fault, frozen=True, kw_only=True, tag="heal"):
+    """A partition ends: the links it broke come up anew."""
+
+
+class Cut(_Fault, frozen=True, kw_only=True, tag="cut"):
+    """One link breaks."""
+
+    a: Node
+    b: Node
+
+
+class Link(_Fault, frozen=True, kw_only=True, tag="link"):
+    """One link comes up, whether there was one before or not."""
+
+    a: Node
+    b: Node
+
+
+class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):
+    """Every node crashes at random and recovers after a random time, both exponential."""
+
+    uptime: Duration
+    """Mean time between a recovery and the next crash."""
+    downtime: Duration
+    """Mean time that a node is down."""
+    start: Duration = Duration(0)
+    until: Duration | None = None
+
+
+Fault: TypeAlias = Crash | Recover | Join | Leave | Partition | Heal | Cut | Link | Churn
+
+
+class LogSettings(Settings, frozen=True, kw_only=True):
+    events: Literal["all", "order"] = "all"
+    """`order` leaves out the frames sent and received: enough for an audit, and far smaller."""
+    sample: Duration | None = None
+    """How often gauges are sampled; a fiftieth of the duration, if not said; 0 for never."""
+
+
+class Scenario(Settings, frozen=True, kw_only=True):
+    """One network, one protocol, one workload."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[\w .-]+$")] = "scenario"
+    seed: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 1
+    nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 8
+    duration: Duration = Duration(10 * 10**9)
+    """How long applications broadcast."""
+    drain: Duration = Duration(60 * 10**9)
+    """How long messages may travel after that; the run ends earlier if nothing is left to happen."""
+    protocol: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "vector"})
+    """`name`, and the protocol's own settings."""
+    network: NetworkSettings = msgspec.field(default_factory=NetworkSettings)
+    clocks: ClockSettings = msgspec.field(default_factory=ClockSettings)
+    workload: list[Workload] = []
+    faults: list[Fault] = []
+    log: LogSettings = msgspec.field(default_factory=LogSettings)
+
+    @property
+    def specification(self) -> Specification:
+        name = self.protocol.get("name")
+        if not isinstance(name, str):
+            raise ConfigurationError(
+                'expected the name of a protocol, such as name = "vector"', field="protocol.name"
+            )
+        return specification(name)
+
+    @property
+    def protocol_settings(self) -> Settings:
+        return self.specification.configure({k: v for k, v in self.protocol.items() if k != "name"})
+
+    @property
+    def horizon(self) -> int:
+        return self.duration + self.drain
+
+    @property
+    def total_nodes(self) -> int:
+        """Nodes of the start and those that join."""
+        return max([self.nodes, *(fault.node + 1 for fault in self.faults if isinstance(fault, Join))])
+
+    def unmet_needs(self) -> list[Need]:
+        """What the protocol needs and this network does not give."""
+        network = self.network
+        lossy = (
+            network.loss > 0 or network.queue_limit is not None or any(link.loss for link in network.links)
+        )
+        unmet = {
+            Need.RELIABLE_LINKS: lossy,
+            Need.FIFO_LINKS: not network.fifo,
+            Need.STATIC_MEMBERS: bool(self.faults),
+        }
+        return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
+
+    def check(self) -> None:
+        """Refuse what types alone cannot: unknown protocols, nodes that do not exist."""
+        _ = self.protocol_settings
+        known = set(range(self.nodes)) | {fault.node for fault in self.faults if isinstance(fault, Join)}
+        for field, node in self._mentioned_nodes():
+            if node not in known:
+                highest = max(known)
+                raise ConfigurationError(f"there is no node {node}; nodes are 0 to {highest}", field=field)
+        for index, fault in enumerate(self.faults):
+            if isinstance(fault, Join) and fault.node < self.nodes:
+                problem = f"node {fault.node} is there from the start; a node that joins has a number from {self.nodes} on"
+                raise ConfigurationError(problem, field=f"faults[{index}].node")
+
+    def _mentioned_nodes(self) -> Iterator[tuple[str, int]]:
+        for index, link in enumerate(self.network.links):
+            yield from ((f"network.links[{index}].{end}", getattr(link, end)) for end in ("a", "b"))
+        if isinstance(self.network.topology, Explicit):
+            for index, pair in enumerate(self.network.topology.links):
+                yield from ((f"network.topology.links[{index}]", node) for node in pair)
+        for index, workload in enumerate(self.workload):
+            if isinstance(workload, At):
+                yield from (
+                    (f"workload[{index}].broadcasts[{i}].node", b.node)
+                    for i, b in enumerate(workload.broadcasts)
+                )
+            elif not isinstance(workload, Trace):
+                yield from ((f"workload[{index}].senders", node) for node in workload.senders or ())
+        for index, fault in enumerate(self.faults):
+            for name in ("node", "a", "b"):
+                if hasattr(fault, name):
+                    yield f"faults[{index}].{name}", getattr(fault, name)
+            groups = fault.groups if isinstance(fault, Partition) else ()
+            yield from ((f"faults[{index}].groups", node) for group in groups for node in group)
+            yield from ((f"faults[{index}].peers", node) for node in getattr(fault, "peers", None) or ())
+        yield from (("clocks.fixed", int(node)) for node in self.clocks.fixed if node.isdigit())
+
+    def plain(self) -> dict[str, Any]:
+        """The scenario as plain values, with every default written out."""
+        plain = plain_settings(self)
+        plain["protocol"] = {"name": self.specification.name} | plain_settings(self.protocol_settings)
+        return plain
+
+
+def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Scenario:
+    """A checked scenario from plain values."""
+    try:
+        scenario = read_settings(values, Scenario)
+        scenario.check()
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problem, field=error.field, source=source) from None
+    return scenario
+
+
+def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario from a TOML file. Overrides are of the form `network.loss=0.1`.
+
+    Files that the scenario names are found relative to it.
+    """
+    values = override(read_toml(path), overrides)
+    workload = values.get("workload")
+    for item in workload if isinstance(workload, list) else ():
+        if isinstance(item, dict) and isinstance(item.get("file"), str):
+            item["file"] = str(Path(path).parent / item["file"])
+    return make_scenario(values, source=str(path))
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", path=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not a text file in UTF-8 (byte {error.start})", path=path) from None
+    except tomllib.TOMLDecodeError as error:
+        message, _, where = str(error).partition(" (at ")
+        digits = where.removeprefix("line ").split(",")[0]
+        raise InputError(
+            f"not valid TOML: {message}", path=path, line=int(digits) if digits.isdigit() else None
+        ) from None
+
+
+def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Set fields by path: `network.loss=0.1`, `workload.0.rate=5`, `protocol.name=fifo`."""
+    for text in overrides:
+        path, equals, value = text.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise ConfigurationError(
+                f"expected FIELD=VALUE, such as network.loss=0.1, got {text!r}", field="--set"
+            )
+        target: Any = values
+        for depth, key in enumerate(keys):
+            if isinstance(target, list):
+                if not (key.isdigit() and int(key) < len(target)):
+                    where = ".".join(keys[:depth])
+                    raise ConfigurationError(
+                        f"{where} has {len(target)} entries, numbered from 0; got {key!r}", field="--set"
+                    )
+            elif not isinstance(target, dict):
+                raise ConfigurationError(f"{'.'.join(keys[:depth])} is not a table", field="--set")
+            index: Any = int(key) if isinstance(target, list) else key
+            if depth == len(keys) - 1:
+                target[index] = _toml_value(value)
+            else:
+                target = target.setdefault(index, {}) if isinstance(target, dict) else target[index]
+    return values
+
+
+def _toml_value(text: str) -> Any:
+    """A value as TOML would read it; text that is no TOML value is taken as a string."""
+    try:
+        return tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()

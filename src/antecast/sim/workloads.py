@@ -1,0 +1,154 @@
+"""Workloads: who broadcasts when. Each sender draws from streams of its own."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from antecast.core import InputError, Message
+from antecast.sim.delays import Delay, sampler
+from antecast.sim.host import Host
+from antecast.sim.scenario import At, Chatter, Periodic, Poisson, Scenario, Trace
+from antecast.sim.scheduler import Scheduler
+from antecast.sim.streams import Stream
+
+_SECOND = 10**9
+
+
+class Workloads:
+    """Schedules the broadcasts of a scenario, and answers deliveries where it says so."""
+
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, hosts: dict[int, Host]) -> None:
+        self._scenario = scenario
+        self._scheduler = scheduler
+        self._hosts = hosts
+        self._payloads: dict[int, bytes] = {}
+        self._answerers: list[Callable[[Host, Message[Any]], None]] = []
+        for index, workload in enumerate(scenario.workload):
+            if isinstance(workload, Chatter):
+                self._answerers.append(self._answerer(workload, index))
+
+    @property
+    def on_deliver(self) -> Callable[[Host, Message[Any]], None] | None:
+        """What to call for each delivery, or None when nobody answers."""
+        if not self._answerers:
+            return None
+        if len(self._answerers) == 1:
+            return self._answerers[0]
+        return self._all_answer
+
+    def _all_answer(self, host: Host, message: Message[Any]) -> None:
+        for answer in self._answerers:
+            answer(host, message)
+
+    def start(self) -> None:
+        scenario = self._scenario
+        for index, workload in enumerate(scenario.workload):
+            match workload:
+                case Periodic() | Poisson():
+                    until = scenario.duration if workload.until is None else workload.until
+                    everyone = range(scenario.total_nodes) if workload.senders is None else workload.senders
+                    for node in everyone:
+                        stream = Stream(scenario.seed, "workload", index, node)
+                        self._next((_times(workload, until, stream), node, self._payload(workload.payload)))
+                case At(broadcasts=broadcasts):
+                    for each in broadcasts:
+                        self._scheduler.at(each.t, self._broadcast, (each.node, self._payload(each.payload)))
+                case Trace(file=file):
+                    for t, node, payload in read_broadcasts(Path(file), scenario.total_nodes):
+                        self._scheduler.at(t, self._broadcast, (node, self._payload(payload)))
+
+    def _payload(self, size: int) -> bytes:
+        return self._payloads.setdefault(size, bytes(size))
+
+    def _broadcast(self, what: tuple[int, bytes]) -> None:
+        host = self._hosts.get(what[0])
+        if host is not None and host.up:
+            host.broadcast(what[1])
+
+    def _next(self, sender: tuple[Iterator[int], int, bytes]) -> None:
+        """Schedule a sender's next broadcast; one at a time, so that the queue stays small."""
+        at = next(sender[0], None)
+        if at is not None:
+            self._scheduler.at(at, self._fire, sender)
+
+    def _fire(self, sender: tuple[Iterator[int], int, bytes]) -> None:
+        self._broadcast(sender[1:])
+        self._next(sender)
+
+    def _answerer(self, chatter: Chatter, index: int) -> Callable[[Host, Message[Any]], None]:
+        """Each of the other nodes answers with the same chance; nobody answers itself."""
+        scenario, scheduler = self._scenario, self._scheduler
+        below = int(chatter.answers / max(1, scenario.nodes - 1) * 2**64)
+        until = scenario.duration if chatter.until is None else chatter.until
+        senders = None if chatter.senders is None else frozenset(chatter.senders)
+        payload = self._payload(chatter.payload)
+        streams: dict[int, Stream] = {}
+        model = chatter.delay
+        assert not isinstance(model, str)
+
+        def answer(host: Host, message: Message[Any]) -> None:
+            node = host.node
+            if message.origin == node or not chatter.start <= scheduler.now <= until:
+                return
+            if senders is not None and node not in senders:
+                return
+            stream = streams.get(node)
+            if stream is None:
+                stream = streams[node] = Stream(scenario.seed, "answer", index, node)
+            if stream.bits() >= below:
+                return
+            if model is None:
+                host.broadcast(payload)
+            else:
+                scheduler.at(scheduler.now + _draw(model, stream), self._broadcast, (node, payload))
+
+        return answer
+
+
+def _draw(model: Delay, stream: Stream) -> int:
+    return sampler(model, stream)()
+
+
+def _times(workload: Periodic | Poisson, until: int, stream: Stream) -> Iterator[int]:
+    """The instants of one sender's broadcasts."""
+    if isinstance(workload, Periodic):
+        interval = max(1, workload.every)
+        t = workload.start + (stream.below(interval) if workload.stagger else 0)
+        while t < until:
+            yield t
+            t += interval
+    else:
+        mean = _SECOND / workload.rate
+        t = workload.start + round(mean * stream.exponential())
+        while t < until:
+            yield t
+            t += round(mean * stream.exponential())
+
+
+def read_broadcasts(path: Path, nodes: int) -> Iterator[tuple[int, int, int]]:
+    """Rows (t in ns, node, payload) of a CSV file with a header `t,node[,payload]`."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if not {"t", "node"} <= set(reader.fieldnames or ()):
+                raise InputError(
+                    "expected a header with the columns t,node and, if wanted, payload", path=path, line=1
+                )
+            for row in reader:
+                try:
+                    t, node, payload = (
+                        round(float(row["t"]) * _SECOND),
+                        int(row["node"]),
+                        int(row.get("payload") or 64),
+                    )
+                    if t < 0 or payload < 0 or not 0 <= node < nodes:
+                        raise ValueError
+                except (TypeError, ValueError):
+                    problem = f"expected a time in seconds, a node from 0 to {nodes - 1} and a payload size, got {row}"
+                    raise InputError(problem, path=path, line=reader.line_num) from None
+                yield t, node, payload
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", path=path) from None
