@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antecast.cli import doctor, protocols, run
+from antecast.cli import doctor, protocols, run, sweep
 from antecast.cli.console import Exit, err
 from antecast.core import AntecastError
 from antecast.version import __version__
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run.run)
+app.command()(sweep.sweep)
 app.command()(protocols.protocols)
 app.command()(doctor.doctor)
 

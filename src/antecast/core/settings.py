@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -72,7 +73,7 @@ def format_duration(ns: int) -> str:
     for unit in ("h", "min", "s", "ms", "us"):
         scale = NANOSECONDS[unit]
         if ns % scale == 0 or (unit in ("s", "ms", "us") and abs(ns) >= scale and ns % (scale // 1000) == 0):
-            return f"{ns / scale:.12g}{unit}"
+            return f"{(Decimal(ns) / scale).normalize():f}{unit}"
     return f"{ns:d}ns"
 
 
@@ -80,7 +81,7 @@ def _quantity(value: object, units: Mapping[str, int], what: str, example: str) 
     if value == 0 and not isinstance(value, bool | str):
         return 0
     if isinstance(value, str) and (match := _QUANTITY.fullmatch(value)) and match[2] in units:
-        return round(float(match[1]) * units[match[2]])
+        return int((Decimal(match[1]) * units[match[2]]).to_integral_value())
     shown = f"got {value!r}" + (" without a unit" if isinstance(value, int | float) else "")
     raise ValueError(f"expected {what}, such as {example} (units: {', '.join(units)}), {shown}")
 
@@ -116,9 +117,7 @@ def read_settings(values: Mapping[str, object], kind: type[T], *, path: str = ""
         if not problem:
             problem, where = str(error), "`"
         field = _join(path, where.rstrip("`").strip("."))
-        raise ConfigurationError(
-            _explain(problem, values, kind, where.rstrip("`")), field=field or None
-        ) from None
+        raise ConfigurationError(_explain(problem, values, kind, where.rstrip("`")), field=field or None) from None
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:
@@ -152,18 +151,14 @@ def _known_keys(kind: Any, value: Any, steps: list[str]) -> list[str]:
             if step not in fields:
                 return []
             info, value = fields[step], value.get(step)
-        elif isinstance(info, msgspec.inspect.ListType | msgspec.inspect.VarTupleType) and isinstance(
-            value, list
-        ):
+        elif isinstance(info, msgspec.inspect.ListType | msgspec.inspect.VarTupleType) and isinstance(value, list):
             info = info.item_type
             position = step.strip("[]")
             value = value[int(position)] if position.isdigit() else None
         else:
             return []
         info = _pick(info, value)
-    return (
-        [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
-    )
+    return [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
 
 
 def _pick(info: msgspec.inspect.Type, value: Any) -> msgspec.inspect.Type:

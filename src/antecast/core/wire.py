@@ -7,7 +7,9 @@ bound on the whole frame. The length of what `encode` returns, less the payload 
 """
 
 from collections.abc import Sequence
-from typing import Any, Union
+from functools import reduce
+from operator import or_
+from typing import Any
 
 import msgspec
 
@@ -33,7 +35,7 @@ class Codec:
     def __init__(self, frames: Sequence[Any], *, max_frame: int = MAX_FRAME) -> None:
         self.max_frame = max_frame
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Union[tuple(frames)])
+        self._decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(reduce(or_, frames))
 
     def encode(self, frame: Frame) -> bytes:
         data = bytearray(b"%c" % VERSION)

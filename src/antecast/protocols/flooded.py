@@ -5,7 +5,7 @@ stays connected, or comes back while the messages it missed are still kept (`ret
 that lose nothing; over links that lose, once `repair` is set.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,7 +33,7 @@ def _needs(settings: FloodSettings) -> frozenset[Need]:
     return frozenset() if settings.repair else frozenset({Need.RELIABLE_LINKS})
 
 
-def _over_flood(node: NodeId, ordering: Ordering[object], settings: FloodSettings) -> Protocol:
+def _over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
     flood = Flood(
         node,
         retain=settings.retain,

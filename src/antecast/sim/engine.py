@@ -42,6 +42,7 @@ class Engine:
         self._wanted: dict[NodeId, set[NodeId]] = {}
         self._group: dict[NodeId, int] | None = None
         self._saved: dict[NodeId, bytes] = {}
+        self._left: set[NodeId] = set()
 
         for node in range(scenario.nodes):
             self._add_host(node)
@@ -187,7 +188,7 @@ class Engine:
     def _join(self, fault: Join) -> None:
         if fault.node in self.hosts:
             return
-        present = sorted(node for node, host in self.hosts.items() if host.up)
+        present = sorted(self.hosts.keys() - self._left)  # crashed ones too: they link when they recover
         if fault.peers is not None:
             peers = fault.peers
         elif isinstance(self.scenario.network.topology, Complete):
@@ -197,21 +198,22 @@ class Engine:
             peers = [present[index] for index in chosen]
         self._add_host(fault.node).note(Kind.JOIN)
         for peer in peers:
-            if peer in self.hosts and peer != fault.node:
+            if peer in self.hosts and peer != fault.node and peer not in self._left:
                 self._want(fault.node, peer)
         self._connect_all(fault.node)
 
     def _leave(self, node: NodeId) -> None:
         host = self.hosts.get(node)
-        if host is None:
+        if host is None or node in self._left:
             return
         if host.up:
             host.note(Kind.LEAVE)
             self._stop(host)
+        self._left.add(node)
         self._saved.pop(node, None)
-        for peer in self._wanted.pop(node):
+        for peer in self._wanted[node]:
             self._wanted[peer].discard(node)
-        self._wanted[node] = set()
+        self._wanted[node].clear()
 
     def _churn_later(
         self,

@@ -75,23 +75,21 @@ class Host:
         now = self._scheduler.now
         return now if self._clock is None else self._clock.read(now)
 
-    def note(
-        self, kind: int, origin: int = NONE, seq: int = NONE, peer: int = NONE, size: int = NONE
-    ) -> None:
+    def note(self, kind: int, origin: int = NONE, seq: int = NONE, peer: int = NONE, size: int = NONE) -> None:
         """Write an event of this node to the log."""
         self._log.append(self.node, self.pos, self._scheduler.now, kind, origin, seq, peer, size)
         self.pos += 1
 
     def broadcast(self, payload: bytes) -> None:
         effects = self.protocol.broadcast(payload, self.local_time())
-        message = next(effect.message for effect in effects if effect.__class__ is Deliver)  # type: ignore[union-attr]
+        message = next(effect.message for effect in effects if isinstance(effect, Deliver))
         self.note(_BROADCAST, message.origin, message.seq, NONE, len(payload))
         self.perform(effects)
 
     def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
         if self._frames:
             if frame.__class__ is Message:
-                self.note(_RECEIVE, frame.origin, frame.seq, sender, size)  # type: ignore[attr-defined]
+                self.note(_RECEIVE, frame.origin, frame.seq, sender, size)
             else:
                 self.note(_RECEIVE, NONE, NONE, sender, size)
         self._frame, self._size = frame, size
@@ -132,7 +130,7 @@ class Host:
             self.dropped += 1
         elif self._frames:
             if frame.__class__ is Message:
-                self.note(_SEND, frame.origin, frame.seq, to, size)  # type: ignore[attr-defined]
+                self.note(_SEND, frame.origin, frame.seq, to, size)
             else:
                 self.note(_SEND, NONE, NONE, to, size)
 

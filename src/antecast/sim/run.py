@@ -8,7 +8,6 @@ log is written as the run goes on; memory does not grow with it.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -148,9 +147,7 @@ def new_folder(path: Path, *, replace: bool) -> Path:
     """Make the folder of a run; one that holds something is only used when told so."""
     try:
         if path.exists() and not path.is_dir():
-            raise ConfigurationError(
-                f"{path} is a file; name a folder that does not exist yet", field="--out"
-            )
+            raise ConfigurationError(f"{path} is a file; name a folder that does not exist yet", field="--out")
         if path.is_dir() and any(path.iterdir()) and not replace:
             problem = f"the run folder {path} exists already; name another, or use --force to write over it"
             raise ConfigurationError(problem, field="--out")
@@ -189,7 +186,7 @@ def write_json(path: Path, value: object) -> None:
     partial = path.with_name(f".{path.name}.partial")
     try:
         partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        partial.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from error
 

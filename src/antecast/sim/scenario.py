@@ -244,9 +244,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def unmet_needs(self) -> list[Need]:
         """What the protocol needs and this network does not give."""
         network = self.network
-        lossy = (
-            network.loss > 0 or network.queue_limit is not None or any(link.loss for link in network.links)
-        )
+        lossy = network.loss > 0 or network.queue_limit is not None or any(link.loss for link in network.links)
         unmet = {
             Need.RELIABLE_LINKS: lossy,
             Need.FIFO_LINKS: not network.fifo,
@@ -264,7 +262,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 raise ConfigurationError(f"there is no node {node}; nodes are 0 to {highest}", field=field)
         for index, fault in enumerate(self.faults):
             if isinstance(fault, Join) and fault.node < self.nodes:
-                problem = f"node {fault.node} is there from the start; a node that joins has a number from {self.nodes} on"
+                problem = f"node {fault.node} is there from the start; number those that join from {self.nodes} on"
                 raise ConfigurationError(problem, field=f"faults[{index}].node")
 
     def _mentioned_nodes(self) -> Iterator[tuple[str, int]]:
@@ -276,8 +274,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         for index, workload in enumerate(self.workload):
             if isinstance(workload, At):
                 yield from (
-                    (f"workload[{index}].broadcasts[{i}].node", b.node)
-                    for i, b in enumerate(workload.broadcasts)
+                    (f"workload[{index}].broadcasts[{i}].node", b.node) for i, b in enumerate(workload.broadcasts)
                 )
             elif not isinstance(workload, Trace):
                 yield from ((f"workload[{index}].senders", node) for node in workload.senders or ())

@@ -60,14 +60,15 @@ class Scheduler:
         def end(_: None) -> None:
             raise _End
 
-        heappush(heap, (until, _LAST, end, None))
+        ending: tuple[int, int, Action, Any] = (until, _LAST, end, None)
+        heappush(heap, ending)
         try:
             while True:
                 for _ in repeat(None, BURST):
                     self.now, _, action, argument = heappop(heap)
                     action(argument)
                 if between is not None and not between():
-                    heap.remove((until, _LAST, end, None))
+                    heap.remove(ending)
                     heapify(heap)
                     break
         except _End:

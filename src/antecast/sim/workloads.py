@@ -147,7 +147,7 @@ def read_broadcasts(path: Path, nodes: int) -> Iterator[tuple[int, int, int]]:
                     if t < 0 or payload < 0 or not 0 <= node < nodes:
                         raise ValueError
                 except (TypeError, ValueError):
-                    problem = f"expected a time in seconds, a node from 0 to {nodes - 1} and a payload size, got {row}"
+                    problem = f"expected seconds, a node from 0 to {nodes - 1} and a payload size, got {row}"
                     raise InputError(problem, path=path, line=reader.line_num) from None
                 yield t, node, payload
     except OSError as error:

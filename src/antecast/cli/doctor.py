@@ -1,0 +1,109 @@
+"""`antecast doctor`: what is there, what is missing, how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from antecast.cli.console import Exit, Json, out
+
+LOWEST_PYTHON = (3, 11)
+LOWEST_JAVA = 17
+ENOUGH_MEMORY_GIB = 2.0
+ENOUGH_DISK_GIB = 1.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    found: str
+    ok: bool
+    cure: str = ""
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check Python, Java, Spark, memory and disk."""
+    findings = [_python(), *_packages(), _java(), _memory(), _disk()]
+    healthy = all(finding.ok for finding in findings)
+    if as_json:
+        print(json.dumps({"ok": healthy, "findings": [asdict(finding) for finding in findings]}, indent=2))
+    else:
+        table = Table(show_edge=False, box=None, pad_edge=False)
+        for column in ("", "what", "found", "what to do"):
+            table.add_column(column)
+        for finding in findings:
+            mark = "[green]ok[/green]" if finding.ok else "[bold red]missing[/bold red]"
+            table.add_row(mark, finding.what, finding.found, finding.cure)
+        out.print(table)
+        out.print("Everything is there." if healthy else "Something is missing.", style="bold")
+    if not healthy:
+        raise typer.Exit(Exit.USAGE)
+
+
+def _python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= LOWEST_PYTHON
+    return Finding("Python", found, ok, "" if ok else "install Python 3.11 or newer")
+
+
+def _packages() -> list[Finding]:
+    findings = []
+    for name in ("pyspark", "pyarrow", "numpy", "numba", "msgspec"):
+        try:
+            findings.append(Finding(name, metadata.version(name), True))
+        except metadata.PackageNotFoundError:
+            findings.append(
+                Finding(name, "not installed", False, f"pip install {name}, or make test in a checkout")
+            )
+    return findings
+
+
+def java_version() -> tuple[str, int] | None:
+    """The Java that Spark would use: its version as it prints it, and the major number."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
+    return (match[1], int(match[2])) if match else None
+
+
+def _java() -> Finding:
+    cure = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere set JAVA_HOME to Java 17 or newer"
+    version = java_version()
+    if version is None:
+        return Finding("Java", "not found", False, cure)
+    ok = version[1] >= LOWEST_JAVA
+    return Finding("Java", version[0], ok, "" if ok else cure)
+
+
+def _memory() -> Finding:
+    try:
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return Finding("memory", "unknown", True)
+    available = re.search(r"MemAvailable:\s+(\d+) kB", meminfo)
+    gib = int(available[1]) / 2**20 if available else 0.0
+    ok = gib >= ENOUGH_MEMORY_GIB
+    cure = "" if ok else f"Spark needs about {ENOUGH_MEMORY_GIB:.0f} GiB; close something"
+    return Finding("memory", f"{gib:.1f} GiB available, {os.cpu_count()} cores", ok, cure)
+
+
+def _disk() -> Finding:
+    gib = shutil.disk_usage(Path.cwd()).free / 2**30
+    ok = gib >= ENOUGH_DISK_GIB
+    return Finding("disk", f"{gib:.1f} GiB free here", ok, "" if ok else "free some space, or work elsewhere")

@@ -1,0 +1,255 @@
+"""`antecast run`: simulate a scenario, and say what became of causal order."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, out
+
+if TYPE_CHECKING:
+    from antecast.history.verdict import Verdict
+    from antecast.sim.run import Progress as RunProgress
+    from antecast.sim.run import RunResult
+
+RUNS = Path("runs")
+"""Where runs go that are not told where to go."""
+
+
+def run(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="The scenario to simulate.")],
+    overrides: Overrides = None,
+    seed: Annotated[int | None, typer.Option(help="The seed, instead of the scenario's.")] = None,
+    folder: OutFolder = None,
+    force: Force = False,
+    judge: Annotated[bool, typer.Option("--audit/--no-audit", help="Judge the run when it ends.")] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a scenario and judge its causal order.
+
+    Writes a run folder (the event log, samples of the gauges, a manifest) and prints a summary. The
+    same scenario and seed always make the same run.
+    """
+    from antecast.sim.run import run as simulate
+    from antecast.sim.scenario import load_scenario
+
+    changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"])]
+    loaded = load_scenario(scenario, changes)
+    chosen = folder or _new_name(loaded.name)
+    with _interruptible() as interrupted, _progress(quiet or as_json) as show:
+
+        def on_progress(progress: RunProgress) -> bool:
+            show(progress)
+            return not interrupted()
+
+        result = simulate(loaded, out=chosen, replace=force, on_progress=on_progress)
+    if folder is None:
+        _point_latest(chosen)
+    verdict = _audit(result) if judge else None
+    summary = summarise(result, verdict)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    elif not quiet:
+        _show(result, verdict, summary)
+    raise typer.Exit(_exit_code(result, verdict))
+
+
+def _new_name(name: str) -> Path:
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    path = RUNS / f"{stamp}-{name.replace(' ', '-')}"
+    number = 1
+    while path.exists():
+        number += 1
+        path = RUNS / f"{stamp}-{name.replace(' ', '-')}-{number}"
+    return path
+
+
+def _point_latest(folder: Path) -> None:
+    """Let runs/latest point at the newest run; where links cannot be made, do without."""
+    link = folder.parent / "latest"
+    try:
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+    except OSError:
+        pass
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop, so that the log is closed whole."""
+    stop = False
+
+    def request(signum: int, frame: FrameType | None) -> None:
+        nonlocal stop
+        if stop:
+            raise KeyboardInterrupt
+        stop = True
+
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
+    """Show simulated time passing, on standard error, to whoever is watching a terminal."""
+    if quiet or not err.is_terminal:
+        yield lambda progress: None
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("simulating")
+
+        def show(progress: RunProgress) -> None:
+            described = f"simulated {progress.now / 1e9:.1f} s, {progress.events:,} events logged"
+            bar.update(task, completed=progress.now, total=progress.horizon, description=described)
+
+        yield show
+
+
+def _audit(result: RunResult) -> Verdict:
+    from antecast.history.audit import audit
+    from antecast.history.log import iter_events
+
+    assert result.folder is not None
+    folder = result.folder
+    columns = ["run", "node", "pos", "t", "kind", "origin", "seq"]
+    return audit(lambda: iter_events(folder, columns), clock="global")
+
+
+def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
+    """The run in numbers, ready for JSON. Times are in seconds."""
+    from antecast.history import metrics
+
+    scenario = result.scenario
+    events, samples = result.events, result.samples
+    latency = metrics.summarise(metrics.delivery_latency(events)["latency"])
+    costs = metrics.overhead(events)
+    frames = scenario.log.events == "all"
+    return {
+        "run": result.run,
+        "scenario": scenario.name,
+        "protocol": scenario.specification.name,
+        "seed": scenario.seed,
+        "nodes": scenario.total_nodes,
+        "status": "interrupted" if result.interrupted else "complete",
+        "verdict": None if verdict is None else verdict.outcome,
+        "promised": sorted(scenario.specification.guarantees),
+        "unmet_needs": scenario.unmet_needs(),
+        "counts": None if verdict is None else verdict.counts,
+        "witness": None if verdict is None or verdict.witness is None else str(verdict.witness),
+        "broadcasts": costs.broadcasts,
+        "deliveries": costs.deliveries,
+        "delivery_ratio": _number(metrics.delivery_ratio(events)),
+        "latency": {"mean": _seconds(latency.mean), "max": _seconds(latency.max)}
+        | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
+        "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
+        "control_bytes_per_broadcast": _number(costs.control_bytes_per_broadcast) if frames else None,
+        "gauges": {row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()},
+        "dropped_frames": result.dropped,
+        "events": result.logged,
+        "simulated": _seconds(result.ended),
+        "wall": round(result.wall, 3),
+        "folder": str(result.folder),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if value == value else None  # JSON knows no NaN
+
+
+def _seconds(ns: float) -> float | None:
+    return ns / 1e9 if ns == ns else None
+
+
+def _broken_promise(result: RunResult, verdict: Verdict) -> bool:
+    from antecast.protocols import Guarantee
+
+    promised = result.scenario.specification.guarantees
+    tally = verdict.tally
+    return bool(
+        (Guarantee.CAUSAL in promised and (tally.early or tally.late))
+        or (Guarantee.INTEGRITY in promised and (tally.duplicates or tally.before_broadcast))
+    )
+
+
+def _exit_code(result: RunResult, verdict: Verdict | None) -> Exit:
+    if result.interrupted:
+        return Exit.INTERRUPTED
+    if verdict is None:
+        return Exit.OK
+    if _broken_promise(result, verdict):
+        return Exit.VIOLATION
+    return Exit.INCONCLUSIVE if verdict.outcome == "inconclusive" else Exit.OK
+
+
+def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -> None:
+    if result.interrupted:
+        err.print(
+            f"interrupted at {result.ended / 1e9:.1f} s of simulated time; what happened so far is kept in {result.folder}",
+            style="yellow",
+        )
+    if verdict is not None:
+        out.print(_headline(result, verdict), markup=True)
+        if verdict.witness is not None:
+            out.print(str(verdict.witness), markup=False)
+    for need in summary["unmet_needs"]:
+        out.print(f"note: {summary['protocol']} needs {need}, which this network does not give", style="yellow")
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for label, text in _rows(summary):
+        table.add_row(label, text)
+    out.print(table)
+    out.print(f"run folder: {result.folder}", style="dim", markup=False)
+
+
+def _headline(result: RunResult, verdict: Verdict) -> str:
+    tally = verdict.tally
+    name = result.scenario.specification.name
+    if verdict.outcome == "causal":
+        return f"[bold green]causal order kept[/bold green] by {name}"
+    if verdict.outcome == "inconclusive":
+        return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages that are not in the log"
+    found = {"too early": tally.early, "too late": tally.late, "twice": tally.duplicates}
+    found["before their broadcast"] = tally.before_broadcast
+    what = ", ".join(f"{count:,} {how}" for how, count in found.items() if count)
+    promise = "which it promises to keep" if _broken_promise(result, verdict) else "which it does not promise to keep"
+    return f"[bold red]causal order violated[/bold red] by {name}, {promise}: deliveries {what}"
+
+
+def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    latency = summary["latency"]
+    yield "protocol", f"{summary['protocol']}, {summary['nodes']} nodes, seed {summary['seed']}"
+    ratio = summary["delivery_ratio"]
+    delivered = f" ({ratio:.2%} of all a node could deliver)" if ratio is not None else ""
+    yield "messages", f"{summary['broadcasts']:,} broadcast, {summary['deliveries']:,} deliveries{delivered}"
+    if latency["mean"] is not None:
+        quantiles = ", ".join(f"{key} {value:.4g}" for key, value in latency.items() if key.startswith("p"))
+        yield "latency (s)", f"mean {latency['mean']:.4g}, {quantiles}, max {latency['max']:.4g}"
+    if summary["frames_per_delivery"] is not None:
+        yield "frames a delivery", f"{summary['frames_per_delivery']:.3g}"
+    if summary["control_bytes_per_broadcast"] is not None:
+        yield "control bytes a message", f"{summary['control_bytes_per_broadcast']:,.0f} (all hops together)"
+    for gauge, value in summary["gauges"].items():
+        yield gauge.replace("_", " "), f"mean {value['mean']:.3g}, max {value['max']:,.0f}"
+    if summary["dropped_frames"]:
+        yield "dropped frames", f"{summary['dropped_frames']:,} (send queue full)"
+    rate = summary["events"] / max(summary["wall"], 1e-9)
+    yield "run", f"{summary['simulated']:.1f} s simulated in {summary['wall']:.2f} s, {rate:,.0f} events/s"

@@ -1,0 +1,244 @@
+"""`antecast sweep`: make the runs of a study, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.core import ConfigurationError
+from antecast.core.settings import parse_duration
+from antecast.sim.study import PlannedRun, Study, column_name, describe, load_study, plan
+from antecast.spark.folder import SweepFolder
+from antecast.spark.sweep import SweepProgress, SweepResult, default_folder
+from antecast.spark.sweep import sweep as run_sweep
+from antecast.spark.task import Limits, parse_size
+
+_MOST_ROWS = 40
+"""Rows of a table that a person is shown; the rest is counted."""
+
+_LINE_SECONDS = 5.0
+"""Time between two lines of progress where there is no terminal."""
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to make.", show_default=False)],
+    out_folder: OutFolder = None,
+    overrides: Overrides = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds 1 to N, whatever the study says.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
+    ] = None,
+    run_timeout: Annotated[
+        str | None,
+        typer.Option("--run-timeout", metavar="TIME", help="Fail runs that take longer, such as 10min."),
+    ] = None,
+    run_memory: Annotated[
+        str | None, typer.Option("--run-memory", metavar="SIZE", help="Fail runs that need more, such as 2GB.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the runs and their cost, and make none.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make the runs of a study that are missing, each as a Spark task, and the table of all.
+
+    The folder is sweeps/NAME if not said. Call it again to go on after an interrupt, to try failed runs once
+    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promised order.
+    """
+    limits = _limits(run_timeout, run_memory)
+    loaded = load_study(study, overrides=overrides or (), seeds=seeds)
+    folder = default_folder(loaded) if out_folder is None else out_folder
+    if dry_run:
+        _show_plan(loaded, SweepFolder(folder), as_json=as_json)
+        return
+    try:
+        with _progress(loaded.name, quiet=quiet) as on_progress:
+            result = run_sweep(loaded, out=folder, master=master, limits=limits, on_progress=on_progress)
+    except KeyboardInterrupt:
+        kept = len(SweepFolder(folder).finished())
+        err.print(
+            f"interrupted; {kept} finished runs are kept in {folder}, the same command goes on", style="yellow"
+        )
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    if as_json:
+        print(json.dumps(_as_json(loaded, result), indent=2))
+    else:
+        _show_result(loaded, result, quiet=quiet)
+    if result.failed or result.violated:
+        raise typer.Exit(Exit.VIOLATION)
+
+
+def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
+    option = "--run-timeout"
+    try:
+        seconds = None if run_timeout is None else parse_duration(run_timeout) / 10**9
+        if seconds is not None and seconds <= 0:
+            raise ValueError("expected a duration above zero")
+        option = "--run-memory"
+        return Limits(seconds, None if run_memory is None else parse_size(run_memory))
+    except ValueError as error:
+        raise ConfigurationError(str(error), field=option) from None
+
+
+# Progress.
+
+
+@contextmanager
+def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[SweepProgress], None] | None]:
+    if quiet:
+        yield None
+    elif err.is_terminal:
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
+        with Progress(*columns, console=err, transient=True) as bar:
+            task = bar.add_task(f"sweep {name}", total=1.0, state="starting Spark")
+            yield lambda at: bar.update(task, completed=at.share, state=_state(at))
+    else:
+        yield _Lines(name)
+
+
+class _Lines:
+    """Progress as plain lines, for logs."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last = 0.0
+
+    def __call__(self, at: SweepProgress) -> None:
+        if at.share == 1 or time.monotonic() - self._last >= _LINE_SECONDS:
+            self._last = time.monotonic()
+            err.print(f"sweep {self._name}: {_state(at)}", soft_wrap=True)
+
+
+def _state(at: SweepProgress) -> str:
+    parts = [f"{at.resumed + at.finished} of {at.total} runs"]
+    if at.failed:
+        parts.append(f"{at.failed} failed")
+    if ended := at.finished + at.failed:
+        parts.append(f"{ended / at.seconds:.3g} runs/s")
+    if at.seconds_left:
+        parts.append(f"{_time(at.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    """A stretch of time for people.
+
+    >>> _time(4.2), _time(75), _time(7300)
+    ('4 s', '1 min 15 s', '2 h 2 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+# Results.
+
+
+def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
+    folder.check(study)
+    planned, there = plan(study), folder.finished()
+    missing = [each for each in planned if each.run not in there]
+    steps = sum(each.steps for each in missing)
+    seconds = _estimate(folder, [each for each in planned if each.run in there], steps)
+    if as_json:
+        runs = [
+            {"run": each.run, **each.point, "expected_steps": each.steps, "finished": each.run in there}
+            for each in planned
+        ]
+        what = {"study": study.name, "folder": str(folder.path), "total": len(planned), "missing": len(missing)}
+        print(json.dumps({**what, "expected_steps": steps, "expected_seconds": seconds, "runs": runs}, indent=2))
+        return
+    table = Table(show_edge=False, box=None, pad_edge=False)
+    for column in (*study.fields, "seed", "run", "expected steps", ""):
+        table.add_column(column, justify="right" if column in ("seed", "expected steps") else "left")
+    for each in planned[:_MOST_ROWS]:
+        cells = [describe({"": value}).removeprefix("=") for value in each.point.values()]
+        table.add_row(*cells, each.run, f"{each.steps:,}", "finished" if each.run in there else "")
+    out.print(table)
+    if len(planned) > _MOST_ROWS:
+        out.print(f"… and {len(planned) - _MOST_ROWS} more runs, shown by --json")
+    cost = f"about {steps:,} steps to simulate"
+    if seconds is not None:
+        cost += f", some {_time(seconds)} on one core at the pace of the finished runs"
+    out.print(f"{len(planned)} runs, {len(planned) - len(missing)} finished already; {cost}", style="bold")
+
+
+def _estimate(folder: SweepFolder, finished: list[PlannedRun], steps: int) -> float | None:
+    """Seconds that so many steps will take, from up to a hundred runs that are finished."""
+    some = finished[:: max(1, len(finished) // 100)]
+    took = sum((folder.row(each.run) or {}).get("wall_seconds", 0.0) for each in some)
+    made = sum(each.steps for each in some)
+    return took * steps / made if made else None
+
+
+def _as_json(study: Study, result: SweepResult) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "folder": str(result.folder),
+        "total": result.total,
+        "resumed": result.resumed,
+        "failed": result.failed,
+        "violated": result.violated,
+        "complete": result.complete,
+        "runs": result.runs.to_pylist(),
+    }
+
+
+def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
+    rows = result.runs.to_pylist()
+    if not quiet:
+        _show_points(study, rows)
+        for row in [row for row in rows if row["error"] is not None][:_MOST_ROWS]:
+            point = describe({field: row[column_name(field)] for field in (*study.fields, "seed")})
+            err.print(f"failed: {point}: {row['error']}", style="red", markup=False, soft_wrap=True)
+    parts = [f"{result.total} runs in {result.folder}"]
+    parts += [f"{result.resumed} were finished already"] if result.resumed else []
+    parts += [f"{result.failed} failed, and are tried again by the same command"] if result.failed else []
+    parts += [f"{result.violated} broke the causal order they promise"] if result.violated else []
+    style = "bold red" if result.failed or result.violated else "bold"
+    out.print("; ".join(parts), style=style, markup=False, soft_wrap=True)
+
+
+def _show_points(study: Study, rows: list[dict[str, Any]]) -> None:
+    """A row for each point of the grid: means over its seeds."""
+    points: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = tuple(describe({"": row[column_name(field)]}).removeprefix("=") for field in study.fields)
+        points.setdefault(key, []).append(row)
+    table = Table(show_edge=False, box=None, pad_edge=False)
+    for field in study.fields:
+        table.add_column(field)
+    for column in ("runs", "causal", "delivered", "latency", "p95", "control bytes"):
+        table.add_column(column, justify="right")
+    for key, group in list(points.items())[:_MOST_ROWS]:
+        causal = sum(row["verdict"] == "causal" for row in group)
+        table.add_row(
+            *key,
+            str(len(group)),
+            str(causal),
+            _mean(group, "delivery_ratio", "{:.1%}"),
+            _mean(group, "latency_mean_ns", "{:.1f} ms", 1e-6),
+            _mean(group, "latency_p95_ns", "{:.1f} ms", 1e-6),
+            _mean(group, "control_bytes_per_broadcast", "{:,.0f}"),
+        )
+    out.print(table)
+    if len(points) > _MOST_ROWS:
+        out.print(f"… and {len(points) - _MOST_ROWS} more points, all in runs.parquet")
+
+
+def _mean(rows: list[dict[str, Any]], column: str, form: str, scale: float = 1.0) -> str:
+    values = [row[column] for row in rows if row[column] is not None]
+    return form.format(scale * sum(values) / len(values)) if values else "–"

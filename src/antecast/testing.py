@@ -1,0 +1,173 @@
+"""For testing protocols, yours or ours: random networks, and the promises every protocol must keep.
+
+`scenarios(specification)` draws networks with the faults that the protocol is meant to bear, and
+`assert_conforms` runs one and lets the happened-before oracle judge. A protocol of your own, once
+registered, is tested by
+
+    from hypothesis import given
+    from antecast.protocols import specification
+    from antecast.testing import assert_conforms, scenarios
+
+    @given(scenarios(specification("my-protocol")))
+    def test_my_protocol(scenario):
+        assert_conforms(scenario)
+
+This module needs Hypothesis.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from antecast.history import checks
+from antecast.history.oracle import judge
+from antecast.protocols import Guarantee, Need, Specification
+from antecast.sim.run import RunResult, run
+from antecast.sim.scenario import Join, Leave, Scenario, make_scenario
+
+_DURATION = 2_000
+"""Milliseconds in which things happen; short, so that broadcasts, faults and copies meet."""
+
+
+def _ms(value: int) -> str:
+    return f"{value}ms"
+
+
+def _times() -> st.SearchStrategy[int]:
+    return st.integers(0, _DURATION)
+
+
+def _delays() -> st.SearchStrategy[dict[str, Any]]:
+    """None at all, regular, and heavy-tailed: late by three orders of magnitude now and then."""
+    return st.one_of(
+        st.sampled_from([0, 1, 50]).map(lambda ms: {"kind": "constant", "value": _ms(ms)}),
+        st.integers(1, 500).map(lambda ms: {"kind": "uniform", "low": "0ms", "high": _ms(ms)}),
+        st.integers(1, 200).map(lambda ms: {"kind": "normal", "mean": _ms(ms), "stdev": _ms(ms)}),
+        st.integers(1, 200).map(lambda ms: {"kind": "exponential", "mean": _ms(ms)}),
+        st.sampled_from([0.6, 1.0, 2.0]).map(
+            lambda shape: {"kind": "pareto", "least": "1ms", "shape": shape, "most": "8s"}
+        ),
+    )
+
+
+@st.composite
+def _faults(draw: st.DrawFn, nodes: int, *, leaves: bool) -> list[dict[str, Any]]:
+    """Faults that end: what crashes recovers, what is cut is linked again, partitions heal."""
+    faults: list[dict[str, Any]] = []
+
+    def spell() -> tuple[str, str]:
+        first, second = sorted((draw(_times()), draw(_times())))
+        return _ms(first), _ms(second + 1)
+
+    node = st.integers(0, nodes - 1)
+    for kind in draw(st.lists(st.sampled_from(["crash", "partition", "cut", "join", "leave"]), max_size=5)):
+        begin, end = spell()
+        if kind == "crash":
+            victim = draw(node)
+            faults.append({"kind": "crash", "at": begin, "node": victim})
+            faults.append({"kind": "recover", "at": end, "node": victim})
+        elif kind == "partition":
+            group = sorted(draw(st.sets(node)))
+            faults += [{"kind": "partition", "at": begin, "groups": [group]}, {"kind": "heal", "at": end}]
+        elif kind == "cut" and nodes > 1:
+            a, b = draw(st.lists(node, min_size=2, max_size=2, unique=True))
+            faults += [{"kind": "cut", "at": begin, "a": a, "b": b}, {"kind": "link", "at": end, "a": a, "b": b}]
+        elif kind == "join":
+            joined = nodes + sum(fault["kind"] == "join" for fault in faults)
+            faults.append({"kind": "join", "at": begin, "node": joined, "peers": list(range(joined))})
+        elif kind == "leave" and leaves:
+            faults.append({"kind": "leave", "at": begin, "node": draw(node)})
+    return faults
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_broadcasts: int = 20) -> Scenario:
+    """Networks, delays, losses, faults and workloads that a protocol must bear."""
+    nodes = draw(st.integers(1, max_nodes))
+    settings: dict[str, Any] = {}
+    if "retain" in spec.settings.__struct_fields__:
+        settings["retain"] = draw(st.sampled_from([0, 3, 10_000]))
+    loss = draw(st.sampled_from([0.0, 0.0, 0.2, 0.5]))
+    if loss and spec.loss_settings:
+        settings |= spec.loss_settings
+    if Need.RELIABLE_LINKS in spec.needs(spec.configure(settings)):
+        loss = 0.0
+    needs = spec.needs(spec.configure(settings))
+    topology = draw(st.sampled_from(["complete", "ring", "tree", "random"]))
+    link = st.fixed_dictionaries(
+        {"a": st.integers(0, nodes - 1), "b": st.integers(0, nodes - 1), "delay": _delays(), "both": st.booleans()}
+    )
+    broadcast = st.fixed_dictionaries({"t": _times().map(_ms), "node": st.integers(0, nodes - 1)})
+    faults = [] if Need.STATIC_MEMBERS in needs else draw(_faults(nodes, leaves=topology == "complete"))
+    workload: list[dict[str, Any]] = [
+        {"kind": "at", "broadcasts": draw(st.lists(broadcast, max_size=max_broadcasts))},
+    ]
+    if draw(st.booleans()):
+        thinking = draw(st.none() | _delays())
+        workload.append({"kind": "chatter", "answers": draw(st.sampled_from([0.3, 0.9])), "delay": thinking})
+    return make_scenario(
+        {
+            "name": f"conformance of {spec.name}",
+            "seed": draw(st.integers(0, 2**32)),
+            "nodes": nodes,
+            "duration": _ms(_DURATION),
+            "drain": "40s",
+            "protocol": {"name": spec.name} | settings,
+            "network": {
+                "topology": {"kind": topology},
+                "delay": draw(_delays()),
+                "loss": loss,
+                "fifo": Need.FIFO_LINKS in needs or draw(st.booleans()),
+                "bandwidth": draw(st.sampled_from([None, "64kb/s"])),
+                "links": [each for each in draw(st.lists(link, max_size=4)) if each["a"] != each["b"]],
+            },
+            "clocks": {"offset": _ms(draw(st.sampled_from([0, 300])))},
+            "workload": workload,
+            "faults": faults,
+            "log": {"events": "order", "sample": 0},
+        }
+    )
+
+
+def assert_conforms(scenario: Scenario) -> RunResult:
+    """Run a scenario and check every promise of its protocol; the run, for further questions."""
+    result = run(scenario)
+    events = result.events
+    promised = scenario.specification.guarantees
+    oracle = judge(events, clock="global")
+    if Guarantee.INTEGRITY in promised:
+        assert not oracle.duplicates, f"delivered twice: {sorted(oracle.duplicates)[:3]}"
+        assert not oracle.unknown, f"delivered, never broadcast: {sorted(oracle.unknown)[:3]}"
+        assert not oracle.before_broadcast, f"delivered before broadcast: {sorted(oracle.before_broadcast)[:3]}"
+    if Guarantee.FIFO in promised:
+        order = checks.fifo_order(events)
+        assert order.ok, order
+    if Guarantee.CAUSAL in promised:
+        assert not oracle.early, f"delivered too early: {sorted(oracle.early)[:3]}"
+    if Guarantee.AGREEMENT in promised and not scenario.unmet_needs():
+        _assert_agreement(scenario, result)
+    return result
+
+
+def _assert_agreement(scenario: Scenario, result: RunResult) -> None:
+    """All nodes that are up at the end delivered what any of them delivered, if it was still kept.
+
+    Where nodes come and go or frames are lost, and little is retained, messages may rightly be
+    skipped; those runs are judged for order alone.
+    """
+    kept = scenario.protocol.get("retain", 10_000) > 1_000
+    if (scenario.faults or scenario.network.loss) and not kept:
+        return
+    gone = {fault.node for fault in scenario.faults if isinstance(fault, Leave)}
+    newcomers = {fault.node for fault in scenario.faults if isinstance(fault, Join)}
+    nodes = sorted((set(range(scenario.nodes)) | newcomers) - gone)
+    delivered: dict[int, set[tuple[int, int]]] = {node: set() for node in nodes}
+    for row in result.events.select(["node", "kind", "origin", "seq"]).to_pylist():
+        if row["kind"] == "deliver" and row["node"] in delivered:
+            delivered[row["node"]].add((row["origin"], row["seq"]))
+    everything = set().union(*delivered.values())
+    for node in nodes:
+        missing = everything - delivered[node]
+        assert not missing, f"node {node} never delivered {sorted(missing)[:3]} of {len(everything)}"

@@ -1,0 +1,25 @@
+"""Settings of the whole suite.
+
+Property tests run a small number of examples by default, so that the suite stays quick;
+`--property-examples 10000` runs them at length.
+"""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--property-examples", type=int, default=60, help="examples a property test tries (default 60)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile(
+        "antecast",
+        max_examples=config.getoption("--property-examples"),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        print_blob=True,
+    )
+    settings.load_profile("antecast")
