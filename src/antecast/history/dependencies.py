@@ -61,7 +61,7 @@ class Dependencies:
 
     @classmethod
     def gather(cls, parts: Sequence[Dependencies]) -> Dependencies:
-        """The rows of all parts in the order of their messages: with every node's part, row m is message m."""
+        """The rows of all parts by message: with the parts of all nodes, row m is message m."""
         messages = np.concatenate([part.messages for part in parts])
         deps = np.concatenate([part.deps for part in parts])
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
@@ -85,7 +85,13 @@ def sketch(histories: Histories, index: MessageIndex, *, width: int = SKETCH_WID
     """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes a message."""
     messages = _own_messages(histories, index)
     lengths, deps = _sketch(
-        histories.indptr, histories.sources, histories.codes, index.offsets, index.origin, len(messages), width
+        histories.indptr,
+        histories.sources,
+        histories.codes,
+        index.offsets,
+        index.origin,
+        len(messages),
+        width,
     )
     return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
 
@@ -101,6 +107,7 @@ def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> D
         index.origin,
         matrix.indptr,
         matrix.deps,
+        index.origin[matrix.deps],
         len(messages),
     )
     return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
@@ -122,11 +129,11 @@ def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
     return order, list(walk)[walk[step] :][::-1]
 
 
-def cycle_error(cycle: Sequence[int], histories: Histories, index: MessageIndex, *, most: int = 8) -> BrokenLog:
+def cycle_error(cycle: list[int], histories: Histories, index: MessageIndex, *, most: int = 8) -> BrokenLog:
     """The error for a cycle, in words; the histories of the origins of its messages suffice."""
     rows = {int(source): row for row, source in enumerate(histories.sources)}
     steps = []
-    for before, after in zip(cycle[-1:] + list(cycle[:-1]), cycle, strict=True):
+    for before, after in zip([cycle[-1], *cycle], cycle, strict=False):
         row = rows[int(index.origin[after])]
         rank = np.flatnonzero(histories.messages(row) == before)[0]
         pos = histories.pos[histories.span(row)][rank]
@@ -149,7 +156,7 @@ def cycle_error(cycle: Sequence[int], histories: Histories, index: MessageIndex,
 
 
 def _own_messages(histories: Histories, index: MessageIndex) -> IntArray:
-    """The messages of these nodes in the order in which a walk of the histories comes upon their broadcasts."""
+    """The messages of these nodes, in the order in which a walk of the histories meets their broadcasts."""
     sources = histories.sources[histories.sources < len(index.nodes)]
     ranges = [np.arange(index.offsets[source], index.offsets[source + 1], dtype=np.int32) for source in sources]
     return np.concatenate([np.empty(0, np.int32), *ranges])
@@ -199,6 +206,7 @@ def _reduce(
     origin: IntArray,
     old_indptr: LongArray,
     old_deps: IntArray,
+    old_sources: IntArray,
     messages: int,
 ) -> tuple[LongArray, IntArray]:
     """S is `newest`: the member of S from each source, or -1; `touched` lists the sources to look at."""
@@ -238,10 +246,10 @@ def _reduce(
                 continue
             else:
                 for e in range(old_indptr[message], old_indptr[message + 1]):
-                    # Of one source, a smaller number came first: what is older than a dependency is covered too.
-                    behind = origin[old_deps[e]]
-                    if newest[behind] <= old_deps[e]:
-                        newest[behind] = -1
+                    # Older messages of the same source are covered too; they have smaller numbers.
+                    # Written without a branch, since no processor could predict it.
+                    held = newest[old_sources[e]]
+                    newest[old_sources[e]] = -1 if held <= old_deps[e] else held
             if newest[source] < message:
                 newest[source] = message
             if not listed[source]:

@@ -1,0 +1,243 @@
+"""The auditor: does a log keep causal order?
+
+Theory of operation. For a node j let reach_j(x) be the largest position at j of any message in the
+causal past of x, x included. Along a topological order it is the maximum of the position of x at j and
+of reach_j(d) for the direct dependencies d of x. Message m came too early at j exactly when reach_j(m)
+exceeds its position, for then, and only then, something of its past came later: the message at the
+position that reach_j(m) names. A message that j never got has no position but it has a reach, so order
+is carried across what was lost, which a test of direct dependencies alone would miss. The mirror pass,
+smallest positions against the topological order, gives the messages that came too late. If nothing is
+early then nothing is late, and it is skipped.
+
+Nodes are independent. They are checked in blocks: a matrix of positions, a row a message and a column
+a node of the block, so that the inner loop runs over neighbouring numbers. A block takes 8 bytes a
+message and node, and its time is that of reading one row a dependency.
+
+`audit` does it all in one process. Everything it calls works on parts: `MessageIndex.read` on the
+broadcasts, then for the rows of some nodes `read_histories`, `sketch`, `reduce` and `check_block`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from antecast.history.compiled import compiled
+from antecast.history.dependencies import Dependencies, cycle_error, direct_dependencies, topological_order
+from antecast.history.histories import LIMIT, Clock, Histories, read_histories
+from antecast.history.messages import MessageIndex, Name
+from antecast.history.rows import Events, IntArray, LongArray, rereadable
+from antecast.history.verdict import Verdict
+from antecast.history.violations import Problem, Tally, merge_violations, violation_schema, violation_table
+from antecast.history.witness import find_witness
+
+MEMORY = 256 << 20
+"""Bytes for the matrices of a block. More nodes in a block do not make it faster than this does."""
+
+_ABSENT = np.uint32(0xFFFFFFFF)
+"""No position. As a signed number it is -1, less than any position; as an unsigned one, more than any."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCheck:
+    """What the check of some nodes found."""
+
+    tally: Tally
+    violations: pa.Table
+
+
+def audit(
+    events: Events,
+    *,
+    clock: Clock = "local",
+    pairs: bool = False,
+    limit: int = LIMIT,
+    memory: int = MEMORY,
+) -> Verdict:
+    """Judge a log: its broadcasts and deliveries say all.
+
+    `clock="global"` says that times of different nodes compare, and checks that nothing is delivered before
+    its broadcast. `pairs` counts every pair in the wrong order, which can take far longer than all
+    the rest. `limit` bounds the violations of each kind that are listed; all are counted. `memory` bounds the
+    matrices; besides, the log takes 12 bytes an event.
+
+    Raises `BrokenLog` if the log contradicts itself.
+    """
+    batches = rereadable(events)
+    index = MessageIndex.read(batches(), timed=clock == "global")
+    reading = read_histories(batches(), index, clock=clock, limit=limit)
+    histories = reading.histories
+    matrix = direct_dependencies(histories, index)
+    order, cycle = topological_order(matrix)
+    if cycle:
+        raise cycle_error(cycle, histories, index)
+    tally, tables = reading.tally, [reading.violations]
+    width = block_width(len(index), memory)
+    for start in range(0, len(histories), width):
+        block = histories.block(start, start + width)
+        check = check_block(block, index, matrix, order, pairs=pairs, limit=limit)
+        tally += check.tally
+        tables.append(check.violations)
+    violations = merge_violations(tables, limit)
+    return Verdict(
+        messages=len(index),
+        tally=tally,
+        pairs=tally.pairs if pairs else None,
+        violations=violations,
+        unknown_examples=reading.unknown_examples,
+        witness=find_witness(violations, histories, index),
+    )
+
+
+def block_width(messages: int, memory: int) -> int:
+    """Nodes whose two matrices fit into so many bytes; at least one, and whole cache lines where possible."""
+    width = max(1, memory // (8 * max(1, messages)))
+    return width - width % 16 if width > 16 else width
+
+
+def check_block(
+    block: Histories,
+    index: MessageIndex,
+    matrix: Dependencies,
+    order: IntArray,
+    *,
+    pairs: bool = False,
+    limit: int = LIMIT,
+) -> BlockCheck:
+    """Early and late messages at some nodes, given the dependencies of all messages."""
+    position = _positions(block.indptr, block.codes, len(index))
+    reach = np.empty_like(position)
+    early = np.zeros(len(block), np.int64)
+    _reach_back(position, order, matrix.indptr, matrix.deps, reach, early)
+    if not early.any():
+        return BlockCheck(Tally(), violation_schema(index.types).empty_table())
+    tables = [_list(block, index, "early", position, reach, early, limit)]
+    wrong = 0
+    if pairs:
+        early_message, early_node = np.nonzero((position >= 0) & (reach > position))
+    late = np.zeros(len(block), np.int64)
+    unsigned, future = position.view(np.uint32), reach.view(np.uint32)
+    np.copyto(future, unsigned)
+    _reach_forward(unsigned, order, matrix.indptr, matrix.deps, future, late)
+    tables.append(_list(block, index, "late", unsigned, future, late, limit))
+    if pairs:
+        is_late = ((unsigned != _ABSENT) & (future < unsigned)).any(axis=1)
+        suspects = np.flatnonzero(is_late)
+        wrong = _count_pairs(position, order, matrix.indptr, matrix.deps, suspects, early_message, early_node)
+    tally = Tally(early=int(early.sum()), late=int(late.sum()), pairs=wrong)
+    return BlockCheck(tally, merge_violations(tables, limit))
+
+
+def _list(
+    block: Histories,
+    index: MessageIndex,
+    problem: Problem,
+    position: NDArray[np.integer],
+    reach: NDArray[np.integer],
+    counts: LongArray,
+    limit: int,
+) -> pa.Table:
+    """The first violations by node and position; the cause is the event of the node that reach points to."""
+    names: list[Name] = []
+    columns: list[tuple[NDArray[np.integer], ...]] = [(np.empty(0, np.int64),) * 4]
+    for row in np.flatnonzero(counts).tolist():
+        if len(names) >= limit:
+            break
+        at, other = position[:, row].view(np.uint32), reach[:, row].view(np.uint32)
+        there = at != _ABSENT
+        (found,) = np.nonzero(there & (other > at if problem == "early" else other < at))
+        found = found[np.argsort(at[found])][: limit - len(names)]
+        history, positions = block.messages(row), block.pos[block.span(row)]
+        names += [block.names[row]] * len(found)
+        columns.append((positions[at[found]], found, history[other[found]], positions[other[found]]))
+    pos, message, cause, cause_pos = (np.concatenate(each) for each in zip(*columns, strict=True))
+    return violation_table(index, problem, names, pos, message, cause, cause_pos)
+
+
+@compiled
+def _positions(indptr: LongArray, codes: IntArray, messages: int) -> IntArray:
+    """Ranks of messages at nodes: of the first delivery, or of the broadcast where no delivery is logged."""
+    position = np.full((messages, len(indptr) - 1), -1, np.int32)
+    for row in range(len(indptr) - 1):
+        for i in range(indptr[row], indptr[row + 1]):
+            message = codes[i] if codes[i] >= 0 else ~codes[i]
+            position[message, row] = i - indptr[row]
+    return position
+
+
+@compiled
+def _reach_back(
+    position: IntArray, order: IntArray, indptr: LongArray, deps: IntArray, reach: IntArray, early: LongArray
+) -> None:
+    nodes = position.shape[1]
+    for k in range(len(order)):
+        m = order[k]
+        here, far = position[m], reach[m]
+        far[:] = here
+        for e in range(indptr[m], indptr[m + 1]):
+            behind = reach[deps[e]]
+            for j in range(nodes):
+                far[j] = max(far[j], behind[j])
+        for j in range(nodes):
+            early[j] += (here[j] >= 0) & (far[j] > here[j])
+
+
+@compiled
+def _reach_forward(
+    position: NDArray[np.uint32],
+    order: IntArray,
+    indptr: LongArray,
+    deps: IntArray,
+    reach: NDArray[np.uint32],
+    late: LongArray,
+) -> None:
+    """`reach` comes as a copy of `position`; each message hands what it has on to its dependencies."""
+    nodes = position.shape[1]
+    for k in range(len(order) - 1, -1, -1):
+        m = order[k]
+        here, soon = position[m], reach[m]
+        for e in range(indptr[m], indptr[m + 1]):
+            behind = reach[deps[e]]
+            for j in range(nodes):
+                behind[j] = min(behind[j], soon[j])
+        for j in range(nodes):
+            late[j] += (here[j] != _ABSENT) & (soon[j] < here[j])
+
+
+@compiled
+def _count_pairs(
+    position: IntArray,
+    order: IntArray,
+    indptr: LongArray,
+    deps: IntArray,
+    suspects: LongArray,
+    early_message: LongArray,
+    early_node: LongArray,
+) -> int:
+    """Pairs in the wrong order: x is late somewhere and m early there, so only these are looked at.
+
+    64 suspects at a time: a pass marks, in a bit each, which of them happened before each message.
+    """
+    bit = np.zeros(len(order), np.uint64)
+    total = 0
+    for start in range(0, len(suspects), 64):
+        some = suspects[start : start + 64]
+        past = np.zeros(len(order), np.uint64)
+        for b in range(len(some)):
+            bit[some[b]] = np.uint64(1) << np.uint64(b)
+        for k in range(len(order)):
+            m = order[k]
+            for e in range(indptr[m], indptr[m + 1]):
+                past[m] |= past[deps[e]] | bit[deps[e]]
+        for v in range(len(early_message)):
+            m, j = early_message[v], early_node[v]
+            if past[m] != 0:
+                for b in range(len(some)):
+                    if past[m] >> np.uint64(b) & np.uint64(1) and position[some[b], j] > position[m, j]:
+                        total += 1
+        for b in range(len(some)):
+            bit[some[b]] = 0
+    return total

@@ -1,0 +1,206 @@
+"""Names to numbers: dense codes for nodes and messages, so that everything after runs on int32 arrays.
+
+A node is named by (run, node); logs without a `run` column have run None. The messages of a source get
+consecutive numbers in the order of its broadcasts, which is the order that counts: for two messages
+of one source, the smaller number came first, whatever their `seq` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from antecast.history.compiled import compiled
+from antecast.history.rows import (
+    Batches,
+    BoolArray,
+    BrokenLog,
+    IntArray,
+    LongArray,
+    Rows,
+    factorise,
+    read_rows,
+)
+
+UNKNOWN = -1
+"""The number of a message whose broadcast is not in the log, and the code of a node never heard of."""
+
+
+class Name(NamedTuple):
+    """A node as the user knows it."""
+
+    run: object
+    node: object
+
+
+class Nodes:
+    """Dense codes for nodes, in order of first appearance."""
+
+    def __init__(self, names: Sequence[Name] = ()) -> None:
+        self.names = list(names)
+        self._codes = {name: code for code, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def copy(self) -> Nodes:
+        return Nodes(self.names)
+
+    def code(self, name: Name, *, add: bool = False) -> int:
+        if add and name not in self._codes:
+            self._codes[name] = len(self.names)
+            self.names.append(name)
+        return self._codes.get(name, UNKNOWN)
+
+    def encode(self, runs: pa.Array | None, values: pa.Array, *, add: bool = False) -> IntArray:
+        """Codes of a whole column; Python sees each distinct name of the batch once."""
+        codes, words = factorise(values)
+        run_words: list[object] = [None]
+        keys: IntArray | LongArray = codes
+        if runs is not None:
+            run_codes, run_words = factorise(runs)
+            if len(run_words) > 1:
+                keys = run_codes.astype(np.int64) * len(words) + codes
+        used = pa.array(keys).dictionary_encode()  # a hash table in C++, several times faster than a sort
+        lookup = np.array(
+            [
+                self.code(Name(run_words[key // len(words)], words[key % len(words)]), add=add)
+                for key in used.dictionary.to_pylist()
+            ],
+            np.int32,
+        )
+        return lookup[used.indices.to_numpy()] if len(lookup) else np.empty(0, np.int32)
+
+
+@dataclass(frozen=True)
+class Types:
+    """Arrow types of the names, so that results come back as the log had them."""
+
+    run: pa.DataType | None = None
+    node: pa.DataType = field(default_factory=pa.int64)
+    origin: pa.DataType = field(default_factory=pa.int64)
+
+    @classmethod
+    def of(cls, rows: Rows) -> Types:
+        def plain(column: pa.Array) -> pa.DataType:
+            return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+        return cls(None if rows.run is None else plain(rows.run), plain(rows.node), plain(rows.origin))
+
+
+@dataclass(frozen=True, eq=False)
+class MessageIndex:
+    """All messages of a log, numbered source by source in the order of broadcast."""
+
+    nodes: Nodes
+    """The sources; their codes index `offsets`."""
+    offsets: LongArray
+    """The messages of source s are `offsets[s]` up to `offsets[s + 1]`."""
+    origin: IntArray
+    seq: LongArray
+    pos: LongArray
+    """Position of the broadcast at its origin."""
+    t: LongArray | None
+    types: Types
+    _seqs: LongArray
+    """The seqs of each source in ascending order, and in `_by_seq` the messages they belong to."""
+    _by_seq: IntArray
+    _contiguous: BoolArray
+    """Sources whose seqs count up by one in the order of broadcast: looked up by subtraction."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    @classmethod
+    def read(cls, batches: Batches, *, timed: bool = False) -> MessageIndex:
+        """Build the index from the broadcasts in the batches. Memory: some 40 bytes a message."""
+        nodes, types = Nodes(), Types()
+        no_numbers = np.empty(0, np.int64)
+        columns = [(np.empty(0, np.int32), no_numbers, no_numbers, no_numbers)]
+        for batch in batches:
+            rows = read_rows(batch, ("broadcast",), timed=timed)
+            types = Types.of(rows)
+            node = nodes.encode(rows.run, rows.node, add=True)
+            origin = nodes.encode(rows.run, rows.origin, add=True)
+            foreign = np.flatnonzero(node != origin)
+            if len(foreign):
+                i = foreign[0]
+                run, name = nodes.names[node[i]]
+                owner, seq = nodes.names[origin[i]].node, int(rows.seq[i])
+                problem = f"broadcasts {owner}:{seq}, which is not its own message"
+                raise BrokenLog(problem, run=run, node=name, pos=int(rows.pos[i]), origin=owner, seq=seq)
+            columns.append((node, rows.seq, rows.pos, rows.pos if rows.t is None else rows.t))
+        origins, seqs, pos, t = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        return cls._build(nodes, origins, seqs, pos, t if timed else None, types)
+
+    @classmethod
+    def _build(
+        cls, nodes: Nodes, origin: IntArray, seq: LongArray, pos: LongArray, t: LongArray | None, types: Types
+    ) -> MessageIndex:
+        order = np.lexsort((pos, origin))
+        origin, seq, pos = origin[order], seq[order], pos[order]
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(origin, minlength=len(nodes)))))
+        by_seq = np.lexsort((pos, seq, origin)).astype(np.int32)
+        seqs = seq[by_seq]
+        twice = np.flatnonzero((np.diff(seqs) == 0) & (np.diff(origin[by_seq]) == 0))
+        if len(twice):
+            first, second = by_seq[twice[0]], by_seq[twice[0] + 1]
+            run, name = nodes.names[origin[first]]
+            problem = f"broadcasts {name}:{seq[first]} a second time; the first was at position {pos[first]}"
+            raise BrokenLog(problem, run=run, node=name, pos=int(pos[second]), origin=name, seq=int(seq[first]))
+        steps = (np.diff(seq) == 1) | (np.diff(origin) != 0)
+        contiguous = np.ones(len(nodes), np.bool_)
+        contiguous[origin[1:][~steps]] = False
+        t = None if t is None else t[order]
+        return cls(nodes, offsets, origin, seq, pos, t, types, seqs, by_seq, contiguous)
+
+    def find(self, origin: IntArray, seq: LongArray) -> IntArray:
+        """Numbers of the messages named by origin codes and seqs, UNKNOWN where there is no broadcast."""
+        found = np.empty(len(seq), np.int32)
+        _find(origin, seq, self.offsets, self._seqs, self._by_seq, self._contiguous, found)
+        return found
+
+    def origin_name(self, message: int) -> object:
+        return self.nodes.names[self.origin[message]].node
+
+    def name(self, message: int) -> str:
+        """The message as people write it, such as `3:12`."""
+        return f"{self.origin_name(message)}:{self.seq[message]}"
+
+
+@compiled
+def _find(
+    origin: IntArray,
+    seq: LongArray,
+    offsets: LongArray,
+    seqs: LongArray,
+    by_seq: IntArray,
+    contiguous: BoolArray,
+    found: IntArray,
+) -> None:
+    for i in range(len(seq)):
+        found[i] = UNKNOWN
+        source = origin[i]
+        if source < 0 or source >= len(contiguous):
+            continue
+        low, high = offsets[source], offsets[source + 1]
+        if low == high:
+            continue
+        if contiguous[source]:
+            step = seq[i] - seqs[low]
+            if 0 <= step < high - low:
+                found[i] = low + step
+            continue
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if seqs[middle] < seq[i]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < end and seqs[low] == seq[i]:
+            found[i] = by_seq[low]

@@ -1,0 +1,69 @@
+"""What an audit says: the outcome, the counts and violations it rests on, and a witness."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from antecast.history.violations import Tally
+from antecast.history.witness import Witness
+
+Outcome: TypeAlias = Literal["causal", "violated", "inconclusive"]
+
+EXIT_CODES: dict[Outcome, int] = {"causal": 0, "violated": 1, "inconclusive": 3}
+"""What the command line exits with; 2 is for a log that cannot be judged at all (`BrokenLog`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The result of an audit. `violations` lists at most a limited number of rows of each problem."""
+
+    messages: int
+    tally: Tally
+    pairs: int | None
+    violations: pa.Table
+    unknown_examples: tuple[str, ...] = ()
+    witness: Witness | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Violations are real whatever is missing: an unknown message can only hide further ones."""
+        if self.tally.violations:
+            return "violated"
+        return "inconclusive" if self.tally.unknown else "causal"
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.outcome]
+
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """All counts by name; `pairs` is None if they were not asked for."""
+        return asdict(self.tally) | {"messages": self.messages, "pairs": self.pairs}
+
+    @property
+    def cut(self) -> int:
+        """Violations that were counted but are not in the table."""
+        return self.tally.violations - len(self.violations)
+
+    def __str__(self) -> str:
+        """The verdict for people: the outcome first, then what it rests on."""
+        tally = self.tally
+        scope = f"{tally.deliveries} deliveries of {self.messages} messages at {tally.nodes} nodes"
+        lines = [f"{self.outcome}: {scope}"]
+        found = {
+            "delivered too early": tally.early,
+            "delivered too late": tally.late,
+            "pairs in the wrong order": self.pairs or 0,
+            "delivered again": tally.duplicates,
+            "delivered before broadcast": tally.before_broadcast,
+            "without a broadcast in the log": tally.unknown,
+        }
+        lines += [f"  {count} {words}" for words, count in found.items() if count]
+        if self.unknown_examples:
+            lines.append(f"  for example {'; '.join(self.unknown_examples)}")
+        if self.cut:
+            lines.append(f"  {len(self.violations)} violations are listed, {self.cut} are not")
+        return "\n".join(lines if self.witness is None else [*lines, "", str(self.witness)])

@@ -1,0 +1,235 @@
+"""A witness: the smallest story that shows a violation, in words and as a space-time diagram.
+
+For a message m that came too early at node j, some x of its past came later. The witness is a shortest
+chain x → … → m, each step of which is one sentence about one node: it delivered (or broadcast) the
+one message and then broadcast the other. It is found by a search back from m, breadth first. The
+messages one step before z are those in the history of its origin up to the broadcast of z, so the search
+grows one prefix a node and reads each history at most once.
+
+The search uses the histories it is given and no others. The origins of the messages on any one chain,
+with the node j, suffice to find a chain; `involved_nodes` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.history.dependencies import Dependencies
+from antecast.history.histories import Histories
+from antecast.history.messages import MessageIndex, Name
+from antecast.history.rows import LongArray
+
+CANDIDATES = 64
+"""Early deliveries among which the shortest chain is looked for; most violations take a single step."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of the story."""
+
+    node: object
+    pos: int
+    verb: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.message} @{self.pos}"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A violation as a story: the chain x → … → m by name, and the events in a possible order."""
+
+    run: object
+    node: object
+    chain: tuple[str, ...]
+    words: str
+    events: tuple[Event, ...]
+
+    @property
+    def diagram(self) -> str:
+        """A column a node, time downwards, `@` before positions."""
+        nodes = list(dict.fromkeys(event.node for event in self.events))
+        widths = [
+            max(len(f"node {node}"), *(len(str(event)) for event in self.events if event.node == node))
+            for node in nodes
+        ]
+        lines = [[f"node {node}" for node in nodes]]
+        lines += [[str(event) if event.node == node else "|" for node in nodes] for event in self.events]
+        return "\n".join(
+            "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+
+    def __str__(self) -> str:
+        return f"{self.words}\n\n{self.diagram}"
+
+
+def find_witness(violations: pa.Table, histories: Histories, index: MessageIndex) -> Witness | None:
+    """The shortest chain behind an early delivery; if there is none, the first violation of another kind."""
+    early = violations.filter(pc.equal(violations["problem"], "early")).slice(0, CANDIDATES).to_pylist()
+    if not early:
+        alone = pa.array(["duplicate", "before-broadcast"])
+        rows = violations.filter(pc.is_in(violations["problem"], alone)).slice(0, 1).to_pylist()
+        return _single(rows[0], index) if rows else None
+    rows_of = {name: row for row, name in enumerate(histories.names)}
+    broadcast_rank = _broadcast_ranks(histories, len(index))
+    best: tuple[int, list[int]] | None = None
+    for violation in early:
+        row = rows_of.get(Name(violation.get("run"), violation["node"]))
+        message = _message(index, violation, "")
+        if row is None:
+            continue
+        longest = len(index) if best is None else len(best[1]) - 1
+        chain = _shortest_chain(row, message, histories, index, broadcast_rank, longest)
+        if chain and (best is None or len(chain) < len(best[1])):
+            best = row, chain
+        if best is not None and len(best[1]) == 2:
+            break
+    return None if best is None else _tell(*best, histories, index)
+
+
+def involved_nodes(violation: dict[str, object], index: MessageIndex, matrix: Dependencies) -> list[Name]:
+    """Nodes whose rows suffice for the witness of one early delivery, a row of the table of violations."""
+    message, cause = _message(index, violation, ""), _message(index, violation, "cause_")
+    follower = {message: message}
+    queue = [message]
+    for each in queue:
+        if each == cause:
+            break
+        for dep in matrix.of(each).tolist():
+            if dep not in follower:
+                follower[dep] = each
+                queue.append(dep)
+    nodes = [Name(violation.get("run"), violation["node"])]
+    while cause != message:
+        nodes.append(index.nodes.names[index.origin[cause]])
+        cause = follower[cause]
+    nodes.append(index.nodes.names[index.origin[message]])
+    return list(dict.fromkeys(nodes))
+
+
+def _message(index: MessageIndex, violation: dict[str, object], prefix: str) -> int:
+    origin = index.nodes.code(Name(violation.get("run"), violation[f"{prefix}origin"]))
+    seq = np.array([violation[f"{prefix}seq"]], np.int64)
+    return int(index.find(np.array([origin], np.int32), seq)[0])
+
+
+def _broadcast_ranks(histories: Histories, messages: int) -> LongArray:
+    """Where in its origin's history a message was broadcast; -1 if that history is not here."""
+    ranks = np.full(messages, -1, np.int64)
+    for row in range(len(histories)):
+        codes = histories.codes[histories.span(row)]
+        (own,) = np.nonzero(codes < 0)
+        ranks[~codes[own]] = own
+    return ranks
+
+
+def _shortest_chain(
+    row: int, message: int, histories: Histories, index: MessageIndex, broadcast_rank: LongArray, longest: int
+) -> list[int]:
+    """The shortest x → … → message, of at most `longest` messages, with x after `message` at the node."""
+    rows = {int(source): row for row, source in enumerate(histories.sources)}
+    position = np.full(len(index), -1, np.int64)
+    seen = histories.messages(row)
+    position[seen] = np.arange(len(seen))  # a self-delivery overwrites the broadcast before it
+    follower = np.full(len(index), -1, np.int64)
+    follower[message] = message
+    reached: dict[int, int] = {}
+    level = np.array([message])
+    for _ in range(longest - 1):
+        found = []
+        for source in np.unique(index.origin[level]):
+            if source not in rows:
+                continue
+            latest = int(level[index.origin[level] == source].max())  # what it saw includes what the others saw
+            start, stop = reached.get(source, 0), int(broadcast_rank[latest])
+            if stop <= start:
+                continue
+            reached[source] = stop
+            past = np.unique(histories.messages(rows[source])[start:stop])
+            past = past[follower[past] < 0]
+            follower[past] = latest
+            found.append(past)
+        level = np.concatenate(found) if found else np.empty(0, np.int64)
+        hits = level[position[level] > position[message]]
+        if len(hits):
+            chain = [int(hits[np.argmin(position[hits])])]
+            while chain[-1] != message:
+                chain.append(int(follower[chain[-1]]))
+            return chain
+        if not len(level):
+            break
+    return []
+
+
+def _tell(row: int, chain: Sequence[int], histories: Histories, index: MessageIndex) -> Witness:
+    """Put a chain into words and events."""
+    rows = {int(source): row for row, source in enumerate(histories.sources)}
+    run, node = histories.names[row]
+
+    def event(row: int, message: int, *, last: bool) -> Event:
+        """The first or last event of a message in a history: its broadcast comes before its self-delivery."""
+        ranks = np.flatnonzero(histories.messages(row) == message)
+        place = histories.indptr[row] + ranks[-1 if last else 0]
+        verb = "deliver" if histories.codes[place] >= 0 else "broadcast"
+        return Event(histories.names[row].node, int(histories.pos[place]), verb, index.name(message))
+
+    origin = rows.get(int(index.origin[chain[0]]))
+    events = [] if origin is None else [event(origin, chain[0], last=False)]
+    steps = []
+    for before, after in pairwise(chain):
+        at = rows[int(index.origin[after])]
+        had, sent = event(at, before, last=False), event(at, after, last=False)
+        events += [each for each in (had, sent) if each not in events]
+        steps.append(
+            f"node {had.node} {_past(had.verb)} {had.message} at position {had.pos} "
+            f"and broadcast {sent.message} at position {sent.pos}"
+        )
+    early, late = event(row, chain[-1], last=True), event(row, chain[0], last=True)
+    events += [each for each in (early, late) if each not in events]
+    delivered = set(histories.messages(row).tolist())
+    never = [index.name(each) for each in chain[1:-1] if each not in delivered]
+    names = tuple(index.name(each) for each in chain)
+    then = late.message if early.verb == late.verb else f"it {_past(late.verb)} {late.message}"
+    words = (
+        f"{_in_run(run)}node {node} {_past(early.verb)} {early.message} (position {early.pos}) before {then} "
+        f"(position {late.pos}), but {' → '.join(names)}: {'; '.join(steps)}."
+    )
+    if never:
+        words += f" Node {node} never delivered {_listed(never)}."
+    return Witness(run, node, names, words, tuple(events))
+
+
+def _single(violation: dict[str, object], index: MessageIndex) -> Witness:
+    """The story of a violation that takes no chain: a repeated delivery, or one before its broadcast."""
+    run, node, pos = violation.get("run"), violation["node"], int(str(violation["pos"]))
+    message = _message(index, violation, "")
+    name = index.name(message)
+    broadcast = Event(index.origin_name(message), int(index.pos[message]), "broadcast", name)
+    again = Event(node, pos, "deliver", name)
+    if violation["problem"] == "duplicate":
+        first = Event(node, int(str(violation["cause_pos"])), "deliver", name)
+        words = f"{_in_run(run)}node {node} delivered {name} at position {first.pos} and again at position {pos}."
+        return Witness(run, node, (name,), words, (broadcast, first, again))
+    words = f"{_in_run(run)}node {node} delivered {name} (position {pos}) at a time before its broadcast."
+    return Witness(run, node, (name,), words, (again, broadcast))
+
+
+def _past(verb: str) -> str:
+    return "delivered" if verb == "deliver" else "broadcast"
+
+
+def _in_run(run: object) -> str:
+    return "" if run is None else f"in run {run}, "
+
+
+def _listed(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
