@@ -44,7 +44,7 @@ def test_streams_of_different_keys_differ():
 def test_uniform_draws_are_uniform():
     stream = Stream(1, "uniform")
     draws = [stream.uniform() for _ in range(SAMPLE)]
-    assert 0 < min(draws) and max(draws) < 1
+    assert min(draws) > 0 and max(draws) < 1
     assert fmean(draws) == pytest.approx(0.5, abs=5 * math.sqrt(1 / 12 / SAMPLE))
     buckets = [0] * 16
     for draw in draws:

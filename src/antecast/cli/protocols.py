@@ -29,8 +29,9 @@ def protocols(as_json: Json = False) -> None:
         print(json.dumps(rows, indent=2))
         return
     table = Table(title="Protocols", title_justify="left", show_lines=True)
-    for column in ("name", "guarantees", "needs", "control a message", "memory a node", "work a delivery"):
-        table.add_column(column, overflow="fold")
+    table.add_column("name", min_width=max(len(each.name) for each in specifications()))
+    for column in ("guarantees", "needs", "control a message", "memory a node", "work a delivery"):
+        table.add_column(column)
     for each in specifications():
         needs = ", ".join(sorted(each.needs(each.settings()))) or "nothing"
         if each.loss_settings:

@@ -57,12 +57,17 @@ def run(
     if folder is None:
         _point_latest(chosen)
     verdict = _audit(result) if judge else None
-    summary = summarise(result, verdict)
+    broken = [] if verdict is None else broken_promises(result, verdict)
+    summary = summarise(result, verdict) | {"broken_promises": broken}
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(result, verdict, summary)
-    raise typer.Exit(_exit_code(result, verdict))
+    if result.interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)
+    if broken:
+        raise typer.Exit(Exit.VIOLATION)
+    raise typer.Exit(Exit.INCONCLUSIVE if verdict and verdict.outcome == "inconclusive" else Exit.OK)
 
 
 def _new_name(name: str) -> Path:
@@ -110,9 +115,8 @@ def _progress(quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
     if quiet or not err.is_terminal:
         yield lambda progress: None
         return
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn(),
-    )  # fmt: skip
+    share = TextColumn("{task.percentage:>3.0f}%")
+    columns = (TextColumn("{task.description}"), BarColumn(), share, TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("simulating")
 
@@ -161,7 +165,9 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
         | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
         "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
         "control_bytes_per_broadcast": _number(costs.control_bytes_per_broadcast) if frames else None,
-        "gauges": {row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()},
+        "gauges": {
+            row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()
+        },
         "dropped_frames": result.dropped,
         "events": result.logged,
         "simulated": _seconds(result.ended),
@@ -178,35 +184,29 @@ def _seconds(ns: float) -> float | None:
     return ns / 1e9 if ns == ns else None
 
 
-def _broken_promise(result: RunResult, verdict: Verdict) -> bool:
+def broken_promises(result: RunResult, verdict: Verdict) -> list[str]:
+    """What the protocol guarantees and this run did not keep."""
+    from antecast.history import checks
     from antecast.protocols import Guarantee
 
     promised = result.scenario.specification.guarantees
     tally = verdict.tally
-    return bool(
-        (Guarantee.CAUSAL in promised and (tally.early or tally.late))
-        or (Guarantee.INTEGRITY in promised and (tally.duplicates or tally.before_broadcast))
-    )
-
-
-def _exit_code(result: RunResult, verdict: Verdict | None) -> Exit:
-    if result.interrupted:
-        return Exit.INTERRUPTED
-    if verdict is None:
-        return Exit.OK
-    if _broken_promise(result, verdict):
-        return Exit.VIOLATION
-    return Exit.INCONCLUSIVE if verdict.outcome == "inconclusive" else Exit.OK
+    broken = []
+    if Guarantee.INTEGRITY in promised and (tally.duplicates or tally.before_broadcast):
+        broken.append(Guarantee.INTEGRITY.value)
+    if Guarantee.CAUSAL in promised and (tally.early or tally.late):
+        broken.append(Guarantee.CAUSAL.value)
+    if Guarantee.FIFO in promised and Guarantee.CAUSAL not in promised and not checks.fifo_order(result.events).ok:
+        broken.append(Guarantee.FIFO.value)
+    return broken
 
 
 def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -> None:
     if result.interrupted:
-        err.print(
-            f"interrupted at {result.ended / 1e9:.1f} s of simulated time; what happened so far is kept in {result.folder}",
-            style="yellow",
-        )
+        when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
+        err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
     if verdict is not None:
-        out.print(_headline(result, verdict), markup=True)
+        out.print(_headline(result, verdict, summary["broken_promises"]), markup=True)
         if verdict.witness is not None:
             out.print(str(verdict.witness), markup=False)
     for need in summary["unmet_needs"]:
@@ -220,17 +220,17 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
 
 
-def _headline(result: RunResult, verdict: Verdict) -> str:
+def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:
     tally = verdict.tally
     name = result.scenario.specification.name
     if verdict.outcome == "causal":
         return f"[bold green]causal order kept[/bold green] by {name}"
     if verdict.outcome == "inconclusive":
-        return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages that are not in the log"
+        return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages not in the log"
     found = {"too early": tally.early, "too late": tally.late, "twice": tally.duplicates}
     found["before their broadcast"] = tally.before_broadcast
     what = ", ".join(f"{count:,} {how}" for how, count in found.items() if count)
-    promise = "which it promises to keep" if _broken_promise(result, verdict) else "which it does not promise to keep"
+    promise = f"a broken promise ({', '.join(broken)})" if broken else "which it does not promise to keep"
     return f"[bold red]causal order violated[/bold red] by {name}, {promise}: deliveries {what}"
 
 

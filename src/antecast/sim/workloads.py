@@ -81,7 +81,7 @@ class Workloads:
     def _answerer(self, chatter: Chatter, index: int) -> Callable[[Host, Message[Any]], None]:
         """Each of the other nodes answers with the same chance; nobody answers itself."""
         scenario, scheduler = self._scenario, self._scheduler
-        below = int(chatter.answers / max(1, scenario.nodes - 1) * 2**64)
+        below = int(chatter.answers / max(1, scenario.total_nodes - 1) * 2**64)
         until = scenario.duration if chatter.until is None else chatter.until
         senders = None if chatter.senders is None else frozenset(chatter.senders)
         payload = self._payload(chatter.payload)

@@ -1,0 +1,37 @@
+# Antecast. `make demo` and `make test` set up everything they need; see tools/setup.sh.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-large lint format bench lock clean
+bin := .venv/bin
+
+help:  ## show this help
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+setup:
+	@./tools/setup.sh
+
+demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts
+	@$(bin)/python examples/demo.py
+
+test: setup lint  ## check style and types, run all tests
+	@$(bin)/python -m pytest -q -n 2 --dist loadfile -m "not spark"
+	@$(bin)/python -m pytest -q -m spark
+
+test-large: setup  ## run the property tests at length (an hour or so)
+	@$(bin)/python -m pytest -q -n 2 -m "not spark" --property-examples 10000
+
+lint: setup  ## check format, lint and types
+	@$(bin)/ruff format --check -q . && $(bin)/ruff check -q . && $(bin)/mypy
+
+format: setup  ## format the code and mend what the linter can mend
+	@$(bin)/ruff format . && $(bin)/ruff check --fix .
+
+bench: setup  ## measure, side by side with the alternatives; writes bench/results
+	@for each in scheduler hop memory sweep_throughput audit_scale; do $(bin)/python -m bench.$$each || exit 1; done
+
+lock:  ## renew requirements.lock from pyproject.toml (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate --no-header --extra dev -o requirements.lock pyproject.toml
+
+clean:  ## remove what can be made again, but for results
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db

@@ -1,0 +1,42 @@
+"""What every benchmark does with its figures: print a table, write JSON."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: str = "") -> None:
+    """Print rows as a table and write them to bench/results/NAME.json."""
+    table = Table(title=title, title_justify="left")
+    for column in rows[0]:
+        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    console = Console()
+    console.print(table)
+    if note:
+        console.print(note, style="dim")
+    RESULTS.mkdir(exist_ok=True)
+    result = {
+        "benchmark": name,
+        "title": title,
+        "python": platform.python_version(),
+        "rows": list(rows),
+        "note": note,
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

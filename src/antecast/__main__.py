@@ -1,0 +1,5 @@
+"""`python -m antecast`: the command line."""
+
+from antecast.cli import main
+
+main()
