@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -18,7 +17,6 @@ from rich.table import Table
 from antecast.cli.console import Exit, Json, out
 
 LOWEST_PYTHON = (3, 11)
-LOWEST_JAVA = 17
 ENOUGH_MEMORY_GIB = 2.0
 ENOUGH_DISK_GIB = 1.0
 
@@ -68,21 +66,9 @@ def _packages() -> list[Finding]:
     return findings
 
 
-def java_version() -> tuple[str, int] | None:
-    """The Java that Spark would use: its version as it prints it, and the major number."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None:
-        return None
-    try:
-        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
-    return (match[1], int(match[2])) if match else None
-
-
 def _java() -> Finding:
+    from antecast.spark.session import LOWEST_JAVA, java_version
+
     cure = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere set JAVA_HOME to Java 17 or newer"
     version = java_version()
     if version is None:

@@ -1,0 +1,1 @@
+"""What comes in from outside: mobility, timetables, contacts. Readers, writers, generators."""

@@ -1,0 +1,82 @@
+"""What the documentation shows works: its Python runs, its commands run, its links lead somewhere."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands(page):
+    """The commands of console blocks that the suite can afford to run: no Spark."""
+    lines = "".join(blocks(page, "console")).splitlines()
+    found = [line.removeprefix("$ ") for line in lines if line.startswith("$ antecast")]
+    return [command for command in found if not re.search(r"sweep|--engine spark|--master", command)]
+
+
+@pages
+def test_its_python_runs(page, tmp_path):
+    if not any(code for code in blocks(page, "python") if "spark" not in code):
+        pytest.skip("no Python here")
+    code = "\n".join(code for code in blocks(page, "python") if "spark" not in code)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pages
+def test_its_commands_run(page, tmp_path):
+    if not commands(page):
+        pytest.skip("no commands here")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for command in commands(page):
+        words = shlex.split(command)
+        done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode in (0, 1, 3), f"{command}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+
+
+@pages
+def test_its_scenarios_are_valid(page, tmp_path):
+    from antecast.sim.scenario import load_scenario
+
+    for number, text in enumerate(blocks(page, "toml")):
+        if "[scenario" in text or "[grid" in text or text.startswith("scenario"):
+            continue  # a study; tested with the studies
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text)
+        assert load_scenario(path).nodes >= 1
+
+
+@pages
+def test_its_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_readme_s_table_names_every_protocol():
+    from antecast.protocols import specifications
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for each in specifications():
+        assert f"| `{each.name}` |" in readme
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples" / "scenarios").glob("*.toml")), ids=lambda path: path.name
+)
+def test_example_scenarios_are_valid(path):
+    from antecast.sim.scenario import load_scenario
+
+    assert load_scenario(path).nodes >= 1
