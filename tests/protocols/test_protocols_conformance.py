@@ -60,7 +60,7 @@ def test_the_oracle_catches_protocols_that_promise_no_causal_order(spec: Specifi
                 {"a": 1, "b": 2, "delay": {"kind": "uniform", "low": "1ms", "high": "500ms"}},
             ],
         },
-        "workload": [{"kind": "at", "broadcasts": [{"t": "0s", "node": 0}, {"t": "2ms", "node": 1}]}],
+        "workload": [{"kind": "at", "broadcasts": [{"t": "5s", "node": 0}, {"t": "5002ms", "node": 1}]}],
     }
     early = [judge(run(make_scenario(values | {"seed": seed})).events).early for seed in range(20)]
     assert any(early)

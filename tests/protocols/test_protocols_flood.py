@@ -7,7 +7,8 @@ import pytest
 from antecast.core import Deliver, Discard, LocalMisuse, Message, RemoteFault, Send, SetTimer
 from antecast.core.frames import MAX_PAYLOAD
 from antecast.protocols import specification
-from antecast.protocols.flood import PATIENCE, REPAIR, Base, Received, Summary
+from antecast.protocols.flood import PATIENCE, REPAIR, Base, Summary
+from antecast.protocols.received import Received
 
 SECOND = 10**9
 

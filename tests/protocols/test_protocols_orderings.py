@@ -12,94 +12,106 @@ def message(origin, seq, stamp=None):
     return Message(origin, seq, b"", stamp)
 
 
+def accept(ordering, arriving):
+    return ordering.accept(arriving, 0).ready
+
+
 def ids(messages):
     return [(each.origin, each.seq) for each in messages]
 
 
 class TestUnordered:
     def test_everything_is_delivered_at_once(self):
-        assert ids(Unordered().accept(message(1, 7))) == [(1, 7)]
+        assert ids(accept(Unordered(), message(1, 7))) == [(1, 7)]
 
 
 class TestFifo:
     def test_a_message_waits_for_its_predecessors_and_releases_its_successors(self):
         fifo = Fifo(0)
-        assert fifo.accept(message(1, 3)) == []
-        assert fifo.accept(message(1, 2)) == []
+        assert accept(fifo, message(1, 3)) == []
+        assert accept(fifo, message(1, 2)) == []
         assert fifo.gauges()["pending"] == 2
-        assert ids(fifo.accept(message(1, 1))) == [(1, 1), (1, 2), (1, 3)]
+        assert ids(accept(fifo, message(1, 1))) == [(1, 1), (1, 2), (1, 3)]
         assert fifo.progress() == {1: 3}
 
     def test_sources_do_not_wait_for_each_other(self):
         fifo = Fifo(0)
-        fifo.accept(message(1, 2))
-        assert ids(fifo.accept(message(2, 1))) == [(2, 1)]
+        accept(fifo, message(1, 2))
+        assert ids(accept(fifo, message(2, 1))) == [(2, 1)]
 
     def test_a_skip_drops_what_lies_behind_it_and_releases_what_follows(self):
         fifo = Fifo(0)
         for seq in (2, 5, 6, 9):
-            fifo.accept(message(1, seq))
+            accept(fifo, message(1, seq))
         released, dropped = fifo.skip({1: 4})
         assert (ids(released), ids(dropped)) == ([(1, 5), (1, 6)], [(1, 2)])
         assert ids(fifo.pending()) == [(1, 9)]
 
 
-@pytest.mark.parametrize("changes_only", [False, True], ids=["whole", "changes"])
+@pytest.mark.parametrize("stamps", ["whole", "changes", "pruned"])
 class TestVector:
-    def test_an_answer_waits_for_the_question(self, changes_only):
+    def test_an_answer_waits_for_the_question(self, stamps):
         """The example every text begins with: p asks, q answers, r hears the answer first."""
-        p, q, r = (Vector(node, changes_only=changes_only) for node in range(3))
-        question = message(0, 1, p.stamp(1))
-        assert ids(q.accept(question)) == [(0, 1)]
-        answer = message(1, 1, q.stamp(1))
+        p, q, r = (Vector(node, stamps=stamps) for node in range(3))
+        question = message(0, 1, p.stamp(1, 0, None))
+        assert ids(accept(q, question)) == [(0, 1)]
+        answer = message(1, 1, q.stamp(1, 0, None))
         assert answer.stamp == {0: 1}
-        assert r.accept(answer) == []
+        assert accept(r, answer) == []
         assert r.gauges()["pending"] == 1
-        assert ids(r.accept(question)) == [(0, 1), (1, 1)]
+        assert ids(accept(r, question)) == [(0, 1), (1, 1)]
         assert r.gauges()["pending"] == 0
 
-    def test_concurrent_messages_do_not_wait(self, changes_only):
-        p, q, r = (Vector(node, changes_only=changes_only) for node in range(3))
-        one, other = message(0, 1, p.stamp(1)), message(1, 1, q.stamp(1))
-        assert ids(r.accept(other)) == [(1, 1)]
-        assert ids(r.accept(one)) == [(0, 1)]
+    def test_concurrent_messages_do_not_wait(self, stamps):
+        p, q, r = (Vector(node, stamps=stamps) for node in range(3))
+        one, other = message(0, 1, p.stamp(1, 0, None)), message(1, 1, q.stamp(1, 0, None))
+        assert ids(accept(r, other)) == [(1, 1)]
+        assert ids(accept(r, one)) == [(0, 1)]
 
-    def test_a_chain_is_released_in_causal_order_whatever_the_order_of_arrival(self, changes_only):
-        nodes = [Vector(node, changes_only=changes_only) for node in range(4)]
+    def test_a_chain_is_released_in_causal_order_whatever_the_order_of_arrival(self, stamps):
+        nodes = [Vector(node, stamps=stamps) for node in range(4)]
         chain = []
         for node in range(3):
-            chain.append(message(node, 1, nodes[node].stamp(1)))
-            nodes[node + 1].accept(chain[0])
+            chain.append(message(node, 1, nodes[node].stamp(1, 0, None)))
+            accept(nodes[node + 1], chain[0])
             for earlier in chain[1:]:
-                nodes[node + 1].accept(earlier)
-        late = Vector(9, changes_only=changes_only)
-        assert late.accept(chain[2]) == [] and late.accept(chain[1]) == []
-        assert ids(late.accept(chain[0])) == [(0, 1), (1, 1), (2, 1)]
+                accept(nodes[node + 1], earlier)
+        late = Vector(9, stamps=stamps)
+        assert accept(late, chain[2]) == [] and accept(late, chain[1]) == []
+        assert ids(accept(late, chain[0])) == [(0, 1), (1, 1), (2, 1)]
 
-    def test_a_skip_must_not_deliver_what_it_covers(self, changes_only):
-        vector = Vector(0, changes_only=changes_only)
-        vector.accept(message(1, 2, {}))
-        vector.accept(message(2, 1, {1: 3}))
+    def test_a_skip_must_not_deliver_what_it_covers(self, stamps):
+        vector = Vector(0, stamps=stamps)
+        accept(vector, message(1, 2, {}))
+        accept(vector, message(2, 1, {1: 3}))
         released, dropped = vector.skip({1: 3})
         assert (ids(released), ids(dropped)) == ([(2, 1)], [(1, 2)])
         assert vector.progress() == {1: 3, 2: 1}
 
 
 def test_a_whole_clock_names_every_source_and_changes_only_those_heard_since():
-    whole, changes = Vector(0, changes_only=False), Vector(0, changes_only=True)
+    whole, changes = Vector(0, stamps="whole"), Vector(0, stamps="changes")
     for vector in (whole, changes):
-        vector.accept(message(1, 1, {}))
-        assert vector.stamp(1) == {1: 1}
-        vector.accept(message(2, 1, {}))
-    assert whole.stamp(2) == {1: 1, 2: 1}
-    assert changes.stamp(2) == {2: 1}
-    assert changes.stamp(3) == {}
+        accept(vector, message(1, 1, {}))
+        assert vector.stamp(1, 0, None) == {1: 1}
+        accept(vector, message(2, 1, {}))
+    assert whole.stamp(2, 0, None) == {1: 1, 2: 1}
+    assert changes.stamp(2, 0, None) == {2: 1}
+    assert changes.stamp(3, 0, None) == {}
 
 
-def test_after_a_restore_a_sender_names_all_entries_again():
-    before = Vector(0, changes_only=True)
-    before.accept(message(1, 1, {}))
-    before.stamp(1)
-    after = Vector(0, changes_only=True)
-    after.restore(before.progress(), before.pending())
-    assert after.stamp(2) == {1: 1}
+def test_a_pruned_stamp_leaves_out_what_another_entry_stands_for():
+    changes, pruned = Vector(9, stamps="changes"), Vector(9, stamps="pruned")
+    for vector in (changes, pruned):
+        accept(vector, message(0, 1, {}))
+        accept(vector, message(1, 1, {0: 1}))
+        accept(vector, message(2, 1, {}))
+    assert changes.stamp(1, 0, None) == {0: 1, 1: 1, 2: 1}
+    assert pruned.stamp(1, 0, None) == {1: 1, 2: 1}
+
+
+def test_a_newer_message_of_a_source_is_not_pruned_by_a_stamp_that_names_an_older():
+    pruned = Vector(9, stamps="pruned")
+    for each in (message(0, 1, {}), message(0, 2, {}), message(1, 1, {0: 1})):
+        accept(pruned, each)
+    assert pruned.stamp(1, 0, None) == {0: 2, 1: 1}

@@ -33,8 +33,12 @@ class Protocol(ABC):
     codec: Codec
 
     @abstractmethod
-    def broadcast(self, payload: bytes, now: int) -> list[Effect]:
-        """Broadcast to everyone; the node's own delivery is among the effects."""
+    def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
+        """Broadcast to everyone; the node's own delivery is among the effects.
+
+        `lifetime` bounds how long the message may travel, where the protocol knows lifetimes;
+        elsewhere it is a `LocalMisuse` to name one.
+        """
 
     @abstractmethod
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]: ...

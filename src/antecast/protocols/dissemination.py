@@ -14,8 +14,17 @@ from antecast.core import Effect, Frame, Message, NodeId, State, Timer
 class Above(Protocol):
     """What a dissemination tells the layer above it."""
 
-    def arrived(self, message: Message[Any], out: list[Effect]) -> None:
+    def admit(self, message: Message[Any], now: int) -> str | None:
+        """Why a message should not be taken at all, or None."""
+
+    def deadline(self, message: Message[Any]) -> int | None:
+        """Until when a message is worth keeping."""
+
+    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """A message that was not here before."""
+
+    def expired(self, now: int, out: list[Effect]) -> None:
+        """Messages kept here have come to their end."""
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
         """Messages up to `base` that are not here yet will not come."""
@@ -31,7 +40,7 @@ class Dissemination(ABC):
     above: Above
 
     @abstractmethod
-    def spread(self, message: Message[Any], out: list[Effect]) -> None:
+    def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """Send this node's own new message on its way."""
 
     @abstractmethod

@@ -6,8 +6,8 @@ costs one look-up, whatever else is pending.
 
 from collections.abc import Mapping
 
-from antecast.core import Message, NodeId
-from antecast.protocols.ordering import Ordering, Skipped
+from antecast.core import Message, NodeId, State
+from antecast.protocols.ordering import Ordering, Released
 
 
 class Fifo(Ordering[None]):
@@ -19,10 +19,13 @@ class Fifo(Ordering[None]):
         self._delivered: dict[NodeId, int] = {}
         self._waiting: dict[tuple[NodeId, int], Message[None]] = {}
 
-    def stamp(self, seq: int) -> None:
+    def stamp(self, seq: int, now: int, lifetime: int | None) -> None:
         self._delivered[self._node] = seq
 
-    def accept(self, message: Message[None]) -> list[Message[None]]:
+    def accept(self, message: Message[None], now: int) -> Released:
+        return Released(self._release(message), [])
+
+    def _release(self, message: Message[None]) -> list[Message[None]]:
         origin, seq = message.origin, message.seq
         if seq != self._delivered.get(origin, 0) + 1:
             self._waiting[origin, seq] = message
@@ -34,7 +37,7 @@ class Fifo(Ordering[None]):
         self._delivered[origin] = seq
         return ready
 
-    def skip(self, base: Mapping[NodeId, int]) -> Skipped:
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
         delivered = self._delivered
         for origin, count in base.items():
             delivered[origin] = max(count, delivered.get(origin, 0))
@@ -44,8 +47,8 @@ class Fifo(Ordering[None]):
             if seq <= base.get(origin, 0):
                 dropped.append(message)
             else:
-                released += self.accept(message)
-        return Skipped(released, dropped)
+                released += self._release(message)
+        return Released(released, dropped)
 
     def progress(self) -> Mapping[NodeId, int]:
         return self._delivered
@@ -53,8 +56,11 @@ class Fifo(Ordering[None]):
     def pending(self) -> list[Message[None]]:
         return list(self._waiting.values())
 
-    def restore(self, progress: Mapping[NodeId, int], pending: list[Message[None]]) -> None:
-        self._delivered = dict(progress)
+    def snapshot(self) -> State:
+        return {"delivered": dict(self._delivered)}
+
+    def restore(self, state: State, pending: list[Message[None]]) -> None:
+        self._delivered = dict(state["delivered"])
         self._waiting = {(message.origin, message.seq): message for message in pending}
 
     def gauges(self) -> dict[str, int]:

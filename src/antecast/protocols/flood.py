@@ -21,12 +21,9 @@ it depends on: skipping it cannot break an order.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
-
-import msgspec
+from typing import Any, ClassVar
 
 from antecast.core import (
-    MAX_SOURCES,
     CancelTimer,
     Clock,
     Effect,
@@ -40,13 +37,8 @@ from antecast.core import (
     State,
     Timer,
 )
-from antecast.core.frames import Seq, Source
 from antecast.protocols.dissemination import Dissemination
-
-Gaps = Annotated[
-    dict[Source, Annotated[list[Seq], msgspec.Meta(max_length=MAX_SOURCES)]],
-    msgspec.Meta(max_length=MAX_SOURCES),
-]
+from antecast.protocols.received import Gaps, Received, covers
 
 
 class Summary(Frame, frozen=True, array_like=True, tag=1):
@@ -68,71 +60,6 @@ REPAIR: Timer = "flood/repair"
 PATIENCE: Timer = "flood/patience"
 
 
-class Received:
-    """Which messages have been received: a count a source, and the few that came out of turn."""
-
-    __slots__ = ("beyond", "upto")
-
-    def __init__(self) -> None:
-        self.upto: dict[NodeId, int] = {}
-        self.beyond: dict[NodeId, set[int]] = {}
-
-    def add(self, origin: NodeId, seq: int) -> bool:
-        """Note a message; False if it was here already."""
-        upto = self.upto.get(origin, 0)
-        if seq <= upto:
-            return False
-        if seq == upto + 1:
-            self.upto[origin] = seq
-            if origin in self.beyond:
-                self._close(origin)
-            return True
-        beyond = self.beyond.setdefault(origin, set())
-        if seq in beyond:
-            return False
-        beyond.add(seq)
-        return True
-
-    def advance(self, base: Mapping[NodeId, int]) -> None:
-        """Count everything up to `base` as received."""
-        for origin, seq in base.items():
-            if seq > self.upto.get(origin, 0):
-                self.upto[origin] = seq
-                if origin in self.beyond:
-                    self._close(origin)
-
-    def _close(self, origin: NodeId) -> None:
-        """Move what now follows without a gap from `beyond` into the count."""
-        upto = self.upto[origin]
-        beyond = {seq for seq in self.beyond[origin] if seq > upto}
-        while upto + 1 in beyond:
-            upto += 1
-            beyond.remove(upto)
-        self.upto[origin] = upto
-        if beyond:
-            self.beyond[origin] = beyond
-        else:
-            del self.beyond[origin]
-
-    def lacks(self, summary: Summary) -> bool:
-        """Whether the summary names a message that is not here."""
-        if not covers(self.upto, summary.upto):
-            for origin, seq in summary.upto.items():
-                have, beyond = self.upto.get(origin, 0), self.beyond.get(origin, ())
-                if any(number not in beyond for number in range(have + 1, seq + 1)):
-                    return True
-        return any(
-            number > self.upto.get(origin, 0) and number not in self.beyond.get(origin, ())
-            for origin, numbers in summary.beyond.items()
-            for number in numbers
-        )
-
-
-def covers(clock: Mapping[NodeId, int], other: Mapping[NodeId, int]) -> bool:
-    """Whether no entry of `other` is ahead of `clock`."""
-    return all(clock.get(source, 0) >= count for source, count in other.items())
-
-
 class Flood(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Summary, Base)
 
@@ -152,7 +79,7 @@ class Flood(Dissemination):
         self._offered: dict[NodeId, int] = {}
         self._turn = 0
 
-    def spread(self, message: Message[Any], out: list[Effect]) -> None:
+    def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._received.add(message.origin, message.seq)
         self._store[message.origin, message.seq] = message
         for peer in self._peers:
@@ -167,7 +94,7 @@ class Flood(Dissemination):
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is Message:
-            self._pass_on(frame, sender, out)
+            self._pass_on(frame, sender, now, out)
         elif isinstance(frame, Summary):
             self._compare(frame, sender, out)
         elif isinstance(frame, Base):
@@ -175,7 +102,7 @@ class Flood(Dissemination):
         else:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which flooding does not know")
 
-    def _pass_on(self, message: Message[Any], sender: NodeId, out: list[Effect]) -> None:
+    def _pass_on(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
         origin, seq = message.origin, message.seq
         if origin == self._node and seq > self._received.upto.get(origin, 0):
             raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, never broadcast here")
@@ -185,13 +112,13 @@ class Flood(Dissemination):
         for peer in self._peers:
             if peer != sender:
                 out.append(Send(peer, message))
-        self.above.arrived(message, out)
+        self.above.arrived(message, now, out)
 
     def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
         if self._ordered and not covers(summary.upto, self._trimmed):
             out.append(Send(sender, Base(self._trimmed.copy())))
         out += [Send(sender, message) for message in self._missing_in(summary)]
-        if not summary.answer and self._received.lacks(summary):
+        if not summary.answer and self._received.lacks(summary.upto, summary.beyond):
             out.append(self._summary(sender, answer=True))
 
     def _missing_in(self, summary: Summary) -> Iterator[Message[Any]]:
@@ -204,8 +131,7 @@ class Flood(Dissemination):
 
     def _summary(self, peer: NodeId, *, answer: bool) -> Send:
         received = self._received
-        beyond = {origin: sorted(numbers) for origin, numbers in received.beyond.items()}
-        return Send(peer, Summary(received.upto.copy(), beyond, answer))
+        return Send(peer, Summary(received.upto.copy(), received.gaps(), answer))
 
     def _offer(self, base: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
         progress = self.above.progress()
@@ -229,7 +155,7 @@ class Flood(Dissemination):
         if self._repair is not None and not self._peers:
             out.append(SetTimer(REPAIR, now + self._repair))
         self._peers[peer] = None
-        if self._received.upto or self._received.beyond:
+        if self._received:
             out.append(self._summary(peer, answer=False))
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
@@ -254,7 +180,7 @@ class Flood(Dissemination):
     def snapshot(self) -> State:
         return {
             "upto": dict(self._received.upto),
-            "beyond": {origin: sorted(numbers) for origin, numbers in self._received.beyond.items()},
+            "beyond": self._received.gaps(),
             "settled": [list(key) for key in self._settled],
             "trimmed": dict(self._trimmed),
         }

@@ -90,7 +90,7 @@ VECTOR = register(
         memory="N counters, kept and early messages",
         delivery="N, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, changes_only=False), settings),
+        make=lambda node, settings: _over_flood(node, Vector(node, stamps="whole"), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -106,7 +106,7 @@ VECTOR_CHANGES = register(
         memory="2 N counters, kept and early messages",
         delivery="changed entries, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, changes_only=True), settings),
+        make=lambda node, settings: _over_flood(node, Vector(node, stamps="changes"), settings),
         loss_settings={"repair": "100ms"},
     )
 )

@@ -15,11 +15,14 @@ from antecast.core import (
     Message,
     NodeId,
     Protocol,
+    SetTimer,
     State,
     Timer,
 )
 from antecast.protocols.dissemination import Dissemination
-from antecast.protocols.ordering import Ordering
+from antecast.protocols.ordering import Ordering, Released
+
+EXPIRY: Timer = "ordering/expiry"
 
 
 @cache
@@ -39,15 +42,18 @@ class Layered(Protocol):
         self._ordering = ordering
         self._dissemination = dissemination
         self._seq = 0
+        self._wakeup: int | None = None
         dissemination.above = self
 
-    def broadcast(self, payload: bytes, now: int) -> list[Effect]:
+    def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
+        if lifetime is not None and not self._ordering.timed:
+            raise LocalMisuse("this protocol knows no lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
         seq = self._seq = self._seq + 1
-        message = Message(self.node, seq, payload, self._ordering.stamp(seq))
+        message = Message(self.node, seq, payload, self._ordering.stamp(seq, now, lifetime))
         out: list[Effect] = []
-        self._dissemination.spread(message, out)
+        self._dissemination.spread(message, now, out)
         self._dissemination.settled(message)
         out.append(Deliver(message))
         return out
@@ -69,23 +75,45 @@ class Layered(Protocol):
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
         out: list[Effect] = []
-        self._dissemination.timer(token, now, out)
+        if token == EXPIRY:
+            self._wakeup = None
+            self.expired(now, out)
+        else:
+            self._dissemination.timer(token, now, out)
         return out
 
-    def arrived(self, message: Message[Any], out: list[Effect]) -> None:
-        for ready in self._ordering.accept(message):
-            self._dissemination.settled(ready)
-            out.append(Deliver(ready))
+    def admit(self, message: Message[Any], now: int) -> str | None:
+        return self._ordering.admit(message, now)
+
+    def deadline(self, message: Message[Any]) -> int | None:
+        return self._ordering.deadline(message)
+
+    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+        self._carry_out(self._ordering.accept(message, now), "expired", out)
+        if self._ordering.timed:
+            self._set_wakeup(out)
+
+    def expired(self, now: int, out: list[Effect]) -> None:
+        self._carry_out(self._ordering.expire(now), "expired", out)
+        self._set_wakeup(out)
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
         self._seq = max(self._seq, base.get(self.node, 0))
-        released, dropped = self._ordering.skip(base)
-        for message in dropped:
+        self._carry_out(self._ordering.skip(base), "skipped", out)
+
+    def _carry_out(self, released: Released, why: str, out: list[Effect]) -> None:
+        for message in released.dropped:
             self._dissemination.settled(message)
-            out.append(Discard(message.id, "skipped"))
-        for message in released:
+            out.append(Discard(message.id, why))
+        for message in released.ready:
             self._dissemination.settled(message)
             out.append(Deliver(message))
+
+    def _set_wakeup(self, out: list[Effect]) -> None:
+        wakeup = self._ordering.wakeup()
+        if wakeup is not None and wakeup != self._wakeup:
+            self._wakeup = wakeup
+            out.append(SetTimer(EXPIRY, wakeup))
 
     def progress(self) -> Mapping[NodeId, int]:
         return self._ordering.progress()
@@ -93,7 +121,7 @@ class Layered(Protocol):
     def snapshot(self) -> State:
         return {
             "seq": self._seq,
-            "progress": dict(self._ordering.progress()),
+            "ordering": self._ordering.snapshot(),
             "pending": [self.codec.encode(message) for message in self._ordering.pending()],
             "stored": [self.codec.encode(message) for message in self._dissemination.stored()],
             "dissemination": self._dissemination.snapshot(),
@@ -101,7 +129,7 @@ class Layered(Protocol):
 
     def restore(self, state: State) -> None:
         self._seq = state["seq"]
-        self._ordering.restore(state["progress"], self._messages(state["pending"]))
+        self._ordering.restore(state["ordering"], self._messages(state["pending"]))
         self._dissemination.restore(state["dissemination"], self._messages(state["stored"]))
 
     def _messages(self, encoded: list[bytes]) -> list[Message[Any]]:

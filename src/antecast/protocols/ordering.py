@@ -1,7 +1,9 @@
 """Ordering: decides when a received message may be delivered. It knows nothing of links.
 
 `stamp` runs at the source, `accept` at every receiver. An ordering sees each message at most once
-(the dissemination drops copies) and holds back those that came too early. When the dissemination
+(the dissemination drops copies) and holds back those that came too early. Where messages have
+lifetimes, it says until when (`deadline`), what it will not take at all (`admit`) and when it wants to
+look again (`wakeup`, `expire`). When the dissemination
 learns that some messages can no longer be had (a newcomer, a node that was away for too long), it
 says so with `skip`, and the ordering goes on as if they had been delivered.
 """
@@ -10,15 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from antecast.core import Message, NodeId
+from antecast.core import Message, NodeId, State
 
 S = TypeVar("S")
 
 
-class Skipped(NamedTuple):
-    """What a skip sets free, in the order of delivery, and what it makes undeliverable."""
+class Released(NamedTuple):
+    """What may be delivered, in the order of delivery, and what never will be."""
 
-    released: list[Message[Any]]
+    ready: list[Message[Any]]
     dropped: list[Message[Any]]
 
 
@@ -29,16 +31,35 @@ class Ordering(ABC, Generic[S]):
     waits: ClassVar[bool]
     """Whether a message can wait for another; if so, `progress` and `skip` mean something."""
 
+    timed: ClassVar[bool] = False
+    """Whether messages have deadlines; if not, the calls about time are never made."""
+
     @abstractmethod
-    def stamp(self, seq: int) -> S:
+    def stamp(self, seq: int, now: int, lifetime: int | None) -> S:
         """The stamp of this node's next message, which counts as delivered from now on."""
 
     @abstractmethod
-    def accept(self, message: Message[S]) -> list[Message[S]]:
-        """Take a message in; the messages that may now be delivered, in order."""
+    def accept(self, message: Message[S], now: int) -> Released:
+        """Take a message in; what may now be delivered, and what may no longer."""
+
+    def admit(self, message: Message[S], now: int) -> str | None:
+        """Why a message is not taken at all, in a word, or None."""
+        return None
+
+    def deadline(self, message: Message[S]) -> int | None:
+        """The last instant of the local clock at which the message may be delivered or passed on."""
+        return None
+
+    def wakeup(self) -> int | None:
+        """When to call `expire` next, if nothing happens before."""
+        return None
+
+    def expire(self, now: int) -> Released:
+        """Time has passed: what this sets free, and what has come to its end."""
+        return Released([], [])
 
     @abstractmethod
-    def skip(self, base: Mapping[NodeId, int]) -> Skipped:
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
         """Count each source's messages up to `base` as delivered. `base` must be causally closed."""
 
     @abstractmethod
@@ -50,8 +71,12 @@ class Ordering(ABC, Generic[S]):
         """The messages held back, in no particular order."""
 
     @abstractmethod
-    def restore(self, progress: Mapping[NodeId, int], pending: list[Message[S]]) -> None:
-        """Go on from saved progress, with the messages that were held back then."""
+    def snapshot(self) -> State:
+        """What `restore` needs, beside the pending messages."""
+
+    @abstractmethod
+    def restore(self, state: State, pending: list[Message[S]]) -> None:
+        """Go on from a snapshot, with the messages that were held back then."""
 
     @abstractmethod
     def gauges(self) -> dict[str, int]: ...

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping
 
-from antecast.core import Message, NodeId
-from antecast.protocols.ordering import Ordering, Skipped
+from antecast.core import Message, NodeId, State
+from antecast.protocols.ordering import Ordering, Released
 
 
 class Unordered(Ordering[None]):
     stamp_type = None
     waits = False
 
-    def stamp(self, seq: int) -> None:
+    def stamp(self, seq: int, now: int, lifetime: int | None) -> None:
         return None
 
-    def accept(self, message: Message[None]) -> list[Message[None]]:
-        return [message]
+    def accept(self, message: Message[None], now: int) -> Released:
+        return Released([message], [])
 
-    def skip(self, base: Mapping[NodeId, int]) -> Skipped:
-        return Skipped([], [])
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
+        return Released([], [])
 
     def progress(self) -> Mapping[NodeId, int]:
         return {}
@@ -25,7 +25,10 @@ class Unordered(Ordering[None]):
     def pending(self) -> list[Message[None]]:
         return []
 
-    def restore(self, progress: Mapping[NodeId, int], pending: list[Message[None]]) -> None:
+    def snapshot(self) -> State:
+        return {}
+
+    def restore(self, state: State, pending: list[Message[None]]) -> None:
         pass
 
     def gauges(self) -> dict[str, int]:

@@ -5,44 +5,55 @@ A message carries how many messages of each source its sender had delivered; a r
 once it has delivered as many, and its source's previous message.
 
 The clock is a map, not an array: a source takes an entry when it first broadcasts, so members need
-not be known or numbered in advance. Two forms of stamp:
+not be known or numbered in advance. Three forms of stamp:
 
 - *whole*: every entry but the sender's own, which the message's number gives.
 - *changes*: only the entries that changed since the sender's last broadcast. The others were
-  satisfied when that broadcast was delivered, and it must be delivered first: nothing is lost.
+  satisfied when that broadcast was delivered, and it must be delivered first: nothing is lost. This
+  is the *causal barrier* of Prakash, Raynal and Singhal ("An adaptive causal ordering algorithm
+  suited to mobile computing environments"), less the sender's own previous message, which the
+  message's number implies.
+- *pruned*: of these, only the entries that no other message delivered meanwhile already waits for:
+  whoever delivers m₂, which waits for m₁, has delivered m₁.
 
 A message that came too early waits under one of the deliveries it lacks; it is looked at again when
 that one happens, and only then. So a delivery costs what it releases, not what is pending.
 """
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-from antecast.core import Clock, Message, NodeId
-from antecast.protocols.ordering import Ordering, Skipped
+from antecast.core import Clock, Message, NodeId, State
+from antecast.protocols.ordering import Ordering, Released
+
+Stamps: TypeAlias = Literal["whole", "changes", "pruned"]
 
 
 class Vector(Ordering[dict[NodeId, int]]):
     stamp_type = Clock
     waits = True
 
-    def __init__(self, node: NodeId, *, changes_only: bool) -> None:
+    def __init__(self, node: NodeId, *, stamps: Stamps) -> None:
         self._node = node
-        self._changes_only = changes_only
+        self._stamps = stamps
         self._delivered: dict[NodeId, int] = {}
         self._changed: dict[NodeId, int] = {}
         self._waiting: dict[tuple[NodeId, int], list[Message[dict[NodeId, int]]]] = {}
         self._pending = 0
 
-    def stamp(self, seq: int) -> dict[NodeId, int]:
-        if self._changes_only:
-            clock, self._changed = self._changed, {}
-        else:
+    def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
+        if self._stamps == "whole":
             clock = self._delivered.copy()
             clock.pop(self._node, None)
+        else:
+            clock, self._changed = self._changed, {}
         self._delivered[self._node] = seq
         return clock
 
-    def accept(self, message: Message[dict[NodeId, int]]) -> list[Message[dict[NodeId, int]]]:
+    def accept(self, message: Message[dict[NodeId, int]], now: int) -> Released:
+        return Released(self._release(message), [])
+
+    def _release(self, message: Message[dict[NodeId, int]]) -> list[Message[dict[NodeId, int]]]:
         missing = self._missing(message)
         if missing is not None:
             self._waiting.setdefault(missing, []).append(message)
@@ -51,9 +62,7 @@ class Vector(Ordering[dict[NodeId, int]]):
         ready = [message]
         for delivery in ready:  # grows while it is walked: each delivery may set others free
             at = (delivery.origin, delivery.seq)
-            self._delivered[at[0]] = at[1]
-            if self._changes_only:
-                self._changed[at[0]] = at[1]
+            self._note(delivery)
             if at in self._waiting:
                 for waiter in self._waiting.pop(at):
                     missing = self._missing(waiter)
@@ -63,6 +72,18 @@ class Vector(Ordering[dict[NodeId, int]]):
                     else:
                         self._waiting.setdefault(missing, []).append(waiter)
         return ready
+
+    def _note(self, message: Message[dict[NodeId, int]]) -> None:
+        """A message is delivered: count it, and let it stand for what it waited for."""
+        self._delivered[message.origin] = message.seq
+        if self._stamps == "whole":
+            return
+        changed = self._changed
+        if self._stamps == "pruned":
+            for source, count in message.stamp.items():
+                if changed.get(source, count + 1) <= count:
+                    del changed[source]
+        changed[message.origin] = message.seq
 
     def _missing(self, message: Message[dict[NodeId, int]]) -> tuple[NodeId, int] | None:
         """A delivery that this message must wait for, or None."""
@@ -75,7 +96,7 @@ class Vector(Ordering[dict[NodeId, int]]):
                 return source, count
         return None
 
-    def skip(self, base: Mapping[NodeId, int]) -> Skipped:
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
         delivered = self._delivered
         for source, count in base.items():
             delivered[source] = max(count, delivered.get(source, 0))
@@ -86,8 +107,8 @@ class Vector(Ordering[dict[NodeId, int]]):
             if message.seq <= base.get(message.origin, 0):
                 dropped.append(message)
             else:
-                released += self.accept(message)
-        return Skipped(released, dropped)
+                released += self._release(message)
+        return Released(released, dropped)
 
     def progress(self) -> Mapping[NodeId, int]:
         return self._delivered
@@ -95,13 +116,16 @@ class Vector(Ordering[dict[NodeId, int]]):
     def pending(self) -> list[Message[dict[NodeId, int]]]:
         return [message for waiters in self._waiting.values() for message in waiters]
 
-    def restore(self, progress: Mapping[NodeId, int], pending: list[Message[dict[NodeId, int]]]) -> None:
-        self._delivered = dict(progress)
-        # Which entries changed since the last broadcast is not saved: naming them all is safe.
-        self._changed = {source: count for source, count in progress.items() if source != self._node}
+    def snapshot(self) -> State:
+        return {"delivered": dict(self._delivered), "changed": dict(self._changed)}
+
+    def restore(self, state: State, pending: list[Message[dict[NodeId, int]]]) -> None:
+        self._delivered = dict(state["delivered"])
+        self._changed = dict(state["changed"])
         self._waiting, self._pending = {}, 0
         for message in pending:
-            self.accept(message)
+            self._release(message)
 
     def gauges(self) -> dict[str, int]:
-        return {"pending": self._pending, "clock": len(self._delivered)}
+        sizes = {"pending": self._pending, "clock": len(self._delivered)}
+        return sizes if self._stamps == "whole" else sizes | {"barrier": len(self._changed)}

@@ -30,8 +30,8 @@ from antecast.sim.links import Link
 from antecast.sim.scheduler import Scheduler
 
 # Plain integers: comparing and packing enum members costs more in the inner loop.
-_BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD = (
-    int(Kind.BROADCAST), int(Kind.SEND), int(Kind.RECEIVE), int(Kind.DELIVER), int(Kind.DISCARD),
+_BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD, _EXPIRE = (
+    int(Kind.BROADCAST), int(Kind.SEND), int(Kind.RECEIVE), int(Kind.DELIVER), int(Kind.DISCARD), int(Kind.EXPIRE),
 )  # fmt: skip
 
 
@@ -80,8 +80,8 @@ class Host:
         self._log.append(self.node, self.pos, self._scheduler.now, kind, origin, seq, peer, size)
         self.pos += 1
 
-    def broadcast(self, payload: bytes) -> None:
-        effects = self.protocol.broadcast(payload, self.local_time())
+    def broadcast(self, payload: bytes, lifetime: int | None = None) -> None:
+        effects = self.protocol.broadcast(payload, self.local_time(), lifetime=lifetime)
         message = next(effect.message for effect in effects if isinstance(effect, Deliver))
         self.note(_BROADCAST, message.origin, message.seq, NONE, len(payload))
         self.perform(effects)
@@ -113,7 +113,8 @@ class Host:
             elif isinstance(effect, CancelTimer):
                 self._timers.pop(effect.token, None)
             elif isinstance(effect, Discard):
-                self.note(_DISCARD, effect.id.origin, effect.id.seq)
+                kind_of_end = _EXPIRE if effect.reason == "expired" else _DISCARD
+                self.note(kind_of_end, effect.id.origin, effect.id.seq)
             else:
                 raise LocalMisuse(f"links cannot carry out {type(effect).__name__}; it needs a shared medium")
 

@@ -70,6 +70,8 @@ class NetworkSettings(Settings, frozen=True, kw_only=True):
 class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):
     payload: PayloadSize = 64
     """Bytes of application data in a message."""
+    lifetime: Duration | None = None
+    """How long its messages may travel, instead of the protocol's own; only where it knows lifetimes."""
     senders: list[Node] | None = None
     """The nodes that broadcast; all, if none are named."""
     start: Duration = Duration(0)
@@ -96,6 +98,7 @@ class Broadcast(Settings, frozen=True, kw_only=True):
     t: Duration
     node: Node
     payload: PayloadSize = 64
+    lifetime: Duration | None = None
 
 
 class At(Settings, frozen=True, kw_only=True, tag_field="kind", tag="at"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from antecast.core import InputError, Message
 from antecast.sim.delays import Delay, sampler
@@ -15,6 +15,9 @@ from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
 
 _SECOND = 10**9
+
+_Broadcast: TypeAlias = tuple[int, bytes, int | None]
+"""Who broadcasts what, and for how long."""
 
 
 class Workloads:
@@ -52,30 +55,33 @@ class Workloads:
                     everyone = range(scenario.total_nodes) if workload.senders is None else workload.senders
                     for node in everyone:
                         stream = Stream(scenario.seed, "workload", index, node)
-                        self._next((_times(workload, until, stream), node, self._payload(workload.payload)))
+                        what = (node, self._payload(workload.payload), workload.lifetime)
+                        self._next((_times(workload, until, stream), what))
                 case At(broadcasts=broadcasts):
                     for each in broadcasts:
-                        self._scheduler.at(each.t, self._broadcast, (each.node, self._payload(each.payload)))
+                        what = (each.node, self._payload(each.payload), each.lifetime)
+                        self._scheduler.at(each.t, self._broadcast, what)
                 case Trace(file=file):
                     for t, node, payload in read_broadcasts(Path(file), scenario.total_nodes):
-                        self._scheduler.at(t, self._broadcast, (node, self._payload(payload)))
+                        self._scheduler.at(t, self._broadcast, (node, self._payload(payload), None))
 
     def _payload(self, size: int) -> bytes:
         return self._payloads.setdefault(size, bytes(size))
 
-    def _broadcast(self, what: tuple[int, bytes]) -> None:
-        host = self._hosts.get(what[0])
+    def _broadcast(self, what: _Broadcast) -> None:
+        node, payload, lifetime = what
+        host = self._hosts.get(node)
         if host is not None and host.up:
-            host.broadcast(what[1])
+            host.broadcast(payload, lifetime)
 
-    def _next(self, sender: tuple[Iterator[int], int, bytes]) -> None:
+    def _next(self, sender: tuple[Iterator[int], _Broadcast]) -> None:
         """Schedule a sender's next broadcast; one at a time, so that the queue stays small."""
         at = next(sender[0], None)
         if at is not None:
             self._scheduler.at(at, self._fire, sender)
 
-    def _fire(self, sender: tuple[Iterator[int], int, bytes]) -> None:
-        self._broadcast(sender[1:])
+    def _fire(self, sender: tuple[Iterator[int], _Broadcast]) -> None:
+        self._broadcast(sender[1])
         self._next(sender)
 
     def _answerer(self, chatter: Chatter, index: int) -> Callable[[Host, Message[Any]], None]:
@@ -101,9 +107,10 @@ class Workloads:
             if stream.bits() >= below:
                 return
             if model is None:
-                host.broadcast(payload)
+                host.broadcast(payload, chatter.lifetime)
             else:
-                scheduler.at(scheduler.now + _draw(model, stream), self._broadcast, (node, payload))
+                what = (node, payload, chatter.lifetime)
+                scheduler.at(scheduler.now + _draw(model, stream), self._broadcast, what)
 
         return answer
 

@@ -1,0 +1,206 @@
+"""Δ-causal order: causal order among messages whose lifetime is bounded, by causal barriers
+("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo, Codes 8 to 13).
+
+A message carries its deadline, which is also its tag, and a barrier: the tags of its immediate
+predecessors. It is delivered before its deadline or not at all, and after its predecessors or after
+their deadlines.
+
+Two rules, by name:
+
+- `safe`, the default. A deadline never falls below those of the message's causal past, and a sender
+  keeps an entry in its barrier until it has expired on every clock of the network (`clock_bound` is the
+  largest difference between two clocks). Then, whenever a predecessor has expired at some node, so has
+  everything before it, and nothing that is still accepted there can come too late.
+- `paper`, as published: a deadline is the sender's time plus the lifetime, entries leave the barrier the
+  moment they expire on the sender's clock, and expired entries are looked for only when something
+  happens. It violates causal order when lifetimes or clocks differ.
+
+Departures from the paper under both rules: tags grow strictly at a source, whatever its clock does; a
+message waits under one predecessor and is looked at again when that one is delivered or expires, so
+nothing is ever scanned; a deadline further ahead than the largest lifetime and clock difference allow is
+refused, so that a node with a wild clock cannot stretch everyone's lifetimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from antecast.core import Message, NodeId, State
+from antecast.protocols.ordering import Ordering, Released
+
+Rule: TypeAlias = Literal["safe", "paper"]
+
+_LONG_AGO = -(1 << 62)
+
+_SLACK = 10**9
+"""Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    deadline: Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+    barrier: Annotated[dict[NodeId, int], msgspec.Meta(max_length=1 << 16)]
+
+
+class Delta(Ordering[Stamp]):
+    stamp_type = Stamp
+    waits = False
+    timed = True
+
+    def __init__(
+        self, node: NodeId, *, lifetime: int, max_lifetime: int, clock_bound: int, rule: Rule, prune: bool
+    ) -> None:
+        self._node = node
+        self._lifetime = lifetime
+        self._furthest = max_lifetime + clock_bound + _SLACK
+        self._max_lifetime = max_lifetime
+        self._clock_bound = clock_bound
+        self._safe = rule == "safe"
+        self._prune = prune
+        self._last_tag = _LONG_AGO
+        """Under the safe rule the largest tag of the causal past; under the paper's, our own last one."""
+        self._barrier: dict[NodeId, int] = {}
+        self._delivered: dict[NodeId, int] = {}
+        self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
+        self._expiries: list[tuple[int, NodeId]] = []
+        self._pending: dict[tuple[NodeId, int], Message[Stamp]] = {}
+
+    def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
+        wanted = self._lifetime if lifetime is None else min(lifetime, self._max_lifetime)
+        tag = self._last_tag = max(now + wanted, self._last_tag + 1)
+        gone = now - self._clock_bound if self._safe else now
+        barrier = {source: entry for source, entry in self._barrier.items() if entry >= gone}
+        self._barrier = {self._node: tag}
+        self._delivered[self._node] = tag
+        return Stamp(tag, barrier)
+
+    def deadline(self, message: Message[Stamp]) -> int:
+        return message.stamp.deadline
+
+    def admit(self, message: Message[Stamp], now: int) -> str | None:
+        deadline = message.stamp.deadline
+        if deadline < now:
+            return "expired"
+        if deadline > now + self._furthest:
+            return "deadline too far ahead"
+        return None
+
+    def accept(self, message: Message[Stamp], now: int) -> Released:
+        if self._hold(message, now):
+            return Released([], [])
+        released = self._release([message], now)
+        if self._safe:
+            return released
+        # Code 13: pending messages are looked through after a delivery.
+        expired = self.expire(now)
+        return Released(released.ready + expired.ready, released.dropped + expired.dropped)
+
+    def _hold(self, message: Message[Stamp], now: int) -> bool:
+        """Put a message under a predecessor it must wait for; False if there is none."""
+        delivered = self._delivered
+        for source, tag in message.stamp.barrier.items():
+            if tag >= now and delivered.get(source, tag - 1) < tag:
+                waiters = self._waiting.setdefault(source, {})
+                if tag not in waiters:
+                    waiters[tag] = []
+                    heappush(self._expiries, (tag, source))
+                waiters[tag].append(message)
+                self._pending[message.origin, message.seq] = message
+                return True
+        return False
+
+    def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
+        """Deliver messages, and those that waited for them."""
+        dropped: list[Message[Stamp]] = []
+        for message in ready:  # grows while it is walked
+            origin, tag = message.origin, message.stamp.deadline
+            self._note(message)
+            waiters = self._waiting.get(origin)
+            if waiters is not None:
+                for key in [each for each in waiters if each <= tag]:
+                    self._look_again(waiters.pop(key), now, ready, dropped)
+                if not waiters:
+                    del self._waiting[origin]
+        return Released(ready, dropped)
+
+    def _look_again(
+        self, messages: list[Message[Stamp]], now: int, ready: list[Message[Stamp]], dropped: list[Message[Stamp]]
+    ) -> None:
+        for message in messages:
+            if message.stamp.deadline < now:
+                dropped.append(self._pending.pop((message.origin, message.seq)))
+            elif not self._hold(message, now):
+                ready.append(self._pending.pop((message.origin, message.seq)))
+
+    def _note(self, message: Message[Stamp]) -> None:
+        origin, tag = message.origin, message.stamp.deadline
+        self._delivered[origin] = max(tag, self._delivered.get(origin, tag))
+        barrier = self._barrier
+        if self._prune:
+            for source, covered in message.stamp.barrier.items():
+                if barrier.get(source, covered + 1) <= covered:
+                    del barrier[source]
+        barrier[origin] = max(tag, barrier.get(origin, tag))
+        if self._safe:
+            self._last_tag = max(self._last_tag, tag)
+
+    def wakeup(self) -> int | None:
+        """Under the safe rule, when the next awaited predecessor expires."""
+        return self._expiries[0][0] + 1 if self._safe and self._expiries else None
+
+    def expire(self, now: int) -> Released:
+        ready: list[Message[Stamp]] = []
+        dropped: list[Message[Stamp]] = []
+        while self._expiries and self._expiries[0][0] < now:
+            tag, source = heappop(self._expiries)
+            waiters = self._waiting.get(source, {})
+            if tag in waiters:
+                self._look_again(waiters.pop(tag), now, ready, dropped)
+                if not waiters:
+                    del self._waiting[source]
+        if not self._safe:
+            over = [message for message in self._pending.values() if message.stamp.deadline < now]
+            dropped += [self._forget(message) for message in over]
+        self._forget_expired(now)
+        released = self._release(ready, now)
+        return Released(released.ready, dropped + released.dropped)
+
+    def _forget(self, message: Message[Stamp]) -> Message[Stamp]:
+        """Take a message that waits out of wherever it waits."""
+        del self._pending[message.origin, message.seq]
+        for waiters in self._waiting.values():
+            for messages in waiters.values():
+                if message in messages:
+                    messages.remove(message)
+        return message
+
+    def _forget_expired(self, now: int) -> None:
+        """What has expired here needs no entry: nothing that arrives can still depend on it."""
+        kept = now - self._clock_bound if self._safe else now
+        self._delivered = {source: tag for source, tag in self._delivered.items() if tag >= now}
+        self._barrier = {source: tag for source, tag in self._barrier.items() if tag >= kept}
+
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
+        return Released([], [])
+
+    def progress(self) -> Mapping[NodeId, int]:
+        return {}
+
+    def pending(self) -> list[Message[Stamp]]:
+        return list(self._pending.values())
+
+    def snapshot(self) -> State:
+        return {"tag": self._last_tag, "barrier": dict(self._barrier), "delivered": dict(self._delivered)}
+
+    def restore(self, state: State, pending: list[Message[Stamp]]) -> None:
+        self._last_tag = state["tag"]
+        self._barrier = dict(state["barrier"])
+        self._delivered = dict(state["delivered"])
+        for message in pending:
+            self._hold(message, _LONG_AGO)  # under a predecessor that may have expired: found with the next event
+
+    def gauges(self) -> dict[str, int]:
+        return {"pending": len(self._pending), "clock": len(self._delivered), "barrier": len(self._barrier)}

@@ -1,0 +1,116 @@
+"""Protocols for opportunistic networks: epidemic exchange, without order, in causal order, and in Δ-causal
+order ("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo).
+
+None of them can promise that a message reaches everyone: that depends on who meets whom, and when. Over
+links that stay up and lose nothing, `epidemic` and `barrier` do.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from antecast.core import NodeId, Protocol
+from antecast.core.settings import Duration, Settings
+from antecast.protocols.delta import Delta, Rule
+from antecast.protocols.epidemic import Epidemic, Order, Policy
+from antecast.protocols.layered import Layered
+from antecast.protocols.ordering import Ordering
+from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.unordered import Unordered
+from antecast.protocols.vector import Vector
+
+_PAPER = "Guidec, Launay and Mahéo, Causal and Δ-causal broadcast in opportunistic networks"
+
+
+class EpidemicSettings(Settings, frozen=True, kw_only=True):
+    capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """Messages that the cache holds; without it there is no limit."""
+    policy: Policy = "oldest"
+    """Which message makes room in a full cache."""
+    order: Order = "random"
+    """In which order the messages of a transfer go."""
+
+
+class BarrierSettings(EpidemicSettings, frozen=True, kw_only=True):
+    prune: bool = True
+    """Leave out of a barrier what another of its entries stands for."""
+
+
+class DeltaSettings(BarrierSettings, frozen=True, kw_only=True):
+    lifetime: Duration = Duration(20 * 60 * 10**9)
+    """How long a message may travel, unless it says otherwise itself."""
+    max_lifetime: Duration | None = None
+    """The longest lifetime in the network; `lifetime`, if not said. Deadlines further ahead are refused."""
+    clock_bound: Duration = Duration(10 * 10**9)
+    """The largest difference between two clocks of the network."""
+    rule: Rule = "safe"
+    """`paper` for the published rule, which can violate causal order."""
+
+
+def _needs(_: Settings) -> frozenset[Need]:
+    return frozenset({Need.RELIABLE_LINKS})
+
+
+def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSettings) -> Protocol:
+    epidemic = Epidemic(node, capacity=settings.capacity, policy=settings.policy, order=settings.order)
+    return Layered(node, ordering, epidemic)
+
+
+def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
+    delta = Delta(
+        node,
+        lifetime=settings.lifetime,
+        max_lifetime=settings.max_lifetime if settings.max_lifetime is not None else settings.lifetime,
+        clock_bound=settings.clock_bound,
+        rule=settings.rule,
+        prune=settings.prune,
+    )
+    return _over_epidemic(node, delta, settings)
+
+
+EPIDEMIC = register(
+    Specification(
+        name="epidemic",
+        title="store, carry and forward, in no order",
+        reference=_PAPER,
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT}),
+        needs=_needs,
+        control="constant",
+        memory="N counters, the cache",
+        delivery="constant",
+        settings=EpidemicSettings,
+        make=lambda node, settings: _over_epidemic(node, Unordered(), settings),
+    )
+)
+
+BARRIER = register(
+    Specification(
+        name="barrier",
+        title="causal, by causal barriers, store, carry and forward",
+        reference=_PAPER,
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
+        needs=_needs,
+        control="immediate predecessors, N at most",
+        memory="2 N counters, the cache, early messages",
+        delivery="its predecessors, and what it releases",
+        settings=BarrierSettings,
+        make=lambda node, settings: _over_epidemic(
+            node, Vector(node, stamps="pruned" if settings.prune else "changes"), settings
+        ),
+    )
+)
+
+DELTA = register(
+    Specification(
+        name="delta",
+        title="Δ-causal: causal, within a lifetime",
+        reference=_PAPER,
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL}),
+        needs=_needs,
+        control="immediate predecessors that have not expired, N at most",
+        memory="2 entries for each source heard of within a lifetime, the cache, early messages",
+        delivery="its predecessors, and what it releases",
+        settings=DeltaSettings,
+        make=_make_delta,
+    )
+)

@@ -1,0 +1,226 @@
+"""Δ-causal order: lifetimes that differ, clocks that differ, and the rules that bear them or do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.core import Discard, LocalMisuse, Message
+from antecast.history.oracle import judge
+from antecast.protocols import specification
+from antecast.protocols.delta import Delta, Stamp
+from antecast.sim import run
+from antecast.sim.scenario import make_scenario
+
+SECOND = 10**9
+
+
+def delta(node, *, rule="safe", lifetime=10, clock_bound=4, prune=True):
+    return Delta(
+        node,
+        lifetime=lifetime * SECOND,
+        max_lifetime=20 * SECOND,
+        clock_bound=clock_bound * SECOND,
+        rule=rule,
+        prune=prune,
+    )
+
+
+def at(seconds):
+    return round(seconds * SECOND)
+
+
+def broadcast(ordering, node, seq, now, lifetime=None):
+    return Message(node, seq, b"", ordering.stamp(seq, at(now), None if lifetime is None else at(lifetime)))
+
+
+def ids(messages):
+    return [(each.origin, each.seq) for each in messages]
+
+
+@pytest.mark.parametrize(("rule", "violated"), [("paper", True), ("safe", False)])
+def test_a_clock_that_is_ahead_makes_the_published_rule_deliver_a_cause_after_its_effect(rule, violated):
+    """A's clock is 2 s ahead; B, D and E are exact. m₁ → m₃, and both can still be delivered at D at 11.2 s:
+    the published rule delivers m₃, all of whose entries have expired, and then m₁, which has not."""
+    a, b, d, e = (delta(node, rule=rule) for node in range(4))
+    m1 = broadcast(a, 0, 1, 0 + 2)
+    assert m1.stamp.deadline == at(12)
+    e.accept(m1, at(0.5))
+    broadcast(e, 3, 1, 1.0)
+    b.accept(m1, at(0.9))
+    m2 = broadcast(b, 1, 1, 1)
+    e.accept(m2, at(1.2))
+    m3 = broadcast(e, 3, 2, 1.5)
+    now = at(11.2)
+    order = []
+    for message in (m3, m1):
+        if d.admit(message, now) is None:
+            order += ids(d.accept(message, now).ready)
+    assert ((0, 1) in order and (3, 2) in order and order.index((3, 2)) < order.index((0, 1))) == violated
+
+
+def test_a_deadline_never_falls_below_those_of_its_past():
+    a, b = delta(0), delta(1)
+    long = broadcast(a, 0, 1, 0, lifetime=20)
+    b.accept(long, at(1))
+    short = broadcast(b, 1, 1, 1, lifetime=5)
+    assert short.stamp.deadline > long.stamp.deadline
+
+
+@pytest.mark.parametrize("rule", ["safe", "paper"])
+def test_tags_of_a_source_grow_strictly_whatever_its_lifetimes(rule):
+    a = delta(0, rule=rule)
+    tags = [
+        broadcast(a, 0, seq, now, lifetime=life).stamp.deadline
+        for seq, (now, life) in enumerate([(0, 9), (0, 9), (1, 2)], 1)
+    ]
+    assert tags == sorted(set(tags))
+
+
+def test_a_message_waits_for_its_predecessor_until_that_expires():
+    a, b, c = delta(0), delta(1), delta(2)
+    first = broadcast(a, 0, 1, 0, lifetime=5)
+    b.accept(first, at(1))
+    second = broadcast(b, 1, 1, 1)
+    assert c.accept(second, at(2)).ready == []
+    assert c.wakeup() == at(5) + 1
+    assert c.expire(at(5)).ready == []
+    assert ids(c.expire(at(5) + 1).ready) == [(1, 1)]
+    assert c.wakeup() is None
+
+
+def test_a_sender_names_a_predecessor_until_it_has_expired_on_every_clock():
+    a, b = delta(0), delta(1)
+    b.accept(broadcast(a, 0, 1, 0, lifetime=5), at(1))
+    assert 0 in broadcast(b, 1, 1, 8).stamp.barrier
+    b.accept(broadcast(a, 0, 2, 8, lifetime=5), at(9))
+    assert 0 not in broadcast(b, 1, 2, 18).stamp.barrier
+
+
+def test_an_expired_message_and_one_from_a_wild_clock_are_refused():
+    ordering = delta(0)
+    assert ordering.admit(Message(1, 1, b"", Stamp(at(5), {})), at(5)) is None
+    assert ordering.admit(Message(1, 1, b"", Stamp(at(5), {})), at(5) + 1) == "expired"
+    assert ordering.admit(Message(1, 1, b"", Stamp(at(500), {})), at(5)) == "deadline too far ahead"
+
+
+def test_a_wild_clock_stretches_nobody_s_lifetimes():
+    spec = specification("delta")
+    node = spec.make(0, spec.configure({"lifetime": "10s", "clock_bound": "2s"}))
+    node.link_up(1, 0)
+    effects = node.receive(Message(1, 1, b"", Stamp(at(10**6), {})), 1, at(1))
+    assert next(effect for effect in effects if isinstance(effect, Discard)).reason == "deadline too far ahead"
+    assert node.gauges()["refused"] == 1
+    sent = node.broadcast(b"", at(2))
+    assert sent[-1].message.stamp.deadline == at(12)
+
+
+def test_the_registry_of_deliveries_forgets_expired_sources():
+    ordering = delta(0)
+    for source in range(1, 6):
+        ordering.accept(Message(source, 1, b"", Stamp(at(source), {})), 0)
+    assert ordering.gauges()["clock"] == 5
+    ordering.expire(at(3) + 1)
+    assert ordering.gauges()["clock"] == 2
+
+
+def test_other_protocols_know_no_lifetimes():
+    spec = specification("vector")
+    with pytest.raises(LocalMisuse, match="knows no lifetimes"):
+        spec.make(0, spec.configure({})).broadcast(b"", 0, lifetime=5)
+
+
+@st.composite
+def networks(draw, *, rule="safe"):
+    """Nodes that meet now and then, messages that live for seconds, clocks that are seconds apart."""
+    nodes = draw(st.integers(2, 5))
+    skew = draw(st.sampled_from([0, 1, 3]))
+    node = st.integers(0, nodes - 1)
+    times = st.integers(0, 40_000).map(lambda ms: f"{ms}ms")
+    broadcasts = st.fixed_dictionaries(
+        {"t": times, "node": node, "lifetime": st.sampled_from(["2s", "5s", "10s"])}
+    )
+    faults = []
+    for _ in range(draw(st.integers(1, 40))):
+        a, b = draw(node), draw(node)
+        if a != b:
+            begin = draw(st.integers(0, 50_000))
+            length = draw(st.sampled_from([10, 500, 5_000]))
+            faults.append({"kind": "link", "at": f"{begin}ms", "a": a, "b": b})
+            faults.append({"kind": "cut", "at": f"{begin + length}ms", "a": a, "b": b})
+    if draw(st.booleans()):
+        victim, when = draw(node), draw(st.integers(0, 30_000))
+        faults.append({"kind": "crash", "at": f"{when}ms", "node": victim})
+        faults.append({"kind": "recover", "at": f"{when + 3000}ms", "node": victim})
+    return make_scenario(
+        {
+            "nodes": nodes,
+            "seed": draw(st.integers(0, 2**32)),
+            "duration": "50s",
+            "protocol": {
+                "name": "delta",
+                "lifetime": "5s",
+                "max_lifetime": "10s",
+                "clock_bound": f"{2 * skew}s",
+                "rule": rule,
+                "prune": draw(st.booleans()),
+                "capacity": draw(st.sampled_from([None, None, 2])),
+                "policy": draw(st.sampled_from(["oldest", "random", "expire-first"])),
+                "order": draw(st.sampled_from(["random", "newest", "oldest"])),
+            },
+            "network": {"topology": {"kind": "links", "links": []}, "delay": "2ms"},
+            "clocks": {"offset": f"{skew}s"},
+            "workload": [{"kind": "at", "broadcasts": draw(st.lists(broadcasts, max_size=25))}],
+            "faults": faults,
+            "log": {"sample": 0},
+        }
+    )
+
+
+@given(networks())
+def test_the_safe_rule_never_violates_delta_causal_order(scenario):
+    judgement = judge(run(scenario).events, clock="global")
+    assert not judgement.early
+    assert not judgement.duplicates
+    assert not judgement.before_broadcast
+
+
+@given(networks())
+def test_nothing_is_delivered_after_its_deadline(scenario):
+    """On the delivering node's clock, which is at most `offset` behind the true time."""
+    rows = run(scenario).events.to_pylist()
+    born = {(row["origin"], row["seq"]): row["t"] for row in rows if row["kind"] == "broadcast"}
+    # A deadline is at most the longest lifetime of the past ahead of a clock that is `offset` off at most.
+    longest = 10 * SECOND + 2 * scenario.clocks.offset + SECOND
+    for row in rows:
+        if row["kind"] == "deliver":
+            assert row["t"] - born[row["origin"], row["seq"]] <= longest
+
+
+def test_the_published_rule_violates_causal_order_in_some_networks():
+    """The same networks, as many as it takes: mixed lifetimes alone are enough."""
+    values = {
+        "nodes": 5,
+        "duration": "120s",
+        "protocol": {"name": "delta", "lifetime": "10s", "max_lifetime": "20s", "rule": "paper"},
+        "network": {"topology": {"kind": "links", "links": []}, "delay": "1ms"},
+        "workload": [{"kind": "poisson", "rate": 0.1, "lifetime": life} for life in ("5s", "10s", "20s")],
+        "log": {"sample": 0},
+    }
+
+    def violations(rule, seed):
+        from antecast.sim.streams import Stream
+
+        stream = Stream(seed, "contacts")
+        faults = []
+        for second in range(120):
+            a, b = stream.sample(5, 2)
+            faults.append({"kind": "link", "at": f"{second}s", "a": a, "b": b})
+            faults.append({"kind": "cut", "at": f"{second * 1000 + 500}ms", "a": a, "b": b})
+        scenario = make_scenario(
+            values | {"seed": seed, "faults": faults, "protocol": values["protocol"] | {"rule": rule}}
+        )
+        return len(judge(run(scenario).events).early)
+
+    seeds = range(30)
+    assert sum(violations("paper", seed) > 0 for seed in seeds) >= 1
+    assert sum(violations("safe", seed) for seed in seeds) == 0
