@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import msgspec
@@ -10,13 +11,14 @@ from antecast.core import NodeId
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
+from antecast.sim.contact_plan import ContactPlan, load_plan
 from antecast.sim.host import Host
 from antecast.sim.links import Link, Port
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
-from antecast.sim.topology import Complete, edges
+from antecast.sim.topology import Complete, Contacts, edges
 from antecast.sim.workloads import Workloads
 
 _JOIN_LINKS = 3
@@ -39,17 +41,22 @@ class Engine:
         self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
         self._ports: dict[NodeId, Port] = {}
         self._instances: dict[tuple[NodeId, NodeId], int] = {}
-        self._wanted: dict[NodeId, set[NodeId]] = {}
+        self._wanted: defaultdict[NodeId, set[NodeId]] = defaultdict(set)
         self._group: dict[NodeId, int] | None = None
         self._saved: dict[NodeId, bytes] = {}
         self._left: set[NodeId] = set()
 
+        self._workloads.start()
+        topology = scenario.network.topology
+        plan = load_plan(topology) if isinstance(topology, Contacts) else None
         for node in range(scenario.nodes):
-            self._add_host(node)
-        for a, b in edges(scenario.network.topology, scenario.nodes, scenario.seed):
+            if plan is None or node not in plan.presence:
+                self._arrive(self._add_host(node))
+        for a, b in edges(topology, scenario.nodes, scenario.seed):
             self._want(a, b)
             self._connect(a, b, log=False)
-        self._workloads.start()
+        if plan is not None and isinstance(topology, Contacts):
+            self._follow(plan, topology.setup)
         self._schedule_faults()
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
         if every > 0:
@@ -70,8 +77,12 @@ class Engine:
             self._workloads.on_deliver,
             log_frames=scenario.log.events == "all",
         )
-        self._wanted.setdefault(node, set())
         return host
+
+    def _arrive(self, host: Host) -> None:
+        """A node appears, for the first time or again."""
+        host.arrivals += 1
+        self._workloads.arrived(host)
 
     # Links. `_wanted` says who should be linked; a link is up when both ends are, and no partition
     # lies between them.
@@ -81,8 +92,8 @@ class Engine:
         self._wanted[b].add(a)
 
     def _connect(self, a: NodeId, b: NodeId, *, log: bool = True) -> None:
-        one, other = self.hosts[a], self.hosts[b]
-        if not (one.up and other.up) or b in one.links or self._parted(a, b):
+        one, other = self.hosts.get(a), self.hosts.get(b)
+        if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
             return
         instance = self._instances[a, b] = self._instances.get((a, b), 0) + 1
         there, back = self._link(one, other, instance), self._link(other, one, instance)
@@ -99,8 +110,8 @@ class Engine:
         return Link(self.scheduler, network, special, self.scenario.seed, sender, receiver, instance, port)
 
     def _disconnect(self, a: NodeId, b: NodeId) -> None:
-        one, other = self.hosts[a], self.hosts[b]
-        if b not in one.links:
+        one, other = self.hosts.get(a), self.hosts.get(b)
+        if one is None or other is None or b not in one.links:
             return
         for host, peer in ((one, b), (other, a)):
             host.links[peer].alive = False
@@ -114,8 +125,38 @@ class Engine:
 
     def _connect_all(self, node: NodeId) -> None:
         for peer in sorted(self._wanted[node]):
-            if peer in self.hosts:
-                self._connect(node, peer)
+            self._connect(node, peer)
+
+    # Traces: nodes appear, meet, part and go.
+
+    def _follow(self, plan: ContactPlan, setup: int) -> None:
+        for node, spans in plan.presence.items():
+            for index, (start, end) in enumerate(spans):
+                self.scheduler.at(start, self._appear, node)
+                self.scheduler.at(end, self._leave if index == len(spans) - 1 else self._crash, node)
+        for start, end, a, b in plan.contacts:
+            if start + setup < end:
+                self.scheduler.at(start + setup, self._meet, (a, b))
+                self.scheduler.at(end, self._part, (a, b))
+
+    def _appear(self, node: NodeId) -> None:
+        if node in self.hosts:
+            self._recover(node)
+        else:
+            host = self._add_host(node)
+            host.note(Kind.JOIN)
+            self._arrive(host)
+            self._connect_all(node)
+
+    def _meet(self, pair: tuple[NodeId, NodeId]) -> None:
+        self._want(*pair)
+        self._connect(*pair)
+
+    def _part(self, pair: tuple[NodeId, NodeId]) -> None:
+        a, b = pair
+        self._wanted[a].discard(b)
+        self._wanted[b].discard(a)
+        self._disconnect(a, b)
 
     # Faults.
 
@@ -150,14 +191,10 @@ class Engine:
                 for node in sorted(self.hosts):
                     self._connect_all(node)
             case Cut(a=a, b=b):
-                if a in self.hosts and b in self.hosts:
-                    self._wanted[a].discard(b)
-                    self._wanted[b].discard(a)
-                    self._disconnect(a, b)
+                self._part((a, b))
             case LinkFault(a=a, b=b):
-                if a in self.hosts and b in self.hosts and a != b:
-                    self._want(a, b)
-                    self._connect(a, b)
+                if a != b and not {a, b} & self._left:
+                    self._meet((a, b))
 
     def _crash(self, node: NodeId) -> bool:
         host = self.hosts.get(node)
@@ -182,6 +219,7 @@ class Engine:
         host.protocol.restore(msgspec.msgpack.decode(saved, strict=False))
         host.up = True
         host.note(Kind.RECOVER)
+        self._arrive(host)
         self._connect_all(node)
         return True
 
@@ -196,7 +234,9 @@ class Engine:
         else:
             chosen = Stream(self.scenario.seed, "join", fault.node).sample(len(present), _JOIN_LINKS)
             peers = [present[index] for index in chosen]
-        self._add_host(fault.node).note(Kind.JOIN)
+        host = self._add_host(fault.node)
+        host.note(Kind.JOIN)
+        self._arrive(host)
         for peer in peers:
             if peer in self.hosts and peer != fault.node and peer not in self._left:
                 self._want(fault.node, peer)

@@ -40,7 +40,7 @@ class Host:
 
     __slots__ = (
         "_clock", "_frame", "_frames", "_generation", "_log", "_on_deliver", "_scheduler", "_size", "_timers",
-        "dropped", "links", "node", "pos", "protocol", "up",
+        "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +59,7 @@ class Host:
         self.links: dict[NodeId, Link] = {}
         self.pos = 0
         self.up = True
+        self.arrivals = 0
         self.dropped = 0
         self._clock = clock
         self._scheduler = scheduler

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import antecast
 from antecast.core import InputError
-from antecast.sim.scenario import Scenario, Trace
+from antecast.sim.scenario import Scenario
 
 _DETERMINING = ("core", "protocols", "sim", "history/log.py", "history/schema.py")
 
@@ -23,16 +23,16 @@ def run_id(scenario: Scenario) -> str:
     """A short name, the same for the same run on every machine."""
     plain = scenario.plain()
     del plain["name"]
-    for workload in plain["workload"]:
-        workload.pop("file", None)
-    what = {"scenario": plain, "inputs": sorted(input_hashes(scenario).values()), "code": code_version()}
+    for table in (*plain["workload"], plain["network"]["topology"]):
+        for path in ("file", "presence"):  # what they hold counts, not where they lie
+            table.pop(path, None)
+    what = {"scenario": plain, "inputs": list(input_hashes(scenario).values()), "code": code_version()}
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def input_hashes(scenario: Scenario) -> dict[str, str]:
     """Hashes of the files that the scenario reads, by path."""
-    files = [workload.file for workload in scenario.workload if isinstance(workload, Trace)]
-    return {file: file_hash(Path(file)) for file in files}
+    return {file: file_hash(Path(file)) for file in scenario.files()}
 
 
 def file_hash(path: Path) -> str:

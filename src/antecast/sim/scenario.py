@@ -18,7 +18,7 @@ from antecast.core.settings import BitRate, Duration, Settings, parse_duration, 
 from antecast.protocols import Need, Specification, specification
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
-from antecast.sim.topology import Complete, Explicit, Topology
+from antecast.sim.topology import Complete, Contacts, Explicit, Topology
 
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -85,6 +85,8 @@ class Periodic(_Workload, frozen=True, kw_only=True, tag="periodic"):
     every: Duration
     stagger: bool = True
     """Without it all senders broadcast at the same instants."""
+    after_arrival: Duration | None = None
+    """Instead of both: the first broadcast comes this long after a node appears, each time it does."""
 
 
 class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
@@ -290,6 +292,13 @@ class Scenario(Settings, frozen=True, kw_only=True):
             yield from ((f"faults[{index}].peers", node) for node in getattr(fault, "peers", None) or ())
         yield from (("clocks.fixed", int(node)) for node in self.clocks.fixed if node.isdigit())
 
+    def files(self) -> list[str]:
+        """The files that the scenario reads."""
+        found = [workload.file for workload in self.workload if isinstance(workload, Trace)]
+        if isinstance(topology := self.network.topology, Contacts):
+            found += [file for file in (topology.file, topology.presence) if file]
+        return found
+
     def plain(self) -> dict[str, Any]:
         """The scenario as plain values, with every default written out."""
         plain = plain_settings(self)
@@ -300,11 +309,27 @@ class Scenario(Settings, frozen=True, kw_only=True):
 def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Scenario:
     """A checked scenario from plain values."""
     try:
-        scenario = read_settings(values, Scenario)
+        scenario = _follow_trace(read_settings(values, Scenario), values)
         scenario.check()
     except ConfigurationError as error:
         raise ConfigurationError(error.problem, field=error.field, source=source) from None
     return scenario
+
+
+def _follow_trace(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
+    """Take the number of nodes from a contact trace, and the duration if none is given."""
+    if not isinstance(scenario.network.topology, Contacts):
+        return scenario
+    from antecast.sim.contact_plan import load_plan
+
+    plan = load_plan(scenario.network.topology)
+    if "nodes" in values and scenario.nodes != len(plan.names):
+        problem = f"the contact trace has {len(plan.names)} nodes; leave this out"
+        raise ConfigurationError(problem, field="nodes")
+    changes: dict[str, Any] = {"nodes": max(1, len(plan.names))}
+    if "duration" not in values:
+        changes |= {"duration": Duration(plan.end), "drain": Duration(0)}
+    return msgspec.structs.replace(scenario, **changes)
 
 
 def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
@@ -313,11 +338,20 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     Files that the scenario names are found relative to it.
     """
     values = override(read_toml(path), overrides)
-    workload = values.get("workload")
-    for item in workload if isinstance(workload, list) else ():
-        if isinstance(item, dict) and isinstance(item.get("file"), str):
-            item["file"] = str(Path(path).parent / item["file"])
+    resolve_files(values, Path(path).parent)
     return make_scenario(values, source=str(path))
+
+
+def resolve_files(values: dict[str, Any], folder: Path) -> None:
+    """Make the paths of the files that a scenario names relative to a folder, in place."""
+    workload, network = values.get("workload"), values.get("network")
+    tables = [*workload] if isinstance(workload, list) else []
+    if isinstance(network, dict):
+        tables.append(network.get("topology"))
+    for table in tables:
+        for key in ("file", "presence") if isinstance(table, dict) else ():
+            if isinstance(table.get(key), str):
+                table[key] = str(folder / table[key])
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:

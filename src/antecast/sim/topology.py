@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from antecast.core.settings import Settings
+from antecast.core.settings import Duration, Settings
 from antecast.sim.streams import Stream
 
 
@@ -48,7 +48,19 @@ class Explicit(Settings, frozen=True, kw_only=True, tag_field="kind", tag="links
     links: list[tuple[int, int]]
 
 
-Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit
+class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="contacts"):
+    """Nodes meet and part as a trace says. The trace gives their number and, if nothing else is said,
+    the duration."""
+
+    file: str
+    """A contact trace in any format that `antecast convert` reads."""
+    presence: str | None = None
+    """When nodes are there: a Parquet table of presence, or of trajectories. All the time, if not said."""
+    setup: Duration = Duration(0)
+    """How long it takes until a contact can be used."""
+
+
+Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts
 
 
 def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
@@ -70,6 +82,8 @@ def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
             pairs = _random(n, degree, Stream(seed, "topology"))
         case Explicit(links=links):
             pairs = links
+        case Contacts():
+            pairs = []
     return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
 
 

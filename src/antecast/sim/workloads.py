@@ -28,6 +28,7 @@ class Workloads:
         self._scheduler = scheduler
         self._hosts = hosts
         self._payloads: dict[int, bytes] = {}
+        self._on_arrival: list[Periodic] = []
         self._answerers: list[Callable[[Host, Message[Any]], None]] = []
         for index, workload in enumerate(scenario.workload):
             if isinstance(workload, Chatter):
@@ -50,6 +51,8 @@ class Workloads:
         scenario = self._scenario
         for index, workload in enumerate(scenario.workload):
             match workload:
+                case Periodic(after_arrival=int()):
+                    self._on_arrival.append(workload)
                 case Periodic() | Poisson():
                     until = scenario.duration if workload.until is None else workload.until
                     everyone = range(scenario.total_nodes) if workload.senders is None else workload.senders
@@ -64,6 +67,22 @@ class Workloads:
                 case Trace(file=file):
                     for t, node, payload in read_broadcasts(Path(file), scenario.total_nodes):
                         self._scheduler.at(t, self._broadcast, (node, self._payload(payload), None))
+
+    def arrived(self, host: Host) -> None:
+        """A node has appeared: start what it does from then on."""
+        for workload in self._on_arrival:
+            if workload.senders is None or host.node in workload.senders:
+                assert workload.after_arrival is not None
+                at = self._scheduler.now + workload.after_arrival
+                self._scheduler.at(at, self._tick, (host, host.arrivals, workload))
+
+    def _tick(self, what: tuple[Host, int, Periodic]) -> None:
+        host, arrival, workload = what
+        now = self._scheduler.now
+        until = self._scenario.duration if workload.until is None else workload.until
+        if host.up and host.arrivals == arrival and workload.start <= now < until:
+            host.broadcast(self._payload(workload.payload), workload.lifetime)
+            self._scheduler.at(now + max(1, workload.every), self._tick, what)
 
     def _payload(self, size: int) -> bytes:
         return self._payloads.setdefault(size, bytes(size))

@@ -1,0 +1,78 @@
+"""Who meets whom, and when: a contact trace made ready for a run.
+
+Names of nodes become numbers in the order of `node_order`; contacts and presence become plain lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from antecast.core import InputError
+from antecast.sim.topology import Contacts
+from antecast.traces.presence import presence
+from antecast.traces.schema import node_order
+
+
+@dataclass(frozen=True)
+class ContactPlan:
+    names: tuple[str, ...]
+    """The names of the nodes; a node's number is its place here."""
+    contacts: tuple[tuple[int, int, int, int], ...]
+    """(start, end, a, b), in the order of time."""
+    presence: dict[int, list[tuple[int, int]]]
+    """When nodes are there; those that are not named are there all the time."""
+
+    @property
+    def end(self) -> int:
+        """When the last contact ends or the last node goes."""
+        spans = [span[-1][1] for span in self.presence.values()]
+        return max([*spans, *(end for _, end, _, _ in self.contacts)], default=0)
+
+
+def load_plan(topology: Contacts) -> ContactPlan:
+    """Read the files of a topology; again only when they have changed."""
+    files = [Path(topology.file), *([Path(topology.presence)] if topology.presence else [])]
+    try:
+        stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", path=error.filename) from None
+    return _load(topology.file, topology.presence, stamps)
+
+
+@lru_cache(maxsize=4)
+def _load(file: str, presence_file: str | None, stamps: tuple[tuple[int, int], ...]) -> ContactPlan:
+    from antecast.traces import read
+
+    trace = read(Path(file))
+    if trace.kind != "contacts":
+        raise InputError("holds movement, not contacts; find the contacts first: antecast contacts", path=file)
+    columns = {name: trace.table[name].to_pylist() for name in ("a", "b", "start", "end")}
+    there = _presence(Path(presence_file)) if presence_file else {}
+    names = sorted({*columns["a"], *columns["b"], *there}, key=node_order)
+    number = {name: index for index, name in enumerate(names)}
+    rows = zip(columns["start"], columns["end"], columns["a"], columns["b"], strict=True)
+    contacts = sorted((start, end, number[a], number[b]) for start, end, a, b in rows)
+    return ContactPlan(tuple(names), tuple(contacts), {number[name]: spans for name, spans in there.items()})
+
+
+def _presence(path: Path) -> dict[str, list[tuple[int, int]]]:
+    """When nodes are there, from a table of presence or of movement."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"not a readable Parquet file ({error})", path=path) from None
+    if {"t0", "t1", "node"} <= set(table.column_names):
+        table = presence(table)
+    if not {"node", "start", "end"} <= set(table.column_names):
+        expected = "node, start, end (presence) or node, t0, t1, … (trajectories)"
+        raise InputError(f"expected the columns {expected}, found {', '.join(table.column_names)}", path=path)
+    spans: dict[str, list[tuple[int, int]]] = {}
+    columns = (table[name].to_pylist() for name in ("node", "start", "end"))
+    for node, start, end in sorted(zip(*columns, strict=True)):
+        spans.setdefault(str(node), []).append((start, end))
+    return spans
