@@ -1,69 +1,14 @@
 """Flooding by hand: two and three nodes wired back to back."""
 
-from collections import deque
-
 import pytest
+from wires import Wires
 
-from antecast.core import Deliver, Discard, LocalMisuse, Message, RemoteFault, Send, SetTimer
+from antecast.core import Deliver, LocalMisuse, Message, RemoteFault, Send
 from antecast.core.frames import MAX_PAYLOAD
-from antecast.protocols import specification
 from antecast.protocols.flood import PATIENCE, REPAIR, Base, Summary
 from antecast.protocols.received import Received
 
 SECOND = 10**9
-
-
-class Wires:
-    """Nodes whose frames travel in order and at once, unless they are dropped."""
-
-    def __init__(self, *nodes, protocol="vector", **settings):
-        spec = specification(protocol)
-        self.spec, self.settings = spec, spec.configure(settings)
-        self.nodes = {node: spec.make(node, self.settings) for node in nodes}
-        self.flying = deque()
-        self.delivered = {node: [] for node in nodes}
-        self.discarded = {node: [] for node in nodes}
-        self.timers = {node: {} for node in nodes}
-
-    def perform(self, node, effects):
-        for effect in effects:
-            match effect:
-                case Send(to=to, frame=frame):
-                    self.flying.append((node, to, frame))
-                case Deliver(message=message):
-                    self.delivered[node].append((message.origin, message.seq))
-                case Discard(id=name):
-                    self.discarded[node].append(tuple(name))
-                case SetTimer(token=token, at=at):
-                    self.timers[node][token] = at
-
-    def link(self, a, b, now=0):
-        self.perform(a, self.nodes[a].link_up(b, now))
-        self.perform(b, self.nodes[b].link_up(a, now))
-
-    def unlink(self, a, b, now=0):
-        self.perform(a, self.nodes[a].link_down(b, now))
-        self.perform(b, self.nodes[b].link_down(a, now))
-
-    def broadcast(self, node, payload=b"x"):
-        self.perform(node, self.nodes[node].broadcast(payload, 0))
-
-    def transfer(self):
-        """Let everything in flight arrive, and what it causes; the frames that travelled."""
-        travelled = []
-        while self.flying:
-            sender, to, frame = self.flying.popleft()
-            travelled.append((sender, to, frame))
-            self.perform(to, self.nodes[to].receive(frame, sender, 0))
-        return travelled
-
-    def drop(self):
-        dropped = list(self.flying)
-        self.flying.clear()
-        return dropped
-
-    def fire(self, node, token):
-        self.perform(node, self.nodes[node].timer(token, self.timers[node].pop(token)))
 
 
 def test_an_empty_network_starts_without_a_word():

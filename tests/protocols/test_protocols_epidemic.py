@@ -1,0 +1,151 @@
+"""Epidemic exchange by hand: who gets what from whom, and what the cache does."""
+
+import pytest
+from wires import Wires
+
+from antecast.core import Message, RemoteFault
+from antecast.protocols.epidemic import Offer
+from antecast.protocols.flood import Base
+
+SECOND = 10**9
+
+
+def sent(travelled):
+    return [(sender, to, frame.origin, frame.seq) for sender, to, frame in travelled if isinstance(frame, Message)]
+
+
+def test_a_message_is_carried_from_contact_to_contact():
+    wires = Wires(0, 1, 2, protocol="barrier")
+    wires.broadcast(0)
+    wires.meet(0, 1)
+    wires.meet(1, 2)
+    assert wires.delivered == {0: [(0, 1)], 1: [(0, 1)], 2: [(0, 1)]}
+
+
+def test_only_what_the_other_has_not_seen_is_sent():
+    wires = Wires(0, 1, protocol="epidemic")
+    wires.broadcast(0)
+    assert sent(wires.meet(0, 1)) == [(0, 1, 0, 1)]
+    wires.broadcast(1)
+    assert sent(wires.meet(0, 1)) == [(1, 0, 1, 1)]
+    assert sent(wires.meet(0, 1)) == []
+
+
+def test_what_is_new_during_a_contact_goes_over_at_once_and_not_back():
+    wires = Wires(0, 1, 2, protocol="epidemic")
+    wires.link(0, 1)
+    wires.link(1, 2)
+    wires.transfer()
+    wires.broadcast(0)
+    assert sent(wires.transfer()) == [(0, 1, 0, 1), (1, 2, 0, 1)]
+
+
+def test_a_transfer_that_was_broken_off_goes_on_in_the_next_contact():
+    wires = Wires(0, 1, protocol="epidemic")
+    for _ in range(3):
+        wires.broadcast(0)
+    wires.link(0, 1)
+    for _ in range(2 + 1):  # both offers, and the first message
+        sender, to, frame = wires.flying.popleft()
+        wires.perform(to, wires.nodes[to].receive(frame, sender, 0))
+    assert len(wires.delivered[1]) == 1
+    wires.drop()
+    wires.unlink(0, 1)
+    wires.meet(0, 1)
+    assert sorted(wires.delivered[1]) == [(0, 1), (0, 2), (0, 3)]
+
+
+@pytest.mark.parametrize("order", ["random", "newest", "oldest"])
+def test_the_order_of_a_transfer_can_be_chosen(order):
+    wires = Wires(0, 1, protocol="epidemic", order=order)
+    for _ in range(20):
+        wires.broadcast(0)
+    numbers = [seq for _, _, _, seq in sent(wires.meet(0, 1))]
+    assert sorted(numbers) == list(range(1, 21))
+    assert (numbers == list(range(1, 21))) == (order == "oldest")
+    assert (numbers == list(range(20, 0, -1))) == (order == "newest")
+
+
+def test_a_scrambled_order_differs_from_contact_to_contact():
+    wires = Wires(0, 1, 2, protocol="epidemic")
+    for _ in range(20):
+        wires.broadcast(0)
+    assert [seq for *_, seq in sent(wires.meet(0, 1))] != [seq for *_, seq in sent(wires.meet(0, 2))]
+
+
+def test_causal_order_holds_whatever_the_order_of_the_transfer():
+    wires = Wires(0, 1, 2, protocol="barrier", order="newest")
+    wires.broadcast(0)
+    wires.meet(0, 1)
+    wires.broadcast(1)
+    wires.broadcast(1)
+    assert [frame[2:] for frame in sent(wires.meet(1, 2))] == [(1, 2), (1, 1), (0, 1)]
+    assert wires.delivered[2] == [(0, 1), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(("policy", "dropped"), [("oldest", (1, 1)), ("random", None), ("expire-first", (0, 1))])
+def test_a_full_cache_makes_room_by_its_policy(policy, dropped):
+    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, max_lifetime="100s", rule="paper")
+    wires.broadcast(1, lifetime=100 * SECOND)
+    wires.meet(0, 1)
+    wires.broadcast(0, lifetime=50 * SECOND)
+    wires.broadcast(0, lifetime=100 * SECOND)
+    left = {(origin, seq) for *_, origin, seq in sent(wires.meet(0, 2))}
+    assert len(left) == 2
+    assert wires.nodes[0].gauges()["dropped"] == 1
+    if dropped is not None:
+        assert dropped not in left
+
+
+def test_a_dropped_message_is_remembered_and_not_taken_again():
+    wires = Wires(0, 1, protocol="epidemic", capacity=1)
+    wires.broadcast(0)
+    wires.meet(0, 1)
+    wires.broadcast(1)
+    assert wires.nodes[1].gauges()["cached"] == 1
+    assert sent(wires.meet(0, 1)) == [(1, 0, 1, 1)]
+    assert wires.delivered[1] == [(0, 1), (1, 1)]
+
+
+def test_an_expired_message_is_neither_kept_nor_sent():
+    wires = Wires(0, 1, protocol="delta", lifetime="10s", clock_bound="0s")
+    wires.broadcast(0)
+    wires.now = 10 * SECOND + 1
+    assert sent(wires.meet(0, 1)) == []
+    wires.pass_time(20 * SECOND)
+    assert wires.nodes[0].gauges()["cached"] == 0
+
+
+def test_state_does_not_grow_with_the_messages_that_have_passed():
+    wires = Wires(0, 1, protocol="delta", lifetime="10s", clock_bound="1s")
+    for second in range(200):
+        wires.pass_time(second * SECOND)
+        wires.broadcast(second % 2)
+        wires.meet(0, 1)
+    for node in (0, 1):
+        gauges = wires.nodes[node].gauges()
+        assert gauges["cached"] <= 12 and gauges["clock"] <= 2
+        assert len(wires.nodes[node].snapshot()["dissemination"]["deadlines"]) <= 12
+
+
+def test_a_snapshot_restores_the_same_state():
+    wires = Wires(0, 1, protocol="delta", lifetime="10s")
+    for _ in range(3):
+        wires.broadcast(0)
+        wires.meet(0, 1)
+    for node, protocol in wires.nodes.items():
+        copy = wires.spec.make(node, wires.settings)
+        copy.restore(protocol.snapshot())
+        assert copy.snapshot() == protocol.snapshot()
+
+
+def test_a_frame_of_another_dissemination_is_a_remote_fault():
+    with pytest.raises(RemoteFault, match="epidemics do not know"):
+        Wires(0, protocol="epidemic").nodes[0].receive(Base({}), 1, 0)
+
+
+def test_an_offer_names_what_was_seen():
+    wires = Wires(0, protocol="epidemic")
+    wires.broadcast(0)
+    (effect,) = wires.nodes[0].link_up(1, 0)
+    assert effect.frame == Offer({0: 1}, {})
