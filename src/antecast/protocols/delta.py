@@ -36,6 +36,9 @@ Rule: TypeAlias = Literal["safe", "paper"]
 
 _LONG_AGO = -(1 << 62)
 
+_FORGET_EVERY = 10**9
+"""Nanoseconds between two clearings of the registries: an expired entry does no harm meanwhile."""
+
 _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
 
@@ -67,6 +70,7 @@ class Delta(Ordering[Stamp]):
         self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
         self._expiries: list[tuple[int, NodeId]] = []
         self._pending: dict[tuple[NodeId, int], Message[Stamp]] = {}
+        self._forget_at = _LONG_AGO
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
         wanted = self._lifetime if lifetime is None else min(lifetime, self._max_lifetime)
@@ -164,7 +168,9 @@ class Delta(Ordering[Stamp]):
         if not self._safe:
             over = [message for message in self._pending.values() if message.stamp.deadline < now]
             dropped += [self._forget(message) for message in over]
-        self._forget_expired(now)
+        if now >= self._forget_at:
+            self._forget_at = now + _FORGET_EVERY
+            self._forget_expired(now)
         released = self._release(ready, now)
         return Released(released.ready, dropped + released.dropped)
 

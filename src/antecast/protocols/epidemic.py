@@ -53,6 +53,18 @@ class Offer(Frame, frozen=True, array_like=True, tag=1):
     beyond: Gaps
 
 
+class _Known:
+    """What a node in contact has: what it offered, and what passed between us since."""
+
+    __slots__ = ("offered", "since")
+
+    def __init__(self, offer: Offer) -> None:
+        self.offered = Received()
+        self.offered.upto = offer.upto
+        self.offered.beyond = {origin: set(numbers) for origin, numbers in offer.beyond.items()}
+        self.since: set[tuple[NodeId, int]] = set()
+
+
 def scramble(salt: int) -> Callable[[tuple[NodeId, int]], int]:
     """A sort key that puts messages into an order of its own for each salt."""
 
@@ -73,8 +85,10 @@ class Epidemic(Dissemination):
         self._policy = policy
         self._order = order
         self._cache: dict[tuple[NodeId, int], Message[Any]] = {}
+        self._sources: dict[NodeId, dict[int, Message[Any]]] = {}
+        """The same messages by source: an offer is compared source by source."""
         self._received = Received()
-        self._known: dict[NodeId, set[tuple[NodeId, int]] | None] = {}
+        self._known: dict[NodeId, _Known | None] = {}
         """Whom we are in contact with, and what we know them to have; None before their offer."""
         self._deadlines: list[tuple[int, NodeId, int]] = []
         self._purge_at: int | None = None
@@ -102,7 +116,7 @@ class Epidemic(Dissemination):
         origin, seq = message.origin, message.seq
         known = self._known.get(sender)
         if known is not None:
-            known.add((origin, seq))
+            known.since.add((origin, seq))
         refusal = self.above.admit(message, now)
         if refusal is not None:
             self._refused += 1
@@ -118,26 +132,37 @@ class Epidemic(Dissemination):
         """Pass a new message on to those in contact who do not have it."""
         key = (message.origin, message.seq)
         for peer, known in self._known.items():
-            if peer != sender and known is not None and key not in known:
-                known.add(key)
+            if peer != sender and known is not None and key not in known.since and key not in known.offered:
+                known.since.add(key)
                 out.append(Send(peer, message))
 
     def _answer(self, offer: Offer, sender: NodeId, now: int, out: list[Effect]) -> None:
-        seen = Received()
-        seen.upto = offer.upto
-        seen.beyond = {origin: set(numbers) for origin, numbers in offer.beyond.items()}
-        wanted = [key for key in self._cache if key not in seen]
-        known = self._known[sender] = {key for key in self._cache if key in seen}
-        if self._order == "random":
-            wanted.sort(key=scramble(self._node << 40 ^ sender << 20 ^ self._contacts))
-        elif self._order == "newest":
-            wanted.reverse()
-        for key in wanted:
-            message = self._cache[key]
+        known = self._known[sender] = _Known(offer)
+        for message in self._in_order(self._lacking(offer), sender):
             deadline = self.above.deadline(message)
             if deadline is None or deadline >= now:
-                known.add(key)
+                known.since.add((message.origin, message.seq))
                 out.append(Send(sender, message))
+
+    def _lacking(self, offer: Offer) -> list[Message[Any]]:
+        """The messages here that the other has not seen."""
+        lacking: list[Message[Any]] = []
+        upto, beyond = offer.upto.get, offer.beyond.get
+        for origin, messages in self._sources.items():
+            last, single = upto(origin, 0), beyond(origin, ())
+            if single or last:
+                lacking += [m for seq, m in messages.items() if seq > last and seq not in single]
+            else:
+                lacking += messages.values()
+        return lacking
+
+    def _in_order(self, messages: list[Message[Any]], peer: NodeId) -> list[Message[Any]]:
+        if self._order == "random":
+            scrambled = scramble(self._node << 40 ^ peer << 20 ^ self._contacts)
+            return sorted(messages, key=lambda message: scrambled((message.origin, message.seq)))
+        chosen = {(message.origin, message.seq) for message in messages}
+        by_age = [message for key, message in self._cache.items() if key in chosen]
+        return by_age if self._order == "oldest" else by_age[::-1]
 
     def _keep(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
@@ -145,6 +170,7 @@ class Epidemic(Dissemination):
             self._make_room()
         if self._capacity != 0:
             self._cache[key] = message
+            self._sources.setdefault(message.origin, {})[message.seq] = message
         deadline = self.above.deadline(message)
         if deadline is not None:
             heappush(self._deadlines, (deadline, *key))
@@ -162,19 +188,22 @@ class Epidemic(Dissemination):
             victim = min(self._cache, key=scramble(self._dropped << 20 ^ self._node))
         else:
             victim = min(self._cache, key=lambda key: (self.above.deadline(self._cache[key]) or 0, *key))
-        del self._cache[victim]
+        self._uncache(*victim)
         self._dropped += 1
+
+    def _uncache(self, origin: NodeId, seq: int) -> None:
+        if self._cache.pop((origin, seq), None) is not None:
+            del self._sources[origin][seq]
+            if not self._sources[origin]:
+                del self._sources[origin]
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         if token != PURGE:
             return
         while self._deadlines and self._deadlines[0][0] < now:
             _, origin, seq = heappop(self._deadlines)
-            self._cache.pop((origin, seq), None)
+            self._uncache(origin, seq)
             self._received.forget(origin, seq)
-            for known in self._known.values():
-                if known is not None:
-                    known.discard((origin, seq))
         self._purge_at = None
         if self._deadlines:
             self._purge_at = max(self._deadlines[0][0] + 1, now + PURGE_EVERY)
@@ -207,7 +236,9 @@ class Epidemic(Dissemination):
         self._deadlines = [(deadline, origin, seq) for deadline, origin, seq in state["deadlines"]]
         heapify(self._deadlines)
         self._contacts, self._dropped = state["contacts"], state["dropped"]
-        self._cache = {(message.origin, message.seq): message for message in messages}
+        for message in messages:
+            self._cache[message.origin, message.seq] = message
+            self._sources.setdefault(message.origin, {})[message.seq] = message
 
     def gauges(self) -> dict[str, int]:
         return {"cached": len(self._cache), "dropped": self._dropped, "refused": self._refused}
