@@ -20,7 +20,7 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: st
     for column in rows[0]:
         table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(text(value) for value in row.values()))
     console = Console()
     console.print(table)
     if note:
@@ -33,10 +33,10 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: st
         "rows": list(rows),
         "note": note,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / f"{name}.json").writetext(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,38 @@
+"""Writes docs/benchmarks.md from the results of the last benchmarks: figures are never typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.table import RESULTS, text
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+INTRODUCTION = """# Benchmarks
+
+`make bench` measures; `python -m bench.page` writes this page from what was measured. Figures that matter are
+ratios of things measured side by side in one run: seconds differ from machine to machine, and from hour to hour.
+"""
+
+
+def section(result: dict[str, Any]) -> str:
+    rows: list[dict[str, Any]] = result["rows"]
+    heads = list(rows[0])
+    lines = [f"## {result['title']}", "", f"`python -m bench.{result['benchmark']}`", ""]
+    lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(text(row[head]) for head in heads) + " |" for row in rows]
+    if result["note"]:
+        lines += ["", result["note"]]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    PAGE.write_text("\n\n".join([INTRODUCTION.strip(), *map(section, results)]) + "\n", encoding="utf-8")
+    print(f"{PAGE.name}: {len(results)} benchmarks")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""A contact trace as a network: nodes appear, meet, part and go as it says."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from antecast.core import ConfigurationError, InputError
+from antecast.sim import run
+from antecast.sim.identity import run_id
+from antecast.sim.scenario import make_scenario
+from antecast.traces.presence import PRESENCE, presence
+from antecast.traces.schema import CONTACTS, TRAJECTORIES
+
+SECOND = 10**9
+
+
+def table(schema, rows):
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [
+        pa.array(column, pa.string()).dictionary_encode() if pa.types.is_dictionary(field.type) else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.table(arrays, schema=schema)
+
+
+@pytest.fixture
+def contacts(tmp_path):
+    path = tmp_path / "contacts.parquet"
+    rows = [("a", "b", 10, 20), ("b", "c", 30, 40)]
+    pq.write_table(table(CONTACTS, [(a, b, s * SECOND, e * SECOND) for a, b, s, e in rows]), path)
+    return path
+
+
+def simulate(contacts, broadcasts=(("1s", 0),), **topology):
+    return run(
+        make_scenario(
+            {
+                "protocol": {"name": "barrier"},
+                "network": {"topology": {"kind": "contacts", "file": str(contacts)} | topology, "delay": "1ms"},
+                "workload": [{"kind": "at", "broadcasts": [{"t": t, "node": node} for t, node in broadcasts]}],
+            }
+        )
+    )
+
+
+def rows(result, *kinds):
+    return [row for row in result.events.to_pylist() if row["kind"] in kinds]
+
+
+def test_a_message_travels_as_nodes_meet(contacts):
+    result = simulate(contacts)
+    assert [(row["node"], row["t"] // SECOND) for row in rows(result, "deliver")] == [(0, 1), (1, 10), (2, 30)]
+    assert result.scenario.nodes == 3 and result.ended == 40 * SECOND
+
+
+def test_a_contact_can_be_used_only_once_it_is_set_up(contacts):
+    result = simulate(contacts, setup="4s")
+    assert [row["t"] // SECOND for row in rows(result, "deliver")] == [1, 14, 34]
+    assert [row["node"] for row in rows(simulate(contacts, setup="10s"), "deliver")] == [0]
+
+
+def test_nodes_are_there_when_the_trace_says(contacts, tmp_path):
+    there = tmp_path / "presence.parquet"
+    spans = [("a", 0, 15), ("b", 5, 12), ("b", 28, 50), ("c", 35, 39)]
+    pq.write_table(table(PRESENCE, [(node, s * SECOND, e * SECOND) for node, s, e in spans]), there)
+    result = simulate(contacts, presence=str(there))
+    comings = [
+        (row["node"], row["kind"], row["t"] // SECOND) for row in rows(result, "join", "leave", "crash", "recover")
+    ]
+    assert comings == [
+        (0, "join", 0),
+        (1, "join", 5),
+        (1, "crash", 12),
+        (0, "leave", 15),
+        (1, "recover", 28),
+        (2, "join", 35),
+        (2, "leave", 39),
+        (1, "leave", 50),
+    ]
+    assert [(row["node"], row["t"] // SECOND) for row in rows(result, "deliver")] == [(0, 1), (1, 10), (2, 35)]
+
+
+def test_presence_comes_from_movement_too(contacts, tmp_path):
+    moves = table(
+        TRAJECTORIES,
+        [("a", 0, 0.0, 0.0, 5, 1.0, 1.0), ("a", 5, 1.0, 1.0, 9, 2.0, 2.0), ("a", 20, 0.0, 0.0, 30, 1.0, 1.0)],
+    )
+    assert presence(moves).to_pylist() == [
+        {"node": "a", "start": 0, "end": 9},
+        {"node": "a", "start": 20, "end": 30},
+    ]
+
+
+def test_a_workload_can_count_from_the_arrival_of_a_node(contacts, tmp_path):
+    there = tmp_path / "presence.parquet"
+    spans = [("a", 0, 15), ("b", 5, 12), ("b", 28, 50), ("c", 35, 39)]
+    pq.write_table(table(PRESENCE, [(node, s * SECOND, e * SECOND) for node, s, e in spans]), there)
+    topology = {"kind": "contacts", "file": str(contacts), "presence": str(there)}
+    workload = [{"kind": "periodic", "every": "6s", "after_arrival": "2s"}]
+    result = run(make_scenario({"network": {"topology": topology}, "workload": workload}))
+    times = [(row["node"], row["t"] // SECOND) for row in rows(result, "broadcast")]
+    assert times == [(0, 2), (1, 7), (0, 8), (0, 14), (1, 30), (1, 36), (2, 37), (1, 42), (1, 48)]
+
+
+def test_the_identity_of_a_run_covers_the_trace_and_not_its_place(contacts, tmp_path):
+    def named(path):
+        return run_id(make_scenario({"network": {"topology": {"kind": "contacts", "file": str(path)}}}))
+
+    moved = tmp_path / "elsewhere.parquet"
+    moved.write_bytes(contacts.read_bytes())
+    assert named(moved) == named(contacts)
+    pq.write_table(table(CONTACTS, [("a", "b", 0, 1)]), moved)
+    assert named(moved) != named(contacts)
+
+
+def test_a_number_of_nodes_that_contradicts_the_trace_is_refused(contacts):
+    with pytest.raises(ConfigurationError, match="nodes: the contact trace has 3 nodes; leave this out"):
+        make_scenario({"nodes": 5, "network": {"topology": {"kind": "contacts", "file": str(contacts)}}})
+
+
+def test_a_trace_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="absent.parquet: cannot read: No such file"):
+        make_scenario({"network": {"topology": {"kind": "contacts", "file": str(tmp_path / "absent.parquet")}}})
