@@ -33,7 +33,7 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: st
         "rows": list(rows),
         "note": note,
     }
-    (RESULTS / f"{name}.json").writetext(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def text(value: object) -> str:

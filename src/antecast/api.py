@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ def audit(events: RunResult | pa.Table | DataFrame | Path | str, **options: Any)
     if type(events).__module__.startswith("pyspark."):
         from antecast.spark.audit import audit as audit_on_spark
 
-        return audit_on_spark(events, **options)
+        return audit_on_spark(cast("DataFrame", events), **options)
     if isinstance(events, RunResult):
         return kernel.audit(events.events, **{"clock": "global"} | options)
     if isinstance(events, Path | str):
