@@ -97,7 +97,7 @@ def _decode(kind: type, value: object) -> object:
         if rate <= 0:
             raise ValueError(f"expected a bit rate above zero, got {value!r}")
         return rate
-    raise NotImplementedError(kind)
+    raise TypeError(f"settings cannot hold a {kind.__name__}")
 
 
 def _encode(value: object) -> object:
@@ -105,7 +105,7 @@ def _encode(value: object) -> object:
         return format_duration(value)
     if isinstance(value, BitRate):
         return f"{int(value)}b/s"
-    raise NotImplementedError(type(value))
+    raise TypeError(f"settings cannot hold a {type(value).__name__}")
 
 
 def read_settings(values: Mapping[str, object], kind: type[T], *, path: str = "") -> T:

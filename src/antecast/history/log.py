@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -94,7 +95,7 @@ def _reason(error: OSError) -> str:
     return f"cannot write: {os.strerror(error.errno) if error.errno else error}"
 
 
-class _Writer:
+class _Writer(ABC):
     """Rows of 64-bit integers, packed as they come and turned into columns a batch at a time."""
 
     schema: ClassVar[pa.Schema]
@@ -121,8 +122,8 @@ class _Writer:
         self.flush()
         self._sink.close()
 
-    def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
-        raise NotImplementedError
+    @abstractmethod
+    def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]: ...
 
 
 class EventWriter(_Writer):
