@@ -7,12 +7,14 @@ log is written as the run goes on; memory does not grow with it.
 
 from __future__ import annotations
 
+import gc
 import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,8 +120,9 @@ def run(
             interrupted = on_progress(progress) is False
         return not interrupted
 
-    engine = Engine(scenario, events, samples)
-    steps = engine.run(between)
+    with _without_collector():
+        engine = Engine(scenario, events, samples)
+        steps = engine.run(between)
     events.close()
     samples.close()
     tables: dict[str, Any] = {}
@@ -141,6 +144,19 @@ def run(
     if folder is not None:
         write_json(folder / "manifest.json", manifest(result, started))
     return result
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Leave garbage to reference counts for a while: a run makes no cycles as it goes, and walking the
+    messages that nodes keep, again and again, takes a quarter of its time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def new_folder(path: Path, *, replace: bool) -> Path:
