@@ -113,11 +113,11 @@ class _Lines:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._last = 0.0
+        self._due = 0.0
 
     def __call__(self, at: SweepProgress) -> None:
-        if at.share == 1 or time.monotonic() - self._last >= _LINE_SECONDS:
-            self._last = time.monotonic()
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _LINE_SECONDS
             err.print(f"sweep {self._name}: {_state(at)}", soft_wrap=True)
 
 
@@ -136,7 +136,7 @@ def _time(seconds: float) -> str:
     """A stretch of time for people.
 
     >>> _time(4.2), _time(75), _time(7300)
-    ('4 s', '1 min 15 s', '2 h 2 min')
+    ('4 s', '1 min 15 s', '2 h 1 min')
     """
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
@@ -163,7 +163,9 @@ def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
         return
     table = Table(show_edge=False, box=None, pad_edge=False)
     for column in (*study.fields, "seed", "run", "expected steps", ""):
-        table.add_column(column, justify="right" if column in ("seed", "expected steps") else "left")
+        table.add_column(
+            column, justify="right" if column in ("seed", "expected steps") else "left", overflow="fold"
+        )
     for each in planned[:_MOST_ROWS]:
         cells = [describe({"": value}).removeprefix("=") for value in each.point.values()]
         table.add_row(*cells, each.run, f"{each.steps:,}", "finished" if each.run in there else "")
@@ -220,8 +222,8 @@ def _show_points(study: Study, rows: list[dict[str, Any]]) -> None:
         points.setdefault(key, []).append(row)
     table = Table(show_edge=False, box=None, pad_edge=False)
     for field in study.fields:
-        table.add_column(field)
-    for column in ("runs", "causal", "delivered", "latency", "p95", "control bytes"):
+        table.add_column(field, overflow="fold")
+    for column in ("runs", "causal", "delivered", "latency", "p95", "control"):
         table.add_column(column, justify="right")
     for key, group in list(points.items())[:_MOST_ROWS]:
         causal = sum(row["verdict"] == "causal" for row in group)
@@ -232,7 +234,7 @@ def _show_points(study: Study, rows: list[dict[str, Any]]) -> None:
             _mean(group, "delivery_ratio", "{:.1%}"),
             _mean(group, "latency_mean_ns", "{:.1f} ms", 1e-6),
             _mean(group, "latency_p95_ns", "{:.1f} ms", 1e-6),
-            _mean(group, "control_bytes_per_broadcast", "{:,.0f}"),
+            _mean(group, "control_bytes_per_broadcast", "{:,.0f} B"),
         )
     out.print(table)
     if len(points) > _MOST_ROWS:

@@ -1,4 +1,4 @@
-"""Studies: one scenario, the fields that vary, and the runs that this makes. No I/O but reading TOML.
+"""Studies: one scenario, the fields that vary, and the runs that this makes. No I/O but reading files.
 
     name = "loss"                       # the file's own name, if not said
     scenario = "campus.toml"            # or a table [scenario]
@@ -33,9 +33,20 @@ import msgspec
 
 from antecast.core.errors import ConfigurationError
 from antecast.core.settings import Settings, format_duration, parse_duration, read_settings
+from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
-from antecast.sim.scenario import At, Periodic, Poisson, Scenario, Trace, make_scenario, override, read_toml
-from antecast.sim.topology import Complete, Explicit, Grid, Random, Ring, Star, Topology, Tree
+from antecast.sim.scenario import (
+    At,
+    Periodic,
+    Poisson,
+    Scenario,
+    Trace,
+    make_scenario,
+    override,
+    read_toml,
+    resolve_files,
+)
+from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Star, Topology, Tree
 
 MAX_RUNS = 100_000
 """A run is a task, a folder and a row: beyond this the driver and the file system become the bottleneck."""
@@ -105,7 +116,7 @@ class Study:
     axes: tuple[Axis, ...]
     """The seeds are the last."""
     folder: Path
-    """Files that the scenario names are found relative to it."""
+    """Files that the scenario names are found relative to it; absolute, since workers may be elsewhere."""
     source: str | None = None
 
     def __len__(self) -> int:
@@ -135,7 +146,7 @@ class Study:
         values = copy.deepcopy(self.scenario)
         try:
             override(values, [f"{field}={_toml(value)}" for field, value in point.items()])
-            _resolve_files(values, self.folder)
+            resolve_files(values, self.folder)
             return make_scenario(values)
         except ConfigurationError as error:
             own = {field: value for field, value in point.items() if field != "seed"}
@@ -207,7 +218,9 @@ def make_study(
             axes.append(Axis(tuple(lengths), rows))
         axes.append(_seeds(file.seeds if seeds is None else seeds, scenario))
         override(scenario, overrides)
-        study = Study(name=file.name or "study", scenario=scenario, axes=tuple(axes), folder=folder, source=source)
+        study = Study(
+            name=file.name or "study", scenario=scenario, axes=tuple(axes), folder=folder.resolve(), source=source
+        )
         _check(study, overrides)
     except ConfigurationError as error:
         raise ConfigurationError(error.problem, field=error.field, source=source) from None
@@ -286,14 +299,6 @@ def _seeds(given: int | list[int] | Range | None, scenario: dict[str, Any]) -> A
     return Axis(("seed",), tuple((seed,) for seed in seeds))
 
 
-def _resolve_files(values: dict[str, Any], folder: Path) -> None:
-    """Paths in absolute terms, since a run may be made by a process with another working folder."""
-    workload = values.get("workload")
-    for item in workload if isinstance(workload, list) else ():
-        if isinstance(item, dict) and isinstance(item.get("file"), str):
-            item["file"] = str((folder / item["file"]).resolve())
-
-
 def _toml(value: Any) -> str:
     """A value in the notation that `override` reads."""
     if isinstance(value, dict):
@@ -306,8 +311,9 @@ def _toml(value: Any) -> str:
 def expected_steps(scenario: Scenario) -> int:
     """How many events the scheduler will run, roughly: good enough to tell long runs from short ones.
 
-    A flooded message crosses every link both ways, except where a node got it first. What a protocol does
-    on its own (repair, beacons) is not counted, nor are faults.
+    A flooded message crosses every link both ways, except where a node got it first; a meeting is a link that
+    comes and goes, and a word from either side. What a protocol does on its own (repair, beacons) is not
+    counted, nor are faults.
     """
     nodes, seconds = scenario.nodes, scenario.duration / 10**9
     broadcasts, answers = 0.0, 0.0
@@ -325,10 +331,12 @@ def expected_steps(scenario: Scenario) -> int:
         else:
             answers += workload.answers
     broadcasts /= 1 - min(answers, 0.99)
-    frames = max(1, 2 * link_count(scenario.network.topology, nodes) - (nodes - 1))
+    topology = scenario.network.topology
+    frames = max(1, 2 * link_count(topology, nodes) - (nodes - 1))
+    meetings = len(load_plan(topology).contacts) if isinstance(topology, Contacts) else 0
     every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
     samples = scenario.duration / every if every else 0
-    return round(broadcasts * (1 + frames) + samples * nodes)
+    return round(broadcasts * (1 + frames) + 4 * meetings + samples * nodes)
 
 
 def link_count(topology: Topology, nodes: int) -> int:
@@ -344,7 +352,7 @@ def link_count(topology: Topology, nodes: int) -> int:
             return min(nodes * degree // 2, nodes * (nodes - 1) // 2)
         case Explicit(links=links):
             return len(links)
-        case Star() | Tree():
+        case Star() | Tree() | Contacts():  # at contacts, every node is given a message about once
             return nodes - 1
 
 

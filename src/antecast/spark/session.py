@@ -1,0 +1,327 @@
+"""The one place that makes a Spark session, with the settings that matter and why they are as they are.
+
+Where the work goes, in this order: a session that is handed in; the master that is named (`--master`, a
+Spark master or an `sc://` address); `SPARK_REMOTE`; a session that is active already, as in a notebook;
+else an embedded Spark on all cores of this machine. Jobs use DataFrames only, so all of these will do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from antecast.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOWEST_JAVA = 17
+"""Spark 4 runs on Java 17 and later."""
+
+TASK_FAILURES = 4
+"""Times a task may fail before its job does: what a cluster allows by default, and local mode does not."""
+
+_CURE = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere set JAVA_HOME"
+
+
+@contextmanager
+def spark_session(
+    name: str = "antecast",
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    log: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session for a block of work; one that was not there before is stopped at the end of it."""
+    session, ours = (spark, False) if spark is not None else _find_or_start(name, master, log, settings)
+    try:
+        yield session
+    finally:
+        if ours:
+            session.stop()
+
+
+def start_session(
+    name: str = "antecast",
+    *,
+    master: str | None = None,
+    log: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session that stays until it is stopped, for notebooks and tests.
+
+    `log` takes what Spark and its workers print; without it that is thrown away. `settings` are added to
+    those that are set here.
+    """
+    return _find_or_start(name, master, log, settings)[0]
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of a Spark Connect server: it has no SparkContext then."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def job_description(spark: SparkSession, text: str) -> Iterator[None]:
+    """What the jobs started in this block are called in the Spark UI; Spark Connect has names of its own."""
+    if is_connect(spark):
+        yield
+        return
+    context: Any = spark.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setJobDescription(text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)
+
+
+def start_jobs(spark: SparkSession, group: str, description: str) -> None:
+    """Give the jobs that this thread starts from now on a group, so that another thread can cancel them.
+
+    Tags would do for both kinds of session, but those of a classic one are known only to the thread that set
+    them.
+    """
+    if is_connect(spark):
+        spark.addTag(group)
+    else:
+        spark.sparkContext.setJobGroup(group, description, interruptOnCancel=True)
+
+
+def cancel_jobs(spark: SparkSession, group: str) -> None:
+    """Cancel the jobs of a group, whichever thread started them."""
+    if is_connect(spark):
+        spark.interruptTag(group)
+    else:
+        spark.sparkContext.cancelJobGroup(group)
+
+
+def java_version() -> tuple[str, int] | None:
+    """The Java that Spark would use: its version as it prints it, and the major number."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
+    return (match[1], int(match[2])) if match else None
+
+
+def check_java() -> None:
+    """Refuse, in one line, to start a Spark that could not start."""
+    version = java_version()
+    if version is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"no Java in JAVA_HOME ({home})" if home else "no Java was found"
+        raise ConfigurationError(f"Spark needs Java {LOWEST_JAVA} or newer, and {where}; {_CURE}")
+    if version[1] < LOWEST_JAVA:
+        problem = f"Spark needs Java {LOWEST_JAVA} or newer, and this is Java {version[0]}"
+        raise ConfigurationError(f"{problem}; {_CURE}")
+
+
+def _find_or_start(
+    name: str, master: str | None, log: Path | None, settings: Mapping[str, str] | None
+) -> tuple[SparkSession, bool]:
+    active = _active()
+    if active is not None and master is None:
+        return active, False
+    if active is not None:
+        raise ConfigurationError(
+            "a Spark session is active already; stop it first, or name no master", field="--master"
+        )
+    remote = os.environ.get("SPARK_REMOTE") if master is None else master if master.startswith("sc://") else None
+    if remote is not None:
+        return _connect(remote, settings or {}, log), True
+    master = _with_retries(master or "local[*]")
+    check_java()
+    _probe(master)
+    return _launch(_configuration(name, master) | dict(settings or {}), log), True
+
+
+def _active() -> SparkSession | None:
+    """A session that somebody else started."""
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.getActiveSession()
+    except ImportError:  # SPARK_REMOTE is set and what it needs is missing: told where it is used
+        return None
+
+
+def _configuration(name: str, master: str) -> dict[str, str]:
+    """The settings of a session of our own."""
+    conf = {
+        "spark.app.name": name,
+        "spark.master": master,
+        # Tables cross between Spark and Python as Arrow batches, never row by row.
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Times in the log are numbers; anything that shows one as a date means UTC.
+        "spark.sql.session.timeZone": "UTC",
+        # Progress is ours to show, and Spark's bar would write over it.
+        "spark.ui.showConsoleProgress": "false",
+        # Warnings go to the log file of the session, not to the screen.
+        "spark.log.level": "WARN",
+        # A simulation is one thread; libraries that start one a core would get in each other's way.
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+    }
+    if master.startswith("local"):
+        conf |= {
+            # Embedded: no web server, and nothing that other machines could reach.
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # 200 partitions, the default, is a cluster's number: on two cores it is mostly overhead.
+            "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+        }
+    return conf
+
+
+def _with_retries(master: str) -> str:
+    """Local mode gives up at the first failure of a task; a killed worker should not end a job.
+
+    >>> _with_retries("local[2]"), _with_retries("local"), _with_retries("local[2,1]")
+    ('local[2,4]', 'local[1,4]', 'local[2,1]')
+    """
+    if master == "local":
+        return f"local[1,{TASK_FAILURES}]"
+    match = re.fullmatch(r"local\[([^,\]]+)\]", master)
+    return f"local[{match[1]},{TASK_FAILURES}]" if match else master
+
+
+def _launch(conf: Mapping[str, str], log: Path | None) -> SparkSession:
+    """Start a classic session, in a JVM of its own unless this process has one already."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    with _jvm(conf, log):
+        return SparkSession(SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items()))))
+
+
+def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSession:
+    """Become a client of a Spark Connect server; `local` is one that pyspark starts in a JVM of this process."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.remote(url).appName("antecast").config(map=dict(settings))
+    try:
+        if url.startswith("local"):
+            check_java()
+            with _jvm({"spark.master": url}, log), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the client tries to set the address again, in vain
+                local: SparkSession = builder.config(
+                    "spark.connect.grpc.binding.address", "127.0.0.1"
+                ).getOrCreate()
+                return local
+        _probe(url)
+        session: SparkSession = builder.getOrCreate()
+        _ = session.version  # the first call that needs the server
+    except ImportError as error:
+        problem = f'Spark Connect needs more packages; pip install "pyspark[connect]" ({reason(str(error))})'
+        raise ConfigurationError(problem) from error
+    except PySparkException as error:
+        raise ConfigurationError(f"Spark Connect at {url}: {reason(str(error))}") from error
+    return session
+
+
+def _probe(url: str) -> None:
+    """Ask whether anybody listens at an address: Spark itself would go on trying for minutes."""
+    kind, _, rest = url.partition("://")
+    for place in rest.split(",") if kind in ("spark", "sc") else ():
+        host, port = re.match(r"([^/:;]*|\[[^\]]+\])(?::(\d+))?", place).groups()  # type: ignore[union-attr]
+        try:
+            socket.create_connection(
+                (host.strip("[]"), int(port or (15002 if kind == "sc" else 7077))), 10
+            ).close()
+            return
+        except OSError as error:
+            problem = f"nothing answers at {url} ({error.strerror or error})"
+    if kind in ("spark", "sc"):
+        raise ConfigurationError(problem, field="--master")
+
+
+@contextmanager
+def _jvm(conf: Mapping[str, str], log: Path | None) -> Iterator[None]:
+    """A JVM to start a session in.
+
+    It prints warnings before any logging is configured, so its output goes to the log file from the start.
+    Workers take this very Python, or they would look for the packages elsewhere.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if conf["spark.master"].startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    output: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("ab+")  # noqa: SIM115
+    with output, _keeping_interrupts():
+        try:
+            if SparkContext._gateway is None:  # one JVM a process, whichever session came first
+                options: Any = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                with _without("SPARK_REMOTE"):  # a JVM of our own takes no orders from it
+                    gateway: Any = launch_gateway(options, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            why = reason(str(error))
+            if "JAVA_GATEWAY_EXITED" in why:
+                output.seek(0)
+                why = reason(output.read().decode(errors="replace")) or why
+            raise ConfigurationError(f"Spark did not start: {why}") from error
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Hide a variable of the environment for a while."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value
+
+
+@contextmanager
+def _keeping_interrupts() -> Iterator[None]:
+    """Spark takes over Ctrl-C; whoever started the session keeps it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def reason(text: str) -> str:
+    """The line that tells most in what Spark says of an error: the last that names one, without the stack.
+
+    >>> reason("An error occurred\\n: java.net.BindException: port 1 is taken\\n\\tat a.b.C.error(C.scala:1)")
+    'java.net.BindException: port 1 is taken'
+    """
+    lines = [
+        line.removeprefix('Exception in thread "main" ').strip(": \t")
+        for line in text.splitlines()
+        if line.strip() and not line.startswith("\tat ")
+    ]
+    telling = [line for line in lines if re.search(r"(Error|Exception)\b.*: ", line)]
+    return telling[-1] if telling else lines[0] if lines else ""

@@ -1,0 +1,309 @@
+"""Sweeps: a study's runs as Spark tasks, one run a task, resumable at any point.
+
+Theory of operation. What is finished is what lies in the folder (see `folder`), not what a job returned:
+the driver submits the runs that are missing, longest first, and looks at the folder while Spark works. A
+job that fails is submitted again with what is still missing. A run whose worker was killed twice may be
+what kills it, or may have stood next to what does, so it is set aside and gets its last attempt alone;
+if it is killed again it becomes a row with an error like any other run that failed.
+
+A task gets the study and a number, both small, and makes its scenario from them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.core.errors import AntecastError, InputError
+from antecast.history.schema import EVENTS, SAMPLES
+from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
+from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
+from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
+from antecast.spark.task import Limits, make_run
+from antecast.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POLL = 0.25
+"""Seconds between two looks at the folder."""
+
+_SHARED_ATTEMPTS = 2
+"""Attempts at a run among others before it is set aside; it has one more, alone."""
+
+
+class SparkFailed(AntecastError):
+    """Spark could not run the jobs of a sweep; what is finished is kept."""
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a sweep has come."""
+
+    total: int
+    """Runs of the study."""
+    resumed: int
+    """Runs that were finished before."""
+    finished: int
+    """Runs that this call finished."""
+    failed: int
+    share: float
+    """The part of the work of this call that is done, by the expected length of its runs."""
+    seconds: float
+    """Since the first job was submitted."""
+
+    @property
+    def done(self) -> int:
+        """Runs that need no more work in this call."""
+        return self.resumed + self.finished + self.failed
+
+    @property
+    def seconds_left(self) -> float | None:
+        return self.seconds * (1 - self.share) / self.share if self.share else None
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """A sweep that has ended."""
+
+    folder: Path
+    runs: pa.Table
+    """One row a run, in the order of the grid: the contents of `runs.parquet`."""
+    total: int
+    resumed: int
+    """Runs that were finished before."""
+    failed: int
+    """Runs that ended in an error; the next call tries them again."""
+
+    @property
+    def complete(self) -> bool:
+        """All runs are there and none failed."""
+        return self.runs.num_rows == self.total and not self.failed
+
+    @property
+    def violated(self) -> int:
+        """Runs of protocols that promise causal order and broke it."""
+        broken = pc.and_(self.runs["promised"], pc.equal(self.runs["verdict"], "violated"))
+        return int(pc.sum(broken).as_py() or 0)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The tables of a sweep as DataFrames; events and samples have their run's fields and seed beside them."""
+
+    events: DataFrame
+    samples: DataFrame
+    runs: DataFrame
+    parameters: tuple[str, ...]
+    """The columns of the fields that vary."""
+
+
+def sweep(
+    study: Study | Mapping[str, Any] | Path | str,
+    *,
+    out: Path | str | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    seeds: int | None = None,
+    overrides: Sequence[str] = (),
+    limits: Limits | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+) -> SweepResult:
+    """Make the runs of a study that are missing from its folder, and the table of all.
+
+    The study is a TOML file or what one says. The folder is `sweeps/NAME` if not said; on a cluster all
+    machines must see it, and have Antecast installed. A run that fails is a row with its error, and is tried
+    again by the next call. An interrupt stops the jobs, keeps what is finished, and is raised again.
+    `on_progress` is called a few times a second, whether anything has changed or not.
+    """
+    study = as_study(study, overrides=overrides, seeds=seeds)
+    planned = plan(study)
+    runs_schema(study)  # refuses clashes before anything starts
+    folder = SweepFolder(default_folder(study) if out is None else out)
+    with folder.claimed(study):
+        there = folder.finished()
+        missing = sorted((each for each in planned if each.run not in there), key=lambda each: -each.steps)
+        for each in missing:
+            folder.forget_failure(each.run)
+        try:
+            if missing:
+                with spark_session(
+                    f"antecast sweep {study.name}", spark=spark, master=master, log=folder.log
+                ) as s:
+                    _Driver(s, study, folder, limits or Limits(), planned, missing, on_progress).run()
+        finally:
+            runs = folder.assemble(study, planned)
+    failed = runs.num_rows - runs["error"].null_count
+    return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed)
+
+
+def as_study(
+    study: Study | Mapping[str, Any] | Path | str, *, overrides: Sequence[str] = (), seeds: int | None = None
+) -> Study:
+    """A study from whatever names one."""
+    if isinstance(study, Study):
+        if overrides or seeds is not None:
+            raise TypeError("overrides and seeds go into a study when it is made")
+        return study
+    if isinstance(study, Mapping):
+        return make_study(study, overrides=overrides, seeds=seeds)
+    return load_study(study, overrides=overrides, seeds=seeds)
+
+
+def default_folder(study: Study) -> Path:
+    return Path("sweeps") / study.name
+
+
+def read_sweep(spark: SparkSession, folder: Path | str) -> Sweep:
+    """The tables of a sweep for a Spark session, which must see its folder."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    place = SweepFolder(folder)
+    if not place.table.is_file():
+        raise InputError("no such file; a sweep that has ended has one", path=place.table)
+    runs = spark.read.parquet(str(place.table))
+    parameters = tuple(name for name in runs.columns if name not in ("index", "run", "seed", *MEASURED))
+    own = F.broadcast(runs.select("run", *parameters, "seed"))
+
+    def logs(name: str, schema: pa.Schema) -> DataFrame:
+        plain = pa.schema([_plain(field) for field in schema])
+        files = spark.read.schema(from_arrow_schema(plain)).option("recursiveFileLookup", True)
+        # Runs that the table does not know were made by other code, or by a study that has changed since.
+        return files.option("pathGlobFilter", name).parquet(str(place.runs)).join(own, "run")
+
+    return Sweep(logs("events.parquet", EVENTS), logs("samples.parquet", SAMPLES), runs, parameters)
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
+
+
+class _Driver:
+    """One call of `sweep`, while its jobs run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        study: Study,
+        folder: SweepFolder,
+        limits: Limits,
+        planned: list[PlannedRun],
+        missing: list[PlannedRun],
+        on_progress: Callable[[SweepProgress], None] | None,
+    ) -> None:
+        self._spark = spark
+        self._study = study
+        self._folder = folder
+        self._limits = limits
+        self._total = len(planned)
+        self._missing = missing
+        self._on_progress = on_progress
+        self._started = time.monotonic()
+
+    def run(self) -> None:
+        """Submit until every run has ended, well or not, or only those are left that kill their workers."""
+        self._report()
+        while todo := self._todo():
+            before = self._marks(todo)
+            error = self._submit([each for each in todo if self._folder.attempts(each.run) < _SHARED_ATTEMPTS])
+            if self._marks(todo) == before:
+                # No run ended and none was killed: it is not the runs that fail.
+                why = "the job did nothing" if error is None else reason(str(error))
+                raise SparkFailed(f"Spark could not run the sweep: {why} (see {self._folder.log})") from error
+            if all(self._folder.attempts(each.run) >= _SHARED_ATTEMPTS for each in self._todo()):
+                break
+        for each in self._todo():
+            self._submit([each], most_attempts=_SHARED_ATTEMPTS + 1)
+            if each in self._todo():
+                killed = self._folder.attempts(each.run)
+                problem = (
+                    f"its worker was killed {killed} times, at last with nothing else running; out of memory?"
+                )
+                self._folder.fail(each.run, {"error": problem, "version": __version__})
+        self._report()
+
+    def _todo(self) -> list[PlannedRun]:
+        ended = self._folder.finished() | self._folder.failed()
+        return [each for each in self._missing if each.run not in ended]
+
+    def _marks(self, runs: list[PlannedRun]) -> tuple[int, int]:
+        """Changes whenever a run ends or is killed."""
+        return len(self._todo()), sum(self._folder.attempts(each.run) for each in runs)
+
+    def _submit(self, runs: list[PlannedRun], *, most_attempts: int = _SHARED_ATTEMPTS) -> Exception | None:
+        """Run one job of a task a run to its end; the error, if it failed."""
+        from pyspark import InheritableThread
+
+        failures: list[Exception] = []
+        group = f"antecast-sweep-{uuid.uuid4().hex}"
+        tasks = _Tasks(
+            self._study, self._folder.path, self._limits, [(each.index, each.run) for each in runs], most_attempts
+        )
+
+        def work() -> None:
+            try:
+                start_jobs(self._spark, group, f"sweep {self._study.name}: {len(runs)} runs")
+                jobs = self._spark.range(0, len(runs), 1, numPartitions=len(runs))
+                jobs.mapInArrow(tasks, "run string, outcome string").collect()
+            except Exception as error:
+                failures.append(error)
+
+        # The job runs in a thread of its own, so that this one can look at the folder and take interrupts.
+        job = InheritableThread(work, session=self._spark)
+        job.daemon = True
+        job.start()
+        try:
+            while job.is_alive():
+                before = time.monotonic()
+                self._report()
+                # Large folders take long to list: spend a tenth of the time on it at the most.
+                job.join(max(_POLL, 10 * (time.monotonic() - before)))
+        except BaseException:
+            cancel_jobs(self._spark, group)
+            job.join(10)  # so that no task is left behind that writes into a folder given up
+            raise
+        return failures[0] if failures else None
+
+    def _report(self) -> None:
+        if self._on_progress is None:
+            return
+        finished, failed = self._folder.finished(), self._folder.failed()
+        work = sum(1 + each.steps for each in self._missing)
+        done = sum(1 + each.steps for each in self._missing if each.run in finished or each.run in failed)
+        self._on_progress(
+            SweepProgress(
+                total=self._total,
+                resumed=self._total - len(self._missing),
+                finished=sum(each.run in finished for each in self._missing),
+                failed=sum(each.run in failed for each in self._missing),
+                share=done / work,
+                seconds=time.monotonic() - self._started,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """What travels to the workers: everything that a task needs, for every task of a job."""
+
+    study: Study
+    folder: Path
+    limits: Limits
+    runs: list[tuple[int, str]]
+    most_attempts: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        folder = SweepFolder(self.folder)
+        for batch in batches:
+            for position in batch.column(0).to_pylist():
+                index, run = self.runs[position]
+                outcome = make_run(self.study, index, run, folder, self.limits, self.most_attempts)
+                yield pa.RecordBatch.from_pydict({"run": [run], "outcome": [outcome]})

@@ -1,0 +1,306 @@
+"""One run of a sweep, as a task makes it: simulate, audit, measure, publish. No Spark in here either.
+
+Whatever happens inside a run becomes its row: an error, a time or a size that was exceeded. The exception
+is the death of the process; the line that the attempt left behind tells the driver of it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from math import isnan
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.core.errors import AntecastError
+from antecast.history.audit import audit
+from antecast.history.log import iter_events
+from antecast.history.metrics import Overhead, delivery_latency, overhead, summarise
+from antecast.history.schema import EVENTS
+from antecast.protocols import Guarantee
+from antecast.sim.run import Progress, run, write_json
+from antecast.sim.scenario import Scenario
+from antecast.sim.study import Study
+from antecast.spark.folder import SweepFolder
+from antecast.version import __version__
+
+Outcome: TypeAlias = Literal["finished", "failed", "set aside"]
+
+_GRACE = 1.0
+"""Seconds over its time after which a run that does not look at the clock is stopped by an alarm."""
+
+_ADDRESS_SLACK = 256 << 20
+"""Address space beyond the memory allowed: libraries loaded late and stacks reserve more than they use."""
+
+_CHUNK_ROWS = 1 << 20
+"""Rows of frames looked at together: some 60 MB."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may take."""
+
+    seconds: float | None = None
+    memory: int | None = None
+    """Bytes, beyond what the worker had before the run."""
+
+
+class LimitExceeded(AntecastError):
+    """A run took more than it may."""
+
+
+def make_run(
+    study: Study, index: int, expected: str, folder: SweepFolder, limits: Limits, most_attempts: int
+) -> Outcome:
+    """Make one run of a study unless it is there, and leave it, or the reason why not, in the folder.
+
+    A run whose attempts were killed `most_attempts` times is set aside: it may be what kills its worker.
+    """
+    if (folder.runs / expected).is_dir():
+        return "finished"
+    if folder.attempts(expected) >= most_attempts:
+        return "set aside"
+    _warm_up()
+    wall, cpu = time.perf_counter(), time.process_time()
+
+    def taken() -> dict[str, Any]:
+        seconds = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+        return {"version": __version__, **seconds, "worker": _worker()}
+
+    with folder.attempt(expected) as partial:
+        try:
+            with _enforced(limits) as within:
+                scenario = study.scenario_of(index)
+                result = run(scenario, out=partial, on_progress=within)
+                within(None)
+                if result.run != expected:
+                    raise AntecastError(f"this worker has other code: the run is {result.run}, not {expected}")
+                row = _measure(partial, scenario) | {
+                    "ended_ns": result.ended,
+                    "steps": result.steps,
+                    "events": result.logged,
+                    "dropped_frames": result.dropped,
+                }
+            write_json(partial / "row.json", row | taken())
+            folder.publish(partial, expected)
+            return "finished"
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)  # into Spark's log
+            trace = traceback.format_exception(error)
+            folder.fail(expected, {"error": _describe(error, limits), "traceback": trace} | taken())
+            return "failed"
+
+
+@cache
+def _warm_up() -> None:
+    """What a worker does once, before the first run: neither its time nor its memory is charged to that run.
+
+    Loading the compiler and its kernels takes seconds and a hundred megabytes; a log of one message calls them.
+    """
+    pa.set_cpu_count(1)  # as many workers as cores: a pool of threads in each would only get in the way
+    pa.set_io_thread_count(1)
+    columns = [[""] * 2, [0, 0], [0, 1], [0, 0], ["broadcast", "deliver"], [0, 0], [1, 1], [None] * 2, [0, 0]]
+    log = pa.table([pa.array(column, field.type) for column, field in zip(columns, EVENTS, strict=True)], EVENTS)
+    audit(log, clock="global")
+    delivery_latency(log)
+    overhead(log)
+
+
+def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
+    """The verdict and the metrics of a run. Frames pass in chunks; the order of deliveries is held in memory."""
+    kept: list[pa.RecordBatch] = []
+    nodes: set[int] = set()
+    for batch in iter_events(folder):
+        nodes.update(np.unique(batch.column("node").to_numpy()).tolist())
+        kept.append(batch.filter(pc.or_(_is(batch, "broadcast"), _is(batch, "deliver"))))
+    order = pa.Table.from_batches(kept, EVENTS)
+    verdict = audit(order, clock="global")
+    tally = verdict.tally
+    latency = delivery_latency(order)
+    spread = summarise(latency["latency"], quantiles=(0.5, 0.95, 0.99))
+    quantiles = {f"latency_p{100 * fraction:.0f}_ns": value for fraction, value in spread.quantiles}
+    possible = verdict.messages * (len(nodes) - 1)
+    row: dict[str, Any] = {
+        "verdict": verdict.outcome,
+        "promised": Guarantee.CAUSAL in scenario.specification.guarantees,
+        "early": tally.early,
+        "late": tally.late,
+        "duplicates": tally.duplicates,
+        "before_broadcast": tally.before_broadcast,
+        "unknown": tally.unknown,
+        "broadcasts": verdict.messages,
+        "deliveries": tally.deliveries,
+        "delivery_ratio": len(latency) / possible if possible else None,
+        "latency_min_ns": spread.min,
+        "latency_mean_ns": spread.mean,
+        "latency_stdev_ns": spread.stdev,
+        "latency_max_ns": spread.max,
+        **quantiles,
+    }
+    if scenario.log.events == "all":
+        cost = _overhead(folder, order)
+        row |= {
+            "frames": cost.frames,
+            "bytes": cost.bytes,
+            "control_bytes": cost.control_bytes,
+            "frames_per_delivery": cost.frames_per_delivery,
+            "control_bytes_per_broadcast": cost.control_bytes_per_broadcast,
+        }
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}
+
+
+def _overhead(folder: Path, order: pa.Table) -> Overhead:
+    """What the frames of a run cost; they are added up chunk by chunk beside the broadcasts they carry."""
+    total = overhead(order)
+    broadcasts = order.filter(_is(order, "broadcast"))
+    chunk: list[pa.RecordBatch] = []
+
+    def add() -> None:
+        nonlocal total
+        part = overhead(pa.concat_tables([broadcasts, pa.Table.from_batches(chunk, EVENTS)]))
+        total = Overhead(
+            total.broadcasts,
+            total.deliveries,
+            total.frames + part.frames,
+            total.bytes + part.bytes,
+            total.payload_bytes + part.payload_bytes,
+        )
+        chunk.clear()
+
+    for batch in iter_events(folder):
+        chunk.append(batch.filter(_is(batch, "send")))
+        if sum(map(len, chunk)) >= _CHUNK_ROWS:
+            add()
+    if chunk:
+        add()
+    return total
+
+
+def _is(rows: pa.Table | pa.RecordBatch, kind: str) -> Any:
+    return pc.equal(rows.column("kind"), kind)
+
+
+def _describe(error: Exception, limits: Limits) -> str:
+    """One line: a mistake in the study in its own words, a defect with its kind."""
+    if isinstance(error, MemoryError) and limits.memory is not None:
+        return f"needed more than {format_size(limits.memory)} of memory"
+    line = (str(error).strip().splitlines() or [""])[0]
+    return line if isinstance(error, AntecastError) else f"{type(error).__name__}: {line}"
+
+
+def _worker() -> dict[str, Any]:
+    """Where a run was made. Spark's daemon, the parent of a worker, is one an executor."""
+    return {"host": socket.gethostname(), "executor": os.getppid(), "pid": os.getpid()}
+
+
+# Limits.
+
+
+@contextmanager
+def _enforced(limits: Limits) -> Iterator[Callable[[Progress | None], bool]]:
+    """A look at clock and memory for the run to call now and then, and two guards for when it does not."""
+    ends = None if limits.seconds is None else time.monotonic() + limits.seconds
+    before = _pages()[1] if limits.memory is not None else 0
+
+    def within(_: Progress | None) -> bool:
+        if ends is not None and time.monotonic() > ends:
+            raise LimitExceeded(f"took longer than {limits.seconds:g} s")
+        if limits.memory is not None and _pages()[1] - before > limits.memory:
+            raise LimitExceeded(f"needed more than {format_size(limits.memory)} of memory")
+        return True
+
+    with _alarm(limits.seconds), _address_space(limits.memory):
+        yield within
+
+
+@contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """Raise in a run that never looks at the clock; only the main thread can be reached so."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise LimitExceeded(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    # Again and again: where Python swallows exceptions, as in a finaliser, one could be lost.
+    signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE, _GRACE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _address_space(memory: int | None) -> Iterator[None]:
+    """Make allocations fail that would go far beyond the limit between two looks."""
+    if memory is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = _pages()[0] + memory + _ADDRESS_SLACK
+    ceiling = min(limit for limit in (soft, hard, wanted) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _pages() -> tuple[int, int]:
+    """Bytes of address space and of memory that this process has."""
+    size, resident = Path("/proc/self/statm").read_bytes().split()[:2]
+    page = resource.getpagesize()
+    return int(size) * page, int(resident) * page
+
+
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def parse_size(text: str) -> int:
+    """Bytes from text such as "500MB".
+
+    >>> parse_size("1.5GB"), parse_size("512 MiB")
+    (1500000000, 536870912)
+    """
+    number = text.strip().rstrip("".join(set("".join(_UNITS)))).strip()
+    unit = text.strip()[len(number) :].strip()
+    try:
+        size = round(float(number) * _UNITS[unit])
+        if size <= 0:
+            raise ValueError
+    except (KeyError, ValueError, OverflowError):
+        known = ", ".join(_UNITS)
+        raise ValueError(
+            f'expected a size with its unit, such as "500MB" (units: {known}), got {text!r}'
+        ) from None
+    return size
+
+
+def format_size(size: int) -> str:
+    """A size for people.
+
+    >>> format_size(500_000_000), format_size(1536)
+    ('500 MB', '1.54 kB')
+    """
+    for unit in ("GB", "MB", "kB"):
+        if size >= _UNITS[unit]:
+            return f"{size / _UNITS[unit]:.3g} {unit}"
+    return f"{size} B"

@@ -1,0 +1,67 @@
+"""One Spark session for all tests of this folder, and the studies they sweep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecast.spark.session import start_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def study_values() -> dict[str, Any]:
+    """Six runs of a few milliseconds; FIFO order breaks causal order now and then and never promised it."""
+    return {
+        "name": "small",
+        "scenario": {
+            "nodes": 5,
+            "duration": "2s",
+            "workload": [{"kind": "poisson", "rate": 3.0}],
+            "network": {"delay": {"kind": "exponential", "mean": "60ms"}},
+        },
+        "grid": {"protocol.name": ["vector", "fifo"]},
+        "seeds": 3,
+    }
+
+
+@pytest.fixture
+def killer() -> Iterator[Callable[[Path, str, int], threading.Thread]]:
+    """Starts a thread that kills the worker of a run as soon as an attempt at it shows, so many times."""
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def start(folder: Path, run: str, times: int) -> threading.Thread:
+        def kill() -> None:
+            seen = 0
+            while seen < times and not stop.is_set():
+                try:
+                    lines = (folder / ".attempts" / run).read_text().splitlines()
+                except FileNotFoundError:
+                    lines = []
+                if len(lines) > seen:
+                    seen = len(lines)
+                    os.kill(int(lines[-1].split()[1]), signal.SIGKILL)
+                time.sleep(0.01)
+
+        threads.append(threading.Thread(target=kill, daemon=True))
+        threads[-1].start()
+        return threads[-1]
+
+    yield start
+    stop.set()
+    for thread in threads:
+        thread.join(5)

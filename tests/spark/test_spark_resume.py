@@ -1,0 +1,168 @@
+"""`antecast sweep` as people run it: killed, interrupted, on two executors. Each is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from antecast.spark.sweep import SweepResult, sweep
+
+pytestmark = pytest.mark.spark
+
+STUDY = """
+seeds = 2
+[scenario]
+nodes = 8
+duration = "1s"
+workload = [{ kind = "poisson", rate = 8.0 }]
+network.delay = { kind = "exponential", mean = "40ms" }
+[grid]
+protocol.name = ["vector", "fifo"]
+duration = ["12s", "2s", "1s"]
+"""
+TIMES = ["wall_seconds", "cpu_seconds"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("study") / "orders.toml"
+    file.write_text(STUDY)
+    return file
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: Any, study: Path, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
+    """The sweep as it should be, made in this process."""
+    result = sweep(study, out=tmp_path_factory.mktemp("undisturbed"), spark=spark)
+    assert result.complete
+    return result
+
+
+@pytest.fixture
+def start() -> Iterator[Any]:
+    """Starts the command; whatever is left of it at the end is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str | Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", "from antecast.cli import main; main()", "sweep", *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        kill_family(process)
+        process.communicate()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started, and those that they started."""
+    found: list[int] = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            child = int(status.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def kill_family(process: subprocess.Popen[str]) -> None:
+    """Kill the driver, then its JVM and workers."""
+    family = children(process.pid) if process.poll() is None else []
+    for pid in [process.pid, *family] if process.poll() is None else []:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def wait_for_runs(process: subprocess.Popen[str], folder: Path, count: int) -> None:
+    """Until so many runs are finished."""
+    deadline = time.monotonic() + 90
+    while len(list(folder.glob("runs/*"))) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """The same runs, byte by byte, and the same table but for the times it took."""
+    tables = [pq.read_table(folder / "runs.parquet").drop(TIMES) for folder in (one, other)]
+    assert tables[0] == tables[1]
+    for run in tables[0]["run"].to_pylist():
+        for name in ("events.parquet", "samples.parquet"):
+            assert (one / "runs" / run / name).read_bytes() == (other / "runs" / run / name).read_bytes()
+
+
+def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
+    undisturbed: SweepResult, study: Path, start: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "disturbed"
+    process = start(study, "--out", folder)
+    wait_for_runs(process, folder, 1)
+    kill_family(process)
+    process.communicate()
+    kept = {path.name: (path / "row.json").read_text() for path in folder.glob("runs/*")}
+    assert 1 <= len(kept) < undisturbed.total
+    assert not (folder / "runs.parquet").exists()
+
+    again = start(study, "--out", folder, "--json", "--quiet")
+    out, err = again.communicate(timeout=120)
+    assert (again.returncode, err) == (0, "")
+    assert json.loads(out)["resumed"] == len(kept)
+    assert {run: (folder / "runs" / run / "row.json").read_text() for run in kept} == kept
+    assert_same(folder, undisturbed.folder)
+    assert {path.name for path in folder.iterdir()} == {".lock", "runs", "runs.parquet", "spark.log", "study.json"}
+
+
+def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "interrupted"
+    process = start(study, "--out", folder, "--set", "drain=1s")
+    wait_for_runs(process, folder, 1)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    finished = len(list(folder.glob("runs/*")))
+    assert (process.returncode, out) == (130, "")
+    assert f"interrupted; {finished} finished runs are kept" in err.replace("\n", " ")
+    assert "Traceback" not in err
+    assert pq.read_table(folder / "runs.parquet").num_rows == finished
+
+
+def test_two_executors_make_the_same_sweep_as_local_mode(
+    undisturbed: SweepResult, study: Path, start: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "cluster"
+    process = start(study, "--out", folder, "--master", "local-cluster[2,1,1024]", "--json")
+    out, err = process.communicate(timeout=150)
+    _remove_logs_of_local_clusters()
+    assert process.returncode == 0, (err, out)
+    assert_same(folder, undisturbed.folder)
+    rows = pa.Table.from_pylist(json.loads(out)["runs"], undisturbed.runs.schema)
+    assert rows.drop(TIMES) == undisturbed.runs.drop(TIMES)
+    workers = [json.loads(file.read_text())["worker"] for file in folder.glob("runs/*/row.json")]
+    assert len({worker["executor"] for worker in workers}) == 2
+    assert "Traceback" not in err
+    assert "WARN" not in err
+
+
+def _remove_logs_of_local_clusters() -> None:
+    """Spark keeps the logs of such executors inside its own installation."""
+    import pyspark
+
+    for file in pyspark.__path__:
+        shutil.rmtree(Path(file) / "work", ignore_errors=True)

@@ -1,0 +1,105 @@
+"""The session: where it comes from, what it needs, and that nothing starts it by accident."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecast.core import ConfigurationError
+from antecast.spark.session import (
+    check_java,
+    is_connect,
+    java_version,
+    job_description,
+    spark_session,
+    start_session,
+)
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2020-01-01' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+def test_importing_antecast_imports_no_spark() -> None:
+    code = "import antecast, antecast.cli, antecast.spark.sweep, sys; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_missing_java_is_told_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigurationError, match=r"needs Java 17 or newer, and no Java in JAVA_HOME .*apt-get"):
+        check_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="no Java was found"):
+        check_java()
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_292", 8), ("11.0.2", 11), ("17.0.15", 17), ("25", 25)])
+def test_the_version_of_java_is_read(
+    version: str, major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, version)))
+    assert java_version() == (version, major)
+    if major < 17:
+        with pytest.raises(ConfigurationError, match=f"this is Java {version}") as caught:
+            check_java()
+        assert "\n" not in str(caught.value)
+    else:
+        check_java()
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2"])
+def test_a_master_that_is_not_there_is_refused_at_once(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antecast.spark.session._active", lambda: None)
+    with pytest.raises(ConfigurationError, match="--master: nothing answers at spark://127"):
+        start_session(master=master)
+
+
+@pytest.mark.spark
+def test_an_embedded_session_keeps_to_itself_and_retries_tasks(spark: Any) -> None:
+    conf = spark.sparkContext.getConf()
+    assert spark.sparkContext.master == "local[2,4]"
+    assert conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert conf.get("spark.ui.enabled") == "false"
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert not is_connect(spark)
+
+
+@pytest.mark.spark
+def test_an_active_session_is_used_and_left_running(spark: Any) -> None:
+    with spark_session() as found:
+        assert found.sparkContext is spark.sparkContext
+    with spark_session(spark=spark) as given:
+        assert given is spark
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_workers_run_this_python(spark: Any) -> None:
+    def which(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable] * len(batch)})
+
+    assert {row[0] for row in spark.range(2).mapInArrow(which, "python string").collect()} == {sys.executable}
+
+
+@pytest.mark.spark
+def test_a_description_lasts_as_long_as_its_block(spark: Any) -> None:
+    context = spark.sparkContext
+    with job_description(spark, "outer"):
+        with job_description(spark, "inner"):
+            assert context.getLocalProperty("spark.job.description") == "inner"
+        assert context.getLocalProperty("spark.job.description") == "outer"
+    assert context.getLocalProperty("spark.job.description") is None

@@ -1,0 +1,298 @@
+"""One run of a sweep as a task makes it, without Spark: its row, its limits, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecast.core import ConfigurationError
+from antecast.history import metrics
+from antecast.history.audit import audit
+from antecast.history.log import read_events
+from antecast.sim.run import run
+from antecast.sim.study import PlannedRun, Study, make_study, plan
+from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
+from antecast.spark.task import Limits, make_run, parse_size
+
+PLENTY = 3
+
+
+@pytest.fixture
+def folder(tmp_path: Path, study: Study) -> Iterator[SweepFolder]:
+    place = SweepFolder(tmp_path / "sweep")
+    with place.claimed(study):
+        yield place
+
+
+@pytest.fixture
+def study(study_values: dict[str, Any]) -> Study:
+    return make_study(study_values)
+
+
+def make(
+    study: Study, index: int, folder: SweepFolder, limits: Limits | None = None
+) -> tuple[str, dict[str, Any]]:
+    planned = plan(study)[index]
+    outcome = make_run(study, index, planned.run, folder, limits or Limits(), PLENTY)
+    row = folder.row(planned.run)
+    assert row is not None
+    return outcome, row
+
+
+def leftovers(folder: SweepFolder) -> list[Path]:
+    return [*(folder.path / ".partial").iterdir(), *(folder.path / ".attempts").iterdir()]
+
+
+def test_the_row_of_a_run_is_what_the_pure_functions_say_of_its_log(study: Study, folder: SweepFolder) -> None:
+    for index in (0, 3):  # one promises causal order, the other does not
+        outcome, row = make(study, index, folder)
+        planned = plan(study)[index]
+        log = read_events(folder.runs / planned.run)
+        verdict, cost = audit(log, clock="global"), metrics.overhead(log)
+        latency = metrics.summarise(metrics.delivery_latency(log)["latency"], (0.5, 0.95, 0.99))
+        assert outcome == "finished"
+        assert (row["verdict"], row["early"], row["late"]) == (
+            verdict.outcome,
+            verdict.tally.early,
+            verdict.tally.late,
+        )
+        assert row["promised"] == (index == 0)
+        assert row["delivery_ratio"] == metrics.delivery_ratio(log)
+        assert (row["frames"], row["bytes"]) == (cost.frames, cost.bytes)
+        assert row["control_bytes_per_broadcast"] == cost.control_bytes_per_broadcast
+        assert (row["broadcasts"], row["deliveries"], row["events"]) == (
+            cost.broadcasts,
+            cost.deliveries,
+            len(log),
+        )
+        assert [row[f"latency_{name}_ns"] for name in ("min", "mean", "stdev", "max")] == [
+            latency.min, latency.mean, latency.stdev, latency.max,
+        ]  # fmt: skip
+        assert [row[f"latency_p{p}_ns"] for p in (50, 95, 99)] == [value for _, value in latency.quantiles]
+    assert not leftovers(folder)
+
+
+def test_a_run_in_a_sweep_is_the_run_made_by_hand(study: Study, folder: SweepFolder, tmp_path: Path) -> None:
+    make(study, 1, folder)
+    by_hand = run(study.scenario_of(1), out=tmp_path / "by-hand")
+    for name in ("events.parquet", "samples.parquet"):
+        assert (folder.runs / by_hand.run / name).read_bytes() == (tmp_path / "by-hand" / name).read_bytes()
+
+
+def test_a_run_that_is_there_is_not_made_again(study: Study, folder: SweepFolder) -> None:
+    _, first = make(study, 0, folder)
+    _, second = make(study, 0, folder)
+    assert first == second
+
+
+def test_a_log_without_frames_has_no_frame_metrics(study_values: dict[str, Any], tmp_path: Path) -> None:
+    study_values["scenario"]["log"] = {"events": "order"}
+    study = make_study(study_values)
+    place = SweepFolder(tmp_path / "order")
+    with place.claimed(study):
+        outcome, row = make(study, 0, place)
+    assert (outcome, row["deliveries"] > 0) == ("finished", True)
+    assert "frames" not in row
+
+
+def test_a_run_in_which_nothing_happens_has_a_row(study_values: dict[str, Any], tmp_path: Path) -> None:
+    study_values["scenario"]["workload"] = []
+    study = make_study(study_values)
+    place = SweepFolder(tmp_path / "empty")
+    with place.claimed(study):
+        outcome, row = make(study, 0, place)
+    assert (outcome, row["verdict"], row["deliveries"]) == ("finished", "causal", 0)
+    assert row["latency_mean_ns"] is None
+    assert row["delivery_ratio"] is None
+
+
+def test_a_run_that_fails_leaves_its_error_and_nothing_else(study_values: dict[str, Any], tmp_path: Path) -> None:
+    trace = tmp_path / "broken.csv"
+    trace.write_text("t,node\nsoon,0\n")
+    study_values["scenario"]["workload"] = [{"kind": "trace", "file": str(trace)}]
+    study = make_study(study_values)
+    place = SweepFolder(tmp_path / "failing")
+    with place.claimed(study):
+        outcome, row = make(study, 0, place)
+        assert not leftovers(place)
+    assert outcome == "failed"
+    assert f"{trace}:2: expected" in row["error"]
+    assert row["wall_seconds"] > 0
+    assert not place.finished()
+
+
+# Limits.
+
+
+@pytest.fixture
+def endless(study_values: dict[str, Any]) -> Study:
+    """Messages travel for days; every few thousand events the run looks up."""
+    study_values["scenario"] |= {"duration": "10d", "log": {"events": "order", "sample": 0}}
+    return make_study(study_values)
+
+
+def test_a_run_that_takes_too_long_is_stopped(endless: Study, tmp_path: Path) -> None:
+    place = SweepFolder(tmp_path / "long")
+    with place.claimed(endless):
+        outcome, row = make(endless, 0, place, Limits(seconds=0.2))
+    assert (outcome, row["error"]) == ("failed", "took longer than 0.2 s")
+    assert row["wall_seconds"] < 30
+
+
+def test_a_run_that_never_looks_at_the_clock_is_stopped_by_an_alarm(
+    study: Study, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_: object, **__: object) -> None:
+        signal.pause()
+
+    monkeypatch.setattr("antecast.spark.task.run", hang)
+    before = signal.getsignal(signal.SIGALRM)
+    outcome, row = make(study, 0, folder, Limits(seconds=0.05))
+    assert (outcome, row["error"]) == ("failed", "took longer than 0.05 s")
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_run_that_grows_too_large_is_stopped_when_it_looks_up(
+    study: Study, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grow(*_: object, on_progress: Any, **__: object) -> None:
+        kept = []
+        while on_progress(None):
+            kept.append(bytearray(b"x" * 5_000_000))
+
+    monkeypatch.setattr("antecast.spark.task.run", grow)
+    outcome, row = make(study, 0, folder, Limits(memory=50_000_000))
+    assert (outcome, row["error"]) == ("failed", "needed more than 50 MB of memory")
+
+
+def test_one_huge_allocation_fails_and_the_limit_is_lifted_afterwards(
+    study: Study, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecast.spark.task.run", lambda *_, **__: bytearray(4 << 30))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    outcome, row = make(study, 0, folder, Limits(memory=50_000_000))
+    assert (outcome, row["error"]) == ("failed", "needed more than 50 MB of memory")
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_limits_that_are_kept_change_nothing(study: Study, folder: SweepFolder) -> None:
+    outcome, row = make(study, 0, folder, Limits(seconds=60, memory=1 << 30))
+    assert (outcome, row["verdict"]) == ("finished", "causal")
+
+
+@pytest.mark.parametrize("text", ["", "5", "MB", "-1MB", "5 XB", "nanMB", "0B"])
+def test_sizes_need_a_number_and_a_unit(text: str) -> None:
+    with pytest.raises(ValueError, match='such as "500MB"'):
+        parse_size(text)
+
+
+# The folder.
+
+
+def test_attempts_that_were_killed_are_counted_and_then_the_run_is_set_aside(
+    study: Study, folder: SweepFolder
+) -> None:
+    planned = plan(study)[0]
+    (folder.path / ".attempts" / planned.run).write_text("host 1\nhost 2\n")
+    assert folder.attempts(planned.run) == 2
+    assert make_run(study, 0, planned.run, folder, Limits(), 2) == "set aside"
+    assert make_run(study, 0, planned.run, folder, Limits(), 3) == "finished"
+    assert folder.attempts(planned.run) == 0
+
+
+def test_other_code_on_a_worker_is_an_error_and_not_a_run(study: Study, folder: SweepFolder) -> None:
+    assert make_run(study, 0, "0123456789abcdef", folder, Limits(), PLENTY) == "failed"
+    row = folder.row("0123456789abcdef")
+    assert row is not None
+    assert "this worker has other code" in row["error"]
+
+
+def test_what_dead_processes_left_is_cleaned_and_what_is_finished_stays(study: Study, tmp_path: Path) -> None:
+    place = SweepFolder(tmp_path / "sweep")
+    with place.claimed(study):
+        make(study, 0, place)
+        (place.path / ".partial" / "abc-1").mkdir()
+        (place.path / ".partial" / "abc-1" / ".events.parquet.partial").write_text("half")
+        (place.path / ".attempts" / "abc").write_text("host 1\n")
+    assert {entry.name for entry in place.path.iterdir()} == {".lock", "runs", "study.json"}
+    assert place.finished() == {plan(study)[0].run}
+
+
+def test_a_twin_that_comes_second_finds_the_run_done(study: Study, folder: SweepFolder) -> None:
+    planned = plan(study)[0]
+    for name in ("one", "two"):
+        with folder.attempt(planned.run) as partial:
+            run(study.scenario_of(0), out=partial)
+            (partial / "row.json").write_text(json.dumps({"error": None, "version": name}))
+            folder.publish(partial, planned.run)
+    assert folder.row(planned.run) == {"error": None, "version": "one"}
+    assert not leftovers(folder)
+
+
+def test_two_sweeps_cannot_share_a_folder(study: Study, folder: SweepFolder) -> None:
+    with (
+        pytest.raises(ConfigurationError, match="another sweep is at work"),
+        SweepFolder(folder.path).claimed(study),
+    ):
+        pass
+
+
+def test_a_folder_of_something_else_is_refused(study_values: dict[str, Any], tmp_path: Path) -> None:
+    study = make_study(study_values)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    with pytest.raises(ConfigurationError, match="not the folder of a sweep"):
+        SweepFolder(tmp_path / "mine").check(study)
+    with SweepFolder(tmp_path / "sweep").claimed(study):
+        pass
+    study_values["scenario"]["nodes"] = 6
+    with pytest.raises(ConfigurationError, match=r"holds another study \(its scenario is another"):
+        SweepFolder(tmp_path / "sweep").check(make_study(study_values))
+
+
+def test_the_table_has_a_column_of_the_right_type_for_every_field(
+    study_values: dict[str, Any], tmp_path: Path
+) -> None:
+    study_values["grid"] = {
+        "nodes": [3, 4],
+        "network.loss": [0, 0.5],
+        "network.fifo": [True],
+        "protocol": [{"name": "vector"}],
+        "network.delay": ["10ms", {"kind": "constant", "value": "20ms"}],
+    }
+    study = make_study(study_values)
+    planned = plan(study)
+    place = SweepFolder(tmp_path / "sweep")
+    with place.claimed(study):
+        for each in planned[::2]:
+            place.fail(each.run, {"error": f"no {each.index}", "version": "1", "wall_seconds": 0.5})
+        table = place.assemble(study, planned)
+    names = ["index", "run", "nodes", "network_loss", "network_fifo", "protocol", "network_delay", "seed"]
+    assert table.column_names == [*names, *MEASURED]
+    kinds = [str(table.schema.field(name).type) for name in names]
+    assert kinds == ["int64", "string", "int64", "double", "bool", "string", "string", "int64"]
+    assert table["index"].to_pylist() == list(range(0, len(planned), 2))
+    assert table["protocol"][0].as_py() == '{"name": "vector"}'
+    assert set(table["network_delay"].to_pylist()) == {"10ms", '{"kind": "constant", "value": "20ms"}'}
+    assert table["error"].to_pylist()[:2] == ["no 0", "no 2"]
+    assert math.isclose(table["wall_seconds"][0].as_py(), 0.5)
+
+
+def test_a_field_named_like_a_result_is_refused(study_values: dict[str, Any]) -> None:
+    study = make_study(study_values | {"grid": {"bytes": [1]}})
+    with pytest.raises(ConfigurationError, match="'bytes' cannot vary"):
+        runs_schema(study)
+
+
+def test_planned_runs_are_in_the_order_of_the_grid(study: Study) -> None:
+    planned: list[PlannedRun] = plan(study)
+    assert [each.index for each in planned] == list(range(6))
+    assert [each.point["protocol.name"] for each in planned] == ["vector"] * 3 + ["fifo"] * 3
