@@ -11,7 +11,8 @@ early then nothing is late, and it is skipped.
 
 Nodes are independent. They are checked in blocks: a matrix of positions, a row a message and a column
 a node of the block, so that the inner loop runs over neighbouring numbers. A block takes 8 bytes a
-message and node, and its time is that of reading one row a dependency.
+message and node, and its time is that of reading one row a dependency. Runs are independent too, and
+a block looks only at the messages of its own.
 
 `audit` does it all in one process. Everything it calls works on parts: `MessageIndex.read` on the
 broadcasts, then for the rows of some nodes `read_histories`, `sketch`, `reduce` and `check_block`.
@@ -19,6 +20,7 @@ broadcasts, then for the rows of some nodes `read_histories`, `sketch`, `reduce`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +38,9 @@ from antecast.history.witness import find_witness
 
 MEMORY = 256 << 20
 """Bytes for the matrices of a block. More nodes in a block do not make it faster than this does."""
+
+LANES = 16
+"""Positions in a cache line. Blocks have whole lines where they can, and small runs share one."""
 
 _ABSENT = np.uint32(0xFFFFFFFF)
 """No position. As a signed number it is -1, less than any position; as an unsigned one, more than any."""
@@ -75,9 +80,7 @@ def audit(
     if cycle:
         raise cycle_error(cycle, histories, index)
     tally, tables = reading.tally, [reading.violations]
-    width = block_width(len(index), memory)
-    for start in range(0, len(histories), width):
-        block = histories.block(start, start + width)
+    for block in blocks(histories, index, memory):
         check = check_block(block, index, matrix, order, pairs=pairs, limit=limit)
         tally += check.tally
         tables.append(check.violations)
@@ -95,7 +98,21 @@ def audit(
 def block_width(messages: int, memory: int) -> int:
     """Nodes whose two matrices fit into so many bytes; at least one, and whole cache lines where possible."""
     width = max(1, memory // (8 * max(1, messages)))
-    return width - width % 16 if width > 16 else width
+    return width - width % LANES if width > LANES else width
+
+
+def blocks(histories: Histories, index: MessageIndex, memory: int = MEMORY) -> Iterator[Histories]:
+    """Cut histories so that the matrices of each block fit into so many bytes."""
+    spans = [index.runs.get(name.run, (0, 0)) for name in histories.names]
+    start = 0
+    for stop in range(1, len(histories) + 1):
+        if stop < len(histories):
+            width, messages = stop + 1 - start, spans[stop][1] - spans[start][0]
+            shared = spans[stop] != spans[start]
+            if width <= block_width(messages, memory) and (width <= LANES or not shared):
+                continue
+        yield histories.block(start, stop)
+        start = stop
 
 
 def check_block(
@@ -107,26 +124,30 @@ def check_block(
     pairs: bool = False,
     limit: int = LIMIT,
 ) -> BlockCheck:
-    """Early and late messages at some nodes, given the dependencies of all messages."""
-    position = _positions(block.indptr, block.codes, len(index))
+    """Early and late messages at some nodes, given the dependencies and the topological order of all messages."""
+    spans = [index.runs[run] for run in {name.run for name in block.names} if run in index.runs]
+    low, high = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (0, 0)
+    indptr, order = matrix.indptr[low : high + 1], order[low:high] - low
+    indptr, deps = indptr - indptr[0], matrix.deps[indptr[0] : indptr[-1]] - low
+    position = _positions(block.indptr, block.codes, low, high)
     reach = np.empty_like(position)
     early = np.zeros(len(block), np.int64)
-    _reach_back(position, order, matrix.indptr, matrix.deps, reach, early)
+    _reach_back(position, order, indptr, deps, reach, early)
     if not early.any():
         return BlockCheck(Tally(), violation_schema(index.types).empty_table())
-    tables = [_list(block, index, "early", position, reach, early, limit)]
+    tables = [_list(block, index, "early", low, position, reach, early, limit)]
     wrong = 0
     if pairs:
         early_message, early_node = np.nonzero((position >= 0) & (reach > position))
     late = np.zeros(len(block), np.int64)
     unsigned, future = position.view(np.uint32), reach.view(np.uint32)
     np.copyto(future, unsigned)
-    _reach_forward(unsigned, order, matrix.indptr, matrix.deps, future, late)
-    tables.append(_list(block, index, "late", unsigned, future, late, limit))
+    _reach_forward(unsigned, order, indptr, deps, future, late)
+    tables.append(_list(block, index, "late", low, unsigned, future, late, limit))
     if pairs:
         is_late = ((unsigned != _ABSENT) & (future < unsigned)).any(axis=1)
         suspects = np.flatnonzero(is_late)
-        wrong = _count_pairs(position, order, matrix.indptr, matrix.deps, suspects, early_message, early_node)
+        wrong = _count_pairs(position, order, indptr, deps, suspects, early_message, early_node)
     tally = Tally(early=int(early.sum()), late=int(late.sum()), pairs=wrong)
     return BlockCheck(tally, merge_violations(tables, limit))
 
@@ -135,12 +156,16 @@ def _list(
     block: Histories,
     index: MessageIndex,
     problem: Problem,
+    low: int,
     position: NDArray[np.integer],
     reach: NDArray[np.integer],
     counts: LongArray,
     limit: int,
 ) -> pa.Table:
-    """The first violations by node and position; the cause is the event of the node that reach points to."""
+    """The first violations by node and position; the cause is the event of the node that reach points to.
+
+    Row 0 of the matrices is message `low`.
+    """
     names: list[Name] = []
     columns: list[tuple[NDArray[np.integer], ...]] = [(np.empty(0, np.int64),) * 4]
     for row in np.flatnonzero(counts).tolist():
@@ -152,19 +177,19 @@ def _list(
         found = found[np.argsort(at[found])][: limit - len(names)]
         history, positions = block.messages(row), block.pos[block.span(row)]
         names += [block.names[row]] * len(found)
-        columns.append((positions[at[found]], found, history[other[found]], positions[other[found]]))
+        columns.append((positions[at[found]], found + low, history[other[found]], positions[other[found]]))
     pos, message, cause, cause_pos = (np.concatenate(each) for each in zip(*columns, strict=True))
     return violation_table(index, problem, names, pos, message, cause, cause_pos)
 
 
 @compiled
-def _positions(indptr: LongArray, codes: IntArray, messages: int) -> IntArray:
+def _positions(indptr: LongArray, codes: IntArray, low: int, high: int) -> IntArray:
     """Ranks of messages at nodes: of the first delivery, or of the broadcast where no delivery is logged."""
-    position = np.full((messages, len(indptr) - 1), -1, np.int32)
+    position = np.full((high - low, len(indptr) - 1), -1, np.int32)
     for row in range(len(indptr) - 1):
         for i in range(indptr[row], indptr[row + 1]):
             message = codes[i] if codes[i] >= 0 else ~codes[i]
-            position[message, row] = i - indptr[row]
+            position[message - low, row] = i - indptr[row]
     return position
 
 

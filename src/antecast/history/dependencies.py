@@ -114,7 +114,10 @@ def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> D
 
 
 def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
-    """All messages, each after its dependencies, and an empty list; or else a cycle, from cause to effect."""
+    """All messages, each after its dependencies, and an empty list; or else a cycle, from cause to effect.
+
+    Runs stand in the order as their messages are numbered: those of a run fill the very range of its numbers.
+    """
     order, waiting = _kahn(matrix.indptr, matrix.deps)
     if len(order) == len(matrix):
         return order, []
@@ -130,10 +133,10 @@ def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
 
 
 def cycle_error(cycle: list[int], histories: Histories, index: MessageIndex, *, most: int = 8) -> BrokenLog:
-    """The error for a cycle, in words; the histories of the origins of its messages suffice."""
+    """The error for a cycle, in words; the histories of the origins of its first `most` messages suffice."""
     rows = {int(source): row for row, source in enumerate(histories.sources)}
     steps = []
-    for before, after in zip([cycle[-1], *cycle], cycle, strict=False):
+    for before, after in zip([cycle[-1], *cycle], cycle[:most], strict=False):
         row = rows[int(index.origin[after])]
         rank = np.flatnonzero(histories.messages(row) == before)[0]
         pos = histories.pos[histories.span(row)][rank]
@@ -141,8 +144,8 @@ def cycle_error(cycle: list[int], histories: Histories, index: MessageIndex, *, 
             f"node {histories.names[row].node} had {index.name(before)} at position {pos} "
             f"before it broadcast {index.name(after)} at position {index.pos[after]}"
         )
-    if len(steps) > most:
-        steps[most:] = [f"and {len(steps) - most} steps more"]
+    if len(cycle) > most:
+        steps.append(f"and {len(cycle) - most} steps more")
     first = cycle[0]
     run, origin = index.nodes.names[index.origin[first]]
     return BrokenLog(
@@ -279,17 +282,18 @@ def _kahn(indptr: LongArray, deps: IntArray) -> tuple[IntArray, IntArray]:
             cursor[deps[e]] += 1
     order = np.empty(size, np.int32)
     placed = 0
-    for m in range(size):
-        if waiting[m] == 0:
-            order[placed] = m
-            placed += 1
     done = 0
-    while done < placed:
-        m = order[done]
-        done += 1
-        for e in range(starts[m], starts[m + 1]):
-            waiting[followers[e]] -= 1
-            if waiting[followers[e]] == 0:
-                order[placed] = followers[e]
-                placed += 1
+    for root in range(size):  # one by one, which leaves the runs one after the other
+        if indptr[root] < indptr[root + 1]:
+            continue
+        order[placed] = root
+        placed += 1
+        while done < placed:
+            m = order[done]
+            done += 1
+            for e in range(starts[m], starts[m + 1]):
+                waiting[followers[e]] -= 1
+                if waiting[followers[e]] == 0:
+                    order[placed] = followers[e]
+                    placed += 1
     return order[:placed], waiting

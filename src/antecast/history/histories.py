@@ -12,6 +12,7 @@ Nodes are independent, so the histories of some nodes can be read without the ot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -39,7 +40,7 @@ _NO_MESSAGE = np.iinfo(np.int32).min
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """The histories of some nodes, one after the other; `indptr` bounds each."""
+    """The histories of some nodes, one after the other by name; `indptr` bounds each."""
 
     names: list[Name]
     sources: IntArray
@@ -59,6 +60,18 @@ class Histories:
         """The message of each event of a node."""
         codes = self.codes[self.span(row)]
         return np.where(codes < 0, ~codes, codes)
+
+    @classmethod
+    def gather(cls, parts: Sequence[Histories]) -> Histories:
+        """The histories of all parts."""
+        lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])
+        return cls(
+            [name for part in parts for name in part.names],
+            np.concatenate([np.empty(0, np.int32), *(part.sources for part in parts)]),
+            np.concatenate(([0], np.cumsum(lengths))),
+            np.concatenate([np.empty(0, np.int32), *(part.codes for part in parts)]),
+            np.concatenate([np.empty(0, np.int32), *(part.pos for part in parts)]),
+        )
 
     def block(self, start: int, stop: int) -> Histories:
         """The nodes in rows `start` up to `stop`, without a copy of their events."""
@@ -138,16 +151,16 @@ def _by_node(parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]], names:
     counts = np.zeros(len(names), np.int64)
     for node, _, _ in parts:
         counts += np.bincount(node, minlength=len(names))
-    indptr = np.concatenate(([0], np.cumsum(counts)))
+    present = np.array(sorted(np.flatnonzero(counts).tolist(), key=lambda code: names[code].rank), np.int32)
+    indptr = np.concatenate(([0], np.cumsum(counts[present])))
     wide = any(pos.dtype == np.int64 for _, _, pos in parts)
     codes, pos = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int64 if wide else np.int32)
-    cursor = indptr[:-1].copy()
+    cursor = np.zeros(len(names), np.int64)
+    cursor[present] = indptr[:-1]
     while parts:
         node, some_codes, some_pos = parts.pop(0)
         _scatter(node, some_codes, some_pos, cursor, codes, pos)
-    present = np.flatnonzero(counts)
-    bounds = np.concatenate((indptr[present], indptr[-1:]))
-    return Histories([names[code] for code in present], present.astype(np.int32), bounds, codes, pos)
+    return Histories([names[code] for code in present], present, indptr, codes, pos)
 
 
 def _in_order(histories: Histories, index: MessageIndex) -> Histories:

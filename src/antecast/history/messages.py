@@ -2,7 +2,8 @@
 
 A node is named by (run, node); logs without a `run` column have run None. The messages of a source get
 consecutive numbers in the order of its broadcasts, which is the order that counts: for two messages
-of one source, the smaller number came first, whatever their `seq` says.
+of one source, the smaller number came first, whatever their `seq` says. Sources are numbered by name, so
+the messages of a run stand together, and no dependency leads out of their range.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class Name(NamedTuple):
 
     run: object
     node: object
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """A key to sort names by: run by run, and as Arrow sorts where names are of one type."""
+        return type(self.run).__name__, self.run, type(self.node).__name__, self.node
 
 
 class Nodes:
@@ -100,6 +106,8 @@ class MessageIndex:
     """The sources; their codes index `offsets`."""
     offsets: LongArray
     """The messages of source s are `offsets[s]` up to `offsets[s + 1]`."""
+    runs: dict[object, tuple[int, int]]
+    """The messages of a run are those from the first of these numbers up to the second."""
     origin: IntArray
     seq: LongArray
     pos: LongArray
@@ -141,6 +149,9 @@ class MessageIndex:
     def _build(
         cls, nodes: Nodes, origin: IntArray, seq: LongArray, pos: LongArray, t: LongArray | None, types: Types
     ) -> MessageIndex:
+        by_name = sorted(range(len(nodes)), key=lambda code: nodes.names[code].rank)
+        nodes = Nodes([nodes.names[code] for code in by_name])
+        origin = np.argsort(by_name).astype(np.int32)[origin]
         order = np.lexsort((pos, origin))
         origin, seq, pos = origin[order], seq[order], pos[order]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(origin, minlength=len(nodes)))))
@@ -152,11 +163,14 @@ class MessageIndex:
             run, name = nodes.names[origin[first]]
             problem = f"broadcasts {name}:{seq[first]} a second time; the first was at position {pos[first]}"
             raise BrokenLog(problem, run=run, node=name, pos=int(pos[second]), origin=name, seq=int(seq[first]))
+        runs: dict[object, tuple[int, int]] = {}
+        for name, low, high in zip(nodes.names, offsets.tolist(), offsets[1:].tolist(), strict=False):
+            runs[name.run] = (runs.get(name.run, (low, high))[0], high)
         steps = (np.diff(seq) == 1) | (np.diff(origin) != 0)
         contiguous = np.ones(len(nodes), np.bool_)
         contiguous[origin[1:][~steps]] = False
         t = None if t is None else t[order]
-        return cls(nodes, offsets, origin, seq, pos, t, types, seqs, by_seq, contiguous)
+        return cls(nodes, offsets, runs, origin, seq, pos, t, types, seqs, by_seq, contiguous)
 
     def find(self, origin: IntArray, seq: LongArray) -> IntArray:
         """Numbers of the messages named by origin codes and seqs, UNKNOWN where there is no broadcast."""

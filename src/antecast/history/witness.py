@@ -181,8 +181,8 @@ def _tell(row: int, chain: Sequence[int], histories: Histories, index: MessageIn
         verb = "deliver" if histories.codes[place] >= 0 else "broadcast"
         return Event(histories.names[row].node, int(histories.pos[place]), verb, index.name(message))
 
-    origin = rows.get(int(index.origin[chain[0]]))
-    events = [] if origin is None else [event(origin, chain[0], last=False)]
+    first = chain[0]
+    events = [Event(index.origin_name(first), int(index.pos[first]), "broadcast", index.name(first))]
     steps = []
     for before, after in pairwise(chain):
         at = rows[int(index.origin[after])]

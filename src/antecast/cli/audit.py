@@ -1,0 +1,211 @@
+"""`antecast audit`: does a log keep causal order?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from antecast.cli.console import Json, OutFolder, Quiet, err, out
+from antecast.core import AntecastError, ConfigurationError, OutputError
+
+if TYPE_CHECKING:
+    from antecast.history.verdict import Verdict
+    from antecast.spark.logs import Log
+
+LOCAL_ROWS = 10_000_000
+"""Rows up to which this process does it all: in 200 MB and a few seconds, the time that Spark takes to start."""
+
+_STYLES = {"causal": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
+
+_SPARK_SETTINGS = {
+    # Rows that are too short or too long are errors, also where the field that is missing is not needed.
+    "spark.sql.csv.parser.columnPruning.enabled": "false",
+}
+
+
+def audit(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help="A run folder, a sweep folder, files, folders of files, or patterns."
+        ),
+    ],
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            "--map", metavar="NAME=COLUMN,...", help="What the log calls node, pos, kind, origin, seq, run, t."
+        ),
+    ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option("--kinds", metavar="KIND=WORD,...", help="What the log calls broadcast and deliver."),
+    ] = None,
+    file_format: Annotated[
+        Literal["parquet", "csv", "jsonl"] | None,
+        typer.Option("--format", help="The format of the files, if their names do not tell."),
+    ] = None,
+    clock: Annotated[
+        Literal["global", "local"] | None,
+        typer.Option(help="Whether times of different nodes compare; they do in logs that Antecast wrote."),
+    ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Count all pairs in the wrong order; may take long.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Violations of a kind that are listed.")] = 10_000,
+    engine: Annotated[
+        Literal["auto", "spark", "local"],
+        typer.Option(help="Spark, or this process alone: small logs do not need it."),
+    ] = "auto",
+    master: Annotated[
+        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
+    ] = None,
+    folder: OutFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Judge the causal order of a log.
+
+    Exits with 0 if the log is causal, 1 if causal order is violated, 2 if the log is broken or cannot be
+    read, 3 if broadcasts are missing and nothing is wrong with the rest. --out writes the violations as a
+    table, and the verdict.
+    """
+    from antecast.history.rows import COLUMNS, BrokenLog
+    from antecast.spark.logs import KINDS, open_log
+
+    log = open_log(
+        paths,
+        file_format=file_format,
+        columns=_pairs_of("--map", mapping, COLUMNS),
+        kinds=_pairs_of("--kinds", words, KINDS),
+        clock=clock,
+    )
+    note = _notes(quiet or as_json)
+    if engine == "auto":
+        engine = "spark" if master is not None or log.rows > LOCAL_ROWS else "local"
+    judge = _with_spark if engine == "spark" else _here
+    try:
+        verdict = judge(log, pairs=pairs, limit=limit, master=master, note=note)
+    except BrokenLog as error:
+        raise log.place(error) from None
+    if verdict.tally.nodes == 0:
+        raise log.nothing()
+    result = summarise(log, verdict, engine)
+    if folder is not None:
+        _write(folder, verdict, result)
+    if as_json:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+    elif not quiet:
+        _show(verdict, folder)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _pairs_of(option: str, text: str | None, known: tuple[str, ...]) -> dict[str, str]:
+    """Names from text such as `node=host,pos=offset`."""
+    pairs: dict[str, str] = {}
+    for part in (text or "").split(",") if text else ():
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if name not in known or not equals or not value or name in pairs:
+            problem = f"expected NAME=VALUE with each of {', '.join(known)} at most once, got {part.strip()!r}"
+            raise ConfigurationError(problem, field=option)
+        pairs[name] = value
+    return pairs
+
+
+def _notes(silent: bool) -> Callable[[str], None]:
+    started = time.monotonic()
+
+    def note(text: str) -> None:
+        if not silent:
+            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", markup=False, soft_wrap=True)
+
+    return note
+
+
+def _here(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:
+    from antecast.history.audit import audit as judge
+
+    return judge(log.batches, clock=log.clock, pairs=pairs, limit=limit)
+
+
+def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:
+    from antecast.spark.audit import audit as judge
+    from antecast.spark.session import reason, spark_session
+    from antecast.spark.sweep import SparkFailed
+
+    note(f"starting Spark to audit {_files(log)}")
+    with spark_session("antecast audit", master=master, settings=_SPARK_SETTINGS) as spark:
+        try:
+            return judge(
+                log.frame(spark),
+                clock=log.clock,
+                pairs=pairs,
+                limit=limit,
+                columns=log.columns,
+                kinds=log.kinds,
+                on_progress=note,
+            )
+        except Exception as error:
+            if isinstance(error, AntecastError) or not _is_sparks(error):
+                raise
+            for _ in log.batches() if log.format.unit == "line" else ():
+                pass  # a malformed line says so here, with its number
+            raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
+
+
+def _is_sparks(error: Exception) -> bool:
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def _files(log: Log) -> str:
+    return f"{len(log.files)} files" if len(log.files) > 1 else str(next(iter(log.files)))
+
+
+def summarise(log: Log, verdict: Verdict, engine: str) -> dict[str, Any]:
+    """A verdict ready for JSON."""
+    witness = verdict.witness
+    return {
+        "verdict": verdict.outcome,
+        "counts": verdict.counts,
+        "listed": len(verdict.violations),
+        "unknown_examples": list(verdict.unknown_examples),
+        "witness": None
+        if witness is None
+        else {
+            "run": witness.run,
+            "node": witness.node,
+            "chain": list(witness.chain),
+            "words": witness.words,
+            "diagram": witness.diagram,
+        },
+        "files": [str(file) for file in log.files],
+        "columns": dict(log.columns),
+        "kinds": dict(log.kinds),
+        "clock": log.clock,
+        "engine": engine,
+    }
+
+
+def _write(folder: Path, verdict: Verdict, result: Mapping[str, Any]) -> None:
+    import pyarrow.parquet as pq
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(verdict.violations, folder / "violations.parquet", compression="zstd")
+        text = json.dumps(result, indent=2, ensure_ascii=False)
+        (folder / "verdict.json").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror or error}", path=folder) from error
+
+
+def _show(verdict: Verdict, folder: Path | None) -> None:
+    headline, *rest = str(verdict).splitlines()
+    out.print(headline, style=_STYLES[verdict.outcome], markup=False, soft_wrap=True)
+    for line in rest:
+        out.print(line, markup=False, soft_wrap=True)
+    if folder is not None:
+        out.print(f"\nviolations and verdict are in {folder}", style="dim", markup=False, soft_wrap=True)

@@ -1,0 +1,350 @@
+"""The auditor on Spark: the algorithm of `antecast.history.audit`, nodes in parallel, the log read once.
+
+Theory of operation. The first stage packs events into parcels by blocks of nodes (see `audit_tasks`) and is
+kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
+deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories of
+8 bytes an event, kept in their turn. From then on a pass over the log is a pass over these: one or two to
+reduce the dependencies, one to check.
+
+What the driver and every task hold: the message index and the dependencies, which grow with the number of
+messages. What a task holds beside them: the events of its part, and matrices of a given size. Nothing that
+grows with the number of deliveries comes to the driver.
+
+DataFrames only, so that it works with Spark Connect too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from antecast.core.errors import ConfigurationError
+from antecast.history.audit import MEMORY
+from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
+from antecast.history.histories import LIMIT, Clock, Histories
+from antecast.history.messages import MessageIndex, Name
+from antecast.history.rows import COLUMNS, BrokenLog
+from antecast.history.verdict import Verdict
+from antecast.history.violations import Tally, violation_schema
+from antecast.history.witness import CANDIDATES, Witness, find_witness, involved_nodes
+from antecast.spark.audit_tasks import (
+    BLOCKS,
+    PARCELS,
+    Carried,
+    Check,
+    Findings,
+    Merge,
+    Pack,
+    Pick,
+    Read,
+    Reduce,
+    Shared,
+    contents,
+    unpack,
+)
+from antecast.spark.session import is_connect, job_description
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TASK_ROWS = 4_000_000
+"""Events of a part: some 150 MB in the worker that reads them."""
+
+_SMALL_ROWS = 250_000
+"""Events that are not worth another task."""
+
+_ENOUGH_DEPENDENCIES = 32
+"""Dependencies a message above which a second round is worth a pass over the log; checking is cheaper."""
+
+_WITNESS_EVENTS = 16_000_000
+"""Events that the driver reads to find a witness: 128 MB."""
+
+_CYCLE_STEPS = 8
+
+_PACKING = {
+    # Spark asks for the size of the batch in the making at every row; that takes longer than all the rest.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # Tasks of some million rows: enough of them to keep all cores busy to the end.
+    "spark.sql.files.maxPartitionBytes": "32m",
+}
+_PARCELLED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
+
+T = TypeVar("T")
+
+
+def audit(
+    events: DataFrame,
+    *,
+    clock: Clock = "local",
+    pairs: bool = False,
+    limit: int = LIMIT,
+    columns: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    memory: int = MEMORY,
+    task_rows: int = TASK_ROWS,
+    on_progress: Callable[[str], None] | None = None,
+) -> Verdict:
+    """Judge a log: the same verdict that `antecast.history.audit.audit` gives, from a DataFrame of any size.
+
+    `columns` says what the log calls its columns where it has other names for them, such as
+    `{"node": "host"}`, and `kinds` the same of the words "broadcast" and "deliver". A task reads some
+    `task_rows` events and uses `memory` bytes for its matrices. The other arguments are those of that function.
+
+    Raises `BrokenLog` if the log contradicts itself.
+    """
+    rows = _needed(events, clock, columns or {}, kinds or {})
+    note = on_progress or (lambda text: None)
+    with ExitStack() as kept:
+        return _Audit(rows, clock, pairs, limit, memory, task_rows, note, kept).run()
+
+
+def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: Mapping[str, str]) -> DataFrame:
+    """The rows and columns that count, the kind as whether it is a delivery, and each node's block."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import DecimalType, IntegralType
+
+    for given, known, what in ((columns, COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
+        for name in given:
+            if name not in known:
+                raise ConfigurationError(
+                    f"no such {what} {name!r}; there are {', '.join(known)}", field=f"{what}s"
+                )
+    present = {field.name: field.dataType for field in events.schema}
+    chosen: dict[str, Column] = {}
+    for name in COLUMNS:
+        actual = columns.get(name, name)
+        if name == "t" and clock == "local":
+            continue
+        if actual not in present:
+            if name == "run" and "run" not in columns:
+                continue
+            raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
+        chosen[name] = events["`" + actual.replace("`", "``") + "`"]
+        if name in ("pos", "seq", "t") and not isinstance(present[actual], IntegralType):
+            if not isinstance(present[actual], DecimalType):  # that is how Spark reads unsigned numbers
+                raise BrokenLog(f"column {actual!r} must hold integers, not {present[actual].simpleString()}")
+            chosen[name] = chosen[name].cast("long")
+    kind = chosen["kind"].cast("string")
+    deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
+    chosen["kind"] = kind == deliver
+    names = [chosen[name] for name in ("run", "node") if name in chosen]
+    block = F.pmod(F.hash(*names), F.lit(BLOCKS))
+    return events.filter(kind.isin(deliver, broadcast) | kind.isNull()).select(
+        block.alias("block"), *(column.alias(name) for name, column in chosen.items())
+    )
+
+
+class _Audit:
+    """One call of `audit`: the stages, in order. What they keep is dropped when `kept` is closed."""
+
+    def __init__(
+        self,
+        rows: DataFrame,
+        clock: Clock,
+        pairs: bool,
+        limit: int,
+        memory: int,
+        task_rows: int,
+        note: Callable[[str], None],
+        kept: ExitStack,
+    ) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._spark = rows.sparkSession
+        self._rows = rows
+        self._schema: pa.Schema = to_arrow_schema(rows.drop("block").schema)
+        self._clock = clock
+        self._pairs = pairs
+        self._limit = limit
+        self._memory = memory
+        self._task_rows = task_rows
+        self._note = note
+        self._kept = kept
+
+    def run(self) -> Verdict:
+        with ExitStack() as packing:
+            packed, sizes = self._pack(packing)
+            index = self._index(packed)
+            self._note(f"{sum(sizes.values()):,} events, {len(index):,} messages")
+            shared = self._kept.enter_context(_shared(self._spark, index))
+            histories, matrix = self._read(packed, sizes, shared)
+        matrix = self._dependencies(histories, shared, index, matrix)
+        self._note(f"{len(matrix.deps) / max(1, len(index)):.1f} dependencies a message")
+        order, cycle = topological_order(matrix)
+        if cycle:
+            origins = {index.nodes.names[index.origin[each]] for each in cycle[:_CYCLE_STEPS]}
+            raise cycle_error(cycle, self._pick(histories, origins), index, most=_CYCLE_STEPS)
+        with _shared(self._spark, (matrix, order)) as ordered:
+            check = Check(shared, ordered, self._pairs, self._limit, self._memory)
+            checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
+            merged = checked.repartition(1).mapInArrow(Merge(self._limit), PARCELS)
+            table = self._collect(merged, "check the order of all nodes")
+        nothing = Findings(Tally(), violation_schema(index.types).empty_table())
+        findings = next(iter(_loaded(table, "findings", Findings)), nothing)
+        return Verdict(
+            messages=len(index),
+            tally=findings.tally,
+            pairs=findings.tally.pairs if self._pairs else None,
+            violations=findings.violations,
+            unknown_examples=findings.unknown_examples,
+            witness=self._witness(findings.violations, histories, index, matrix),
+        )
+
+    def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int]]:
+        """Parcels of all events, and the number of events in each block."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        with _settings(self._spark, _PACKING), job_description(self._spark, "audit: read the log"):
+            packed = packing.enter_context(_kept(self._rows.mapInArrow(Pack(), PARCELS)))
+            sizes = packed.filter("what = 'events'").groupBy("block").agg(F.sum("size").alias("size")).collect()
+        return packed, {row["block"]: row["size"] for row in sizes}
+
+    def _index(self, packed: DataFrame) -> MessageIndex:
+        table = self._collect(packed.filter("what = 'broadcasts'"), "collect the broadcasts")
+        nothing = pa.RecordBatch.from_pylist([], schema=self._schema.set(*self._kind_as_words()))
+        batches = chain([nothing], unpack(contents(table, "broadcasts"), self._schema))
+        return MessageIndex.read(batches, timed=self._clock == "global")
+
+    def _kind_as_words(self) -> tuple[int, pa.Field]:
+        return self._schema.get_field_index("kind"), pa.field("kind", pa.string())
+
+    def _read(
+        self, packed: DataFrame, sizes: dict[int, int], index: Shared[MessageIndex]
+    ) -> tuple[DataFrame, Dependencies]:
+        """Histories by part, kept, and a sketch of the dependencies."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        parts, dealt = _deal(sizes, self._parts(sizes))
+        part = F.element_at(F.array(*(F.lit(each) for each in dealt)), F.col("block") + 1)
+        parcels = packed.filter("what = 'events'").withColumn("block", part)
+        read = Read(index, self._schema, self._clock, self._limit)
+        with _settings(self._spark, _PARCELLED):
+            histories = self._kept.enter_context(
+                _kept(parcels.repartitionById(parts, "block").mapInArrow(read, PARCELS))
+            )
+        found = histories.filter("what IN ('dependencies', 'error')")
+        table = self._collect(found, f"bring the events of {parts} parts of the nodes into order")
+        errors = _loaded(table, "error", BrokenLog)
+        if errors:
+            raise min(errors, key=str)
+        return histories, _gathered(table)
+
+    def _parts(self, sizes: dict[int, int]) -> int:
+        """As few parts as their size allows, but enough to keep every core busy if there is work for it."""
+        total = sum(sizes.values())
+        cores = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        wanted = max(math.ceil(total / self._task_rows), min(cores, total // _SMALL_ROWS))
+        return max(1, min(wanted, len(sizes)))
+
+    def _dependencies(
+        self, histories: DataFrame, shared: Shared[MessageIndex], index: MessageIndex, matrix: Dependencies
+    ) -> Dependencies:
+        for number in range(ROUNDS):
+            if number and len(matrix.deps) <= _ENOUGH_DEPENDENCIES * len(index) and not self._pairs:
+                break
+            with _shared(self._spark, matrix) as known:
+                reduced = histories.filter("what = 'histories'").mapInArrow(Reduce(shared, known), PARCELS)
+                matrix = _gathered(self._collect(reduced, f"reduce the dependencies, round {number + 1}"))
+        return matrix
+
+    def _witness(
+        self, violations: pa.Table, histories: DataFrame, index: MessageIndex, matrix: Dependencies
+    ) -> Witness | None:
+        """The shortest chain that the nodes of the first violations show.
+
+        Most violations take a single step, which the node and the origin of the early message show. Where
+        they do not, the nodes along a chain of dependencies are looked at too.
+        """
+        early = [row for row in violations.slice(0, len(violations)).to_pylist() if row["problem"] == "early"]
+        if not early:
+            return find_witness(violations, Histories.gather([]), index)
+        nodes: dict[Name, None] = {}
+        room = max(4, _WITNESS_EVENTS // max(1, len(index)))
+        for row in early[:CANDIDATES]:
+            both = (Name(row.get("run"), row[each]) for each in ("node", "origin"))
+            nodes |= dict.fromkeys(both) if len(nodes) + 2 <= room else {}
+        witness = find_witness(violations, self._pick(histories, nodes), index)
+        if witness is None or len(witness.chain) > 2:
+            nodes |= dict.fromkeys(involved_nodes(early[0], index, matrix))
+            witness = find_witness(violations, self._pick(histories, nodes), index)
+        return witness
+
+    def _pick(self, histories: DataFrame, names: set[Name] | dict[Name, None]) -> Histories:
+        picked = histories.filter("what = 'histories'").mapInArrow(Pick(frozenset(names)), PARCELS)
+        table = self._collect(picked, f"fetch the histories of {len(names)} nodes")
+        parts = _loaded(table, "histories", Histories)
+        return Histories.gather(sorted(parts, key=lambda each: each.names[0].rank))
+
+    def _collect(self, parcels: DataFrame, what: str) -> pa.Table:
+        with _settings(self._spark, _PARCELLED), job_description(self._spark, f"audit: {what}"):
+            return parcels.toArrow()
+
+
+def _deal(sizes: dict[int, int], parts: int) -> tuple[int, list[int]]:
+    """Deal blocks out, the largest first, each to the part that has least: the part of every block."""
+    load = [(0, part) for part in range(parts)]
+    dealt = [0] * BLOCKS
+    for block in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        events, part = heapq.heappop(load)
+        dealt[block] = part
+        heapq.heappush(load, (events + sizes[block], part))
+    return parts, dealt
+
+
+def _loaded(table: pa.Table, what: str, kind: type[T]) -> list[T]:
+    values = [pickle.loads(body) for body in contents(table, what)]
+    assert all(isinstance(value, kind) for value in values)
+    return values
+
+
+def _gathered(table: pa.Table) -> Dependencies:
+    nothing = Dependencies(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
+    return Dependencies.gather([nothing, *_loaded(table, "dependencies", Dependencies)])
+
+
+@contextmanager
+def _kept(parcels: DataFrame) -> Iterator[DataFrame]:
+    """Keep parcels, in memory and on disk, as long as they are needed."""
+    kept = parcels.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@contextmanager
+def _shared(spark: SparkSession, value: T) -> Iterator[Shared[T]]:
+    """Hand a value to all tasks: each worker loads a broadcast variable once, and Connect has none."""
+    if is_connect(spark):
+        yield Carried(value)
+        return
+    broadcast: Any = spark.sparkContext.broadcast(value)
+    try:
+        yield broadcast
+    finally:
+        broadcast.unpersist()
+
+
+@contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for a while."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

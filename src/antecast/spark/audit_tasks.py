@@ -1,0 +1,298 @@
+"""What the tasks of an audit do: Arrow batches in, parcels out. No Spark in here.
+
+A parcel is a row with a few kilobytes to a megabyte of bytes in it. Spark moves rows at some 200 ns each
+and step, whatever is in them; packed by the hundred or the hundred thousand, events cost next to nothing
+to shuffle, to keep and to hand to Python again.
+
+    events        rows of the nodes of one block, as an Arrow stream; `size` is their number
+    broadcasts    rows of broadcasts, the same way
+    histories     a piece of the pickled histories of a task's nodes
+    dependencies  of the messages of a task's nodes
+    findings      counts and violations
+    error         a broken log: an exception in a task would only fail the job
+
+Tasks share what has a size in the order of the number of messages, and hold the events of their own nodes.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.history.audit import blocks, check_block
+from antecast.history.dependencies import Dependencies, reduce, sketch
+from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
+from antecast.history.messages import MessageIndex, Name
+from antecast.history.rows import Batches, BrokenLog, IntArray
+from antecast.history.violations import Tally, merge_violations
+
+PARCELS = "what string, block int, size long, body binary"
+"""The schema of parcels, for Spark."""
+
+BLOCKS = 256
+"""Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs."""
+
+_PACKED_ROWS = 1 << 20
+"""Events packed together: 30 MB, and 4 096 events a parcel where nodes are even."""
+
+_READ_ROWS = 1 << 18
+"""Events read together; with less, the cost of a batch shows."""
+
+_PIECE = 1 << 20
+"""Bytes of a piece of histories: the JVM likes many of these better than a few large ones."""
+
+_KINDS = pa.array(["broadcast", "deliver"])
+
+_SCHEMA = pa.schema([("what", pa.string()), ("block", pa.int32()), ("size", pa.int64()), ("body", pa.binary())])
+
+T = TypeVar("T", covariant=True)
+
+
+class Shared(Protocol[T]):
+    """What all tasks of a stage are given: a broadcast variable, or the value itself where there are none."""
+
+    @property
+    def value(self) -> T: ...
+
+
+@dataclass(frozen=True)
+class Carried(Generic[T]):
+    """A value that travels with the task."""
+
+    value: T
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What is known of some nodes."""
+
+    tally: Tally
+    violations: pa.Table
+    unknown_examples: tuple[str, ...] = ()
+
+    def add(self, other: Findings, limit: int) -> Findings:
+        """Both together, within the limit."""
+        tables = [each for each in (self.violations, other.violations) if len(each)]
+        return Findings(
+            self.tally + other.tally,
+            merge_violations(tables, limit) if tables else self.violations,
+            tuple(sorted(self.unknown_examples + other.unknown_examples)[:EXAMPLES]),
+        )
+
+
+def parcels(what: str, bodies: Iterable[tuple[int, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """Parcels of one kind from (block, size, body)."""
+    rows = [(what, *each) for each in bodies]
+    if rows:
+        columns = [
+            pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def contents(table: pa.Table | pa.RecordBatch, what: str) -> list[memoryview]:
+    """The bodies of the parcels of one kind, without a copy."""
+    chosen = table.filter(pc.equal(table.column("what"), what)).column("body")
+    return [memoryview(body.as_buffer()) for body in chosen]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Events into parcels, a block of nodes each; a parcel with the broadcasts beside them.
+
+    Batches have the columns of the log, `block`, and for `kind` whether it is a delivery.
+    """
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for rows in _joined(batches, _PACKED_ROWS):
+            block = rows.column("block").to_numpy().astype(np.uint8)
+            order = pa.array(np.argsort(block, kind="stable"))  # by counting, since these are small numbers
+            rows = pa.RecordBatch.from_pydict(
+                {name: _compact(rows.column(name)).take(order) for name in rows.schema.names if name != "block"}
+            )
+            counts = np.bincount(block, minlength=BLOCKS)
+            starts = np.cumsum(counts) - counts
+            yield from parcels(
+                "events",
+                (
+                    (each, int(counts[each]), _stream(rows.slice(int(starts[each]), int(counts[each]))))
+                    for each in np.flatnonzero(counts).tolist()
+                ),
+            )
+            broadcasts = rows.filter(pc.invert(rows.column("kind")))
+            if len(broadcasts):
+                yield from parcels("broadcasts", [(-1, len(broadcasts), _stream(broadcasts))])
+
+
+def _compact(column: pa.Array) -> pa.Array:
+    """The same values in fewer bytes: shorter numbers, and texts as numbers where few recur."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers = column.to_numpy()
+        low, high = numbers.min(), numbers.max()
+        fits = (
+            kind
+            for kind in (np.int8, np.int16, np.int32)
+            if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max
+        )
+        return pa.array(numbers.astype(next(fits, numbers.dtype), copy=False))
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        encoded = column.dictionary_encode()
+        if len(encoded.dictionary) * BLOCKS // 4 <= len(column):  # each parcel has the dictionary in it
+            return encoded
+    return column
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def unpack(bodies: Iterable[memoryview], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as the auditor reads them, from parcels of events or broadcasts; `schema` is what Spark's rows had."""
+
+    def restored() -> Iterator[pa.RecordBatch]:
+        for body in bodies:
+            for rows in pa.ipc.open_stream(pa.py_buffer(body)):
+                columns = []
+                for field, column in zip(schema, rows.columns, strict=True):
+                    if field.name == "kind":
+                        column = pa.DictionaryArray.from_arrays(column.cast(pa.int8()), _KINDS)
+                    elif pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
+                        column = column.dictionary_encode()
+                    columns.append(column.cast(field.type) if pa.types.is_integer(field.type) else column)
+                yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+    yield from _joined(restored(), _READ_ROWS)
+
+
+def _joined(batches: Batches, rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least so many."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += len(batch)
+        if count >= rows:
+            yield _as_one(held)
+            held, count = [], 0
+    if count:
+        yield _as_one(held)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    (batch,) = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+    return batch
+
+
+@dataclass(frozen=True)
+class Read:
+    """Parcels of events into histories, a first sketch of the dependencies, and what is wrong already."""
+
+    index: Shared[MessageIndex]
+    schema: pa.Schema
+    clock: Clock
+    limit: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        index = self.index.value
+        bodies = (body for batch in batches for body in contents(batch, "events"))
+        try:
+            reading = read_histories(unpack(bodies, self.schema), index, clock=self.clock, limit=self.limit)
+        except BrokenLog as error:
+            yield from _pickled("error", error)
+            return
+        if len(reading.histories):
+            yield from _pickled("dependencies", sketch(reading.histories, index))
+            yield from _pickled("findings", Findings(reading.tally, reading.violations, reading.unknown_examples))
+            body = memoryview(pickle.dumps(reading.histories, protocol=5))
+            for start in range(0, len(body), _PIECE):
+                piece = body[start : start + _PIECE]
+                yield from parcels("histories", [(-1, len(piece), bytes(piece))])
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """One more round of dependencies, for the messages of a task's nodes."""
+
+    index: Shared[MessageIndex]
+    matrix: Shared[Dependencies]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        histories, _ = _unpickled(batches)
+        if histories is not None:
+            yield from _pickled("dependencies", reduce(histories, self.index.value, self.matrix.value))
+
+
+@dataclass(frozen=True)
+class Check:
+    """Violations at a task's nodes, with those that were found when they were read."""
+
+    index: Shared[MessageIndex]
+    order: Shared[tuple[Dependencies, IntArray]]
+    pairs: bool
+    limit: int
+    memory: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        histories, findings = _unpickled(batches)
+        if histories is None or findings is None:
+            return
+        index = self.index.value
+        matrix, order = self.order.value
+        for block in blocks(histories, index, self.memory):
+            check = check_block(block, index, matrix, order, pairs=self.pairs, limit=self.limit)
+            findings = findings.add(Findings(check.tally, check.violations), self.limit)
+        yield from _pickled("findings", findings)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """All findings as one, so that the driver gets no more of them than it will show."""
+
+    limit: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        total: Findings | None = None
+        for batch in batches:
+            for body in contents(batch, "findings"):
+                findings: Findings = pickle.loads(body)
+                total = findings if total is None else total.add(findings, self.limit)
+        if total is not None:
+            yield from _pickled("findings", total)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The histories of a few nodes."""
+
+    names: frozenset[Name]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        histories, _ = _unpickled(batches)
+        for row, name in enumerate(() if histories is None else histories.names):
+            if histories is not None and name in self.names:
+                yield from _pickled("histories", histories.block(row, row + 1))
+
+
+def _pickled(what: str, value: object) -> Iterator[pa.RecordBatch]:
+    return parcels(what, [(-1, 1, pickle.dumps(value, protocol=5))])
+
+
+def _unpickled(batches: Batches) -> tuple[Histories | None, Findings | None]:
+    """What `Read` left in this partition."""
+    pieces: list[memoryview] = []
+    findings: Findings | None = None
+    for batch in batches:
+        pieces += contents(batch, "histories")
+        for body in contents(batch, "findings"):
+            findings = pickle.loads(body)
+    return pickle.loads(b"".join(pieces)) if pieces else None, findings

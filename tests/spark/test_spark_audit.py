@@ -1,0 +1,312 @@
+"""The auditor on Spark says what the oracle says, and what the auditor in one process says, row for row."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from antecast.core.errors import ConfigurationError
+from antecast.history.audit import audit as audit_here
+from antecast.history.oracle import Message, Node, judge
+from antecast.history.rows import BrokenLog
+from antecast.history.verdict import Verdict
+from antecast.spark import audit as module
+from antecast.spark.audit import audit
+from antecast.spark.logs import open_log
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+
+
+def random_log(draw: random.Random, run: str) -> list[Row]:
+    """A run that could have been: nothing is delivered before it is broadcast, all else may happen."""
+    nodes, own = draw.randint(2, 5), draw.random() < 0.5
+    chaos = draw.choice([0.0, 0.1, 0.5])
+    sent: list[tuple[str, int]] = []
+    delivered: list[list[tuple[str, int]]] = [[] for _ in range(nodes)]
+    rows: list[Row] = []
+    for _ in range(draw.randint(0, 40)):
+        node = draw.randrange(nodes)
+        name = f"n{node}"
+        waiting = [each for each in sent if each not in delivered[node] and (own or each[0] != name)]
+        if draw.random() < 0.3 or not waiting:
+            sent.append((name, sum(origin == name for origin, _ in sent) + 1))
+            kind, message = "broadcast", sent[-1]
+        elif delivered[node] and draw.random() < chaos / 5:
+            kind, message = "deliver", draw.choice(delivered[node])
+        else:
+            kind, message = "deliver", draw.choice(waiting) if draw.random() < chaos else waiting[0]
+            delivered[node].append(message)
+        pos = 3 * sum(row["node"] == name for row in rows)
+        rows.append({"run": run, "node": name, "pos": pos, "kind": kind, "origin": message[0], "seq": message[1]})
+    if draw.random() < 0.2:  # a broadcast that is not in the log
+        lost = next((row for row in rows if row["kind"] == "broadcast"), None)
+        rows = [row for row in rows if row is not lost]
+    return rows
+
+
+def one_chain(nodes: int = 4, rounds: int = 3) -> list[Row]:
+    """Everyone broadcasts in turn and everyone delivers everything at once."""
+    positions = dict.fromkeys(range(nodes), 0)
+    rows: list[Row] = []
+    for step in range(nodes * rounds):
+        message = {"origin": step % nodes, "seq": step // nodes + 1}
+        for kind, node in [("broadcast", step % nodes), *(("deliver", node) for node in range(nodes))]:
+            t = 100 * step + (kind == "deliver")
+            rows.append({"node": node, "pos": positions[node], "t": t, "kind": kind} | message)
+            positions[node] += 1
+    return rows
+
+
+def shuffled(rows: list[Row], seed: int = 1) -> pa.Table:
+    return pa.Table.from_pylist(random.Random(seed).sample(rows, len(rows)))
+
+
+def all_of(verdict: Verdict) -> Any:
+    return verdict.outcome, verdict.counts, verdict.violations.to_pylist(), str(verdict.witness)
+
+
+@pytest.fixture(scope="module")
+def many_logs() -> list[Row]:
+    draw = random.Random(7)
+    return [row for number in range(400) for row in random_log(draw, f"run-{number:03}")]
+
+
+@pytest.fixture(scope="module")
+def many_logs_judged(spark: Any, many_logs: list[Row]) -> Verdict:
+    return audit(spark.createDataFrame(shuffled(many_logs)), pairs=True, task_rows=1000)
+
+
+def test_it_agrees_with_the_oracle_on_hundreds_of_random_logs(
+    many_logs: list[Row], many_logs_judged: Verdict
+) -> None:
+    runs: dict[str, list[Row]] = {}
+    for row in many_logs:
+        runs.setdefault(row["run"], []).append(row)
+    truths = [judge(pa.Table.from_pylist(rows)) for rows in runs.values()]
+
+    def expected(what: str) -> set[Any]:
+        return {each for truth in truths for each in getattr(truth, what)}
+
+    def found(problem: str) -> set[tuple[Node, int, Message]]:
+        return {
+            (Node(row["run"], row["node"]), row["pos"], Message(row["run"], row["origin"], row["seq"]))
+            for row in many_logs_judged.violations.to_pylist()
+            if row["problem"] == problem
+        }
+
+    assert {(node, message) for node, _, message in found("early")} == expected("early")
+    assert {(node, message) for node, _, message in found("late")} == expected("late")
+    assert found("duplicate") == expected("duplicates")
+    counts = many_logs_judged.counts
+    for name, what in [("early", "early"), ("late", "late"), ("duplicates", "duplicates"), ("pairs", "pairs")]:
+        assert counts[name] == len(expected(what)) > 0
+    assert counts["unknown"] == sum(len(truth.unknown) for truth in truths) > 0
+    assert counts["nodes"] == len({(row["run"], row["node"]) for row in many_logs})
+    assert counts["deliveries"] == sum(row["kind"] == "deliver" for row in many_logs)
+
+
+def test_it_says_what_one_process_says_word_for_word(many_logs: list[Row], many_logs_judged: Verdict) -> None:
+    assert all_of(audit_here(shuffled(many_logs), pairs=True)) == all_of(many_logs_judged)
+    assert many_logs_judged.violations.schema.names[:4] == ["run", "node", "pos", "origin"]
+
+
+def test_what_is_listed_does_not_depend_on_where_it_was_found(spark: Any, many_logs: list[Row]) -> None:
+    verdict = audit(spark.createDataFrame(shuffled(many_logs, 2)), limit=20, task_rows=2000)
+    assert verdict.violations.equals(audit_here(shuffled(many_logs, 3), limit=20).violations)
+    assert verdict.cut > 0
+
+
+def injected() -> Iterator[tuple[str, list[Row], Row | None]]:
+    """Logs with one thing wrong each, and the row of the table that should name it."""
+    yield "nothing", one_chain(), None
+    rows = one_chain()
+    first, second = (
+        row
+        for row in rows
+        if row["kind"] == "deliver" and row["node"] == 2 and row["seq"] == 2 and row["origin"] < 2
+    )
+    first["pos"], second["pos"] = second["pos"], first["pos"]
+    yield "swap", rows, {"node": 2, "origin": second["origin"], "seq": 2, "problem": "early"}
+    rows = one_chain()
+    rows.remove(next(row for row in rows if row["kind"] == "deliver" and row["node"] == 3 and row["origin"] == 0))
+    yield "drop", rows, None
+    rows = one_chain()
+    again = next(row for row in rows if row["kind"] == "deliver" and row["node"] == 1)
+    yield "repeat", [*rows, again | {"pos": 99}], {"node": 1, "pos": 99, "problem": "duplicate", "cause_pos": 0}
+    rows = one_chain()
+    row = next(row for row in rows if row["kind"] == "deliver" and row["node"] == 3 and row["origin"] == 1)
+    row["t"] -= 2
+    yield "before", rows, {"node": 3, "origin": 1, "seq": 1, "pos": row["pos"], "problem": "before-broadcast"}
+
+
+def test_each_injected_violation_is_found_and_named(spark: Any) -> None:
+    logs = list(injected())
+    rows = [row | {"run": name} for name, log, _ in logs for row in log]
+    verdict = audit(spark.createDataFrame(shuffled(rows)), clock="global", task_rows=20)
+    assert all_of(verdict) == all_of(audit_here(shuffled(rows), clock="global"))
+    for name, _, expected in logs:
+        found = [row for row in verdict.violations.to_pylist() if row["run"] == name]
+        if expected is None:
+            assert found == []
+        else:
+            assert any(row.items() >= expected.items() for row in found)
+            assert len(found) == (2 if expected["problem"] == "early" else 1)  # the late one goes with it
+
+
+def test_names_of_columns_and_kinds_can_be_others(spark: Any) -> None:
+    rows = [
+        {"the.host": f"h{row['node']}", "offset": row["pos"], "code": 7 if row["kind"] == "deliver" else 3}
+        | {"src": f"h{row['origin']}", "n": row["seq"], "pos": "not a number"}
+        for row in one_chain()
+    ]
+    columns = {"node": "the.host", "pos": "offset", "kind": "code", "origin": "src", "seq": "n"}
+    verdict = audit(
+        spark.createDataFrame(shuffled(rows)), columns=columns, kinds={"broadcast": "3", "deliver": "7"}
+    )
+    assert (verdict.outcome, verdict.counts["deliveries"], verdict.counts["messages"]) == ("causal", 48, 12)
+
+
+BROKEN = {
+    "two events at one position": [*one_chain(), one_chain()[3] | {"pos": 1}],
+    "a second time": [*one_chain(), one_chain()[0] | {"pos": 50}],
+    "not its own message": [*one_chain(), one_chain()[0] | {"node": 2, "pos": 50, "seq": 9}],
+    "before it broadcasts it": [
+        *one_chain(),
+        {"node": 1, "pos": 98, "kind": "deliver", "origin": 1, "seq": 9},
+        {"node": 1, "pos": 99, "kind": "broadcast", "origin": 1, "seq": 9},
+    ],
+    "cycle of 2 messages": [
+        {"node": node, "pos": pos, "kind": kind, "origin": origin, "seq": 1}
+        for node in (0, 1)
+        for pos, kind, origin in [(0, "deliver", 1 - node), (1, "broadcast", node)]
+    ],
+    "seq is null": [*one_chain(), one_chain()[1] | {"pos": 50, "seq": None}],
+    "kind is null": [*one_chain(), one_chain()[1] | {"pos": 50, "kind": None}],
+    "pos is negative": [*one_chain(), one_chain()[1] | {"pos": -1}],
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_a_broken_log_gets_no_verdict(spark: Any, problem: str) -> None:
+    events = shuffled(BROKEN[problem])
+    with pytest.raises(BrokenLog) as here:
+        audit_here(events)
+    with pytest.raises(BrokenLog, match=problem) as caught:
+        audit(spark.createDataFrame(events), task_rows=5)
+    for name in ("run", "node", "pos"):
+        assert getattr(caught.value, name) == getattr(here.value, name)
+
+
+def test_columns_that_are_missing_or_of_a_wrong_type_are_named_before_anything_runs(spark: Any) -> None:
+    events = spark.createDataFrame(shuffled(one_chain()))
+    with pytest.raises(BrokenLog, match="no column 'host'; the log has node, pos, t"):
+        audit(events, columns={"node": "host"})
+    with pytest.raises(BrokenLog, match="'pos' must hold integers, not string"):
+        audit(events.withColumn("pos", events["pos"].cast("string")))
+    with pytest.raises(ConfigurationError, match="no such column 'host'; there are run, node"):
+        audit(events, columns={"host": "node"})
+    with pytest.raises(ConfigurationError, match="no such kind 'send'"):
+        audit(events, kinds={"send": "deliver"})
+
+
+def test_an_empty_log_is_causal(spark: Any) -> None:
+    assert audit(spark.createDataFrame(shuffled(one_chain())).limit(0)).outcome == "causal"
+
+
+def test_nothing_is_left_behind(spark: Any) -> None:
+    names = ("maxRecordsPerBatch", "maxBytesPerBatch")
+    before = [spark.conf.get(f"spark.sql.execution.arrow.{name}") for name in names]
+    audit(spark.createDataFrame(shuffled(one_chain())))
+    with pytest.raises(BrokenLog):
+        audit(spark.createDataFrame(shuffled(BROKEN["seq is null"])))
+    assert [spark.conf.get(f"spark.sql.execution.arrow.{name}") for name in names] == before
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+def test_what_comes_to_the_driver_does_not_grow_with_the_deliveries(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[int] = []
+    collect = module._Audit._collect
+
+    def counted(self: module._Audit, parcels: Any, what: str) -> pa.Table:
+        table = collect(self, parcels, what)
+        collected.append(sum(len(body) for body in table["body"].to_pylist()))
+        return table
+
+    monkeypatch.setattr(module._Audit, "_collect", counted)
+    totals = []
+    for listeners in (10, 1000):
+        chain = one_chain(rounds=50)
+        heard = [row for row in chain if row["kind"] == "deliver" and row["node"] == 0]
+        rows = chain + [row | {"node": 100 + node} for node in range(listeners) for row in heard]
+        collected.clear()
+        assert audit(spark.createDataFrame(pa.Table.from_pylist(rows)), task_rows=10**6).outcome == "causal"
+        totals.append(sum(collected))
+    assert totals[1] < 1.05 * totals[0]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".jsonl"])
+def test_files_read_by_spark_and_by_arrow_are_the_same_log(
+    spark: Any, tmp_path: Path, many_logs: list[Row], suffix: str
+) -> None:
+    for number in range(2):
+        write(tmp_path / f"part-{number}{suffix}", many_logs[number::2])
+    log = open_log([str(tmp_path)])
+    verdict = audit(log.frame(spark), columns=log.columns, kinds=log.kinds)
+    assert all_of(verdict) == all_of(audit_here(log.batches))
+    assert verdict.counts["nodes"] == len({(row["run"], row["node"]) for row in many_logs})
+
+
+def write(file: Path, rows: list[Row]) -> None:
+    import gzip
+
+    if file.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+        return
+    if ".csv" in file.suffixes:
+        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    else:
+        lines = [json.dumps(row) for row in rows]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    file.write_bytes(gzip.compress(text) if file.suffix == ".gz" else text)
+
+
+CLUSTER = """
+import json, sys
+from antecast.spark.audit import audit
+from antecast.spark.session import start_session
+
+spark = start_session(master="local-cluster[2,1,1024]")
+spark.sparkContext.setLogLevel("ERROR")
+verdict = audit(spark.read.parquet(sys.argv[1]), pairs=True, task_rows=2000)
+executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+tasks = {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
+rows = verdict.violations.to_pylist()
+print(json.dumps({"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": tasks}))
+spark.stop()
+"""
+
+
+def test_two_executors_give_the_same_rows_as_one_process(
+    tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict
+) -> None:
+    log = tmp_path / "log.parquet"
+    pq.write_table(shuffled(many_logs), log, row_group_size=1000)
+    command = [sys.executable, "-c", CLUSTER, str(log)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads(done.stdout)
+    assert result["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
+    assert result["tasks"]["0"] > 5 and result["tasks"]["1"] > 5
