@@ -119,5 +119,5 @@ def test_a_number_of_nodes_that_contradicts_the_trace_is_refused(contacts):
 
 
 def test_a_trace_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match="absent.parquet: cannot read: No such file"):
+    with pytest.raises(InputError, match=r"absent\.parquet: cannot read: No such file"):
         make_scenario({"network": {"topology": {"kind": "contacts", "file": str(tmp_path / "absent.parquet")}}})
