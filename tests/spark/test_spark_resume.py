@@ -67,6 +67,18 @@ def start() -> Iterator[Any]:
         process.communicate()
 
 
+@pytest.fixture
+def cluster_logs() -> Iterator[None]:
+    """Executors of a local cluster keep their logs inside Spark's own installation: take them away again."""
+    import pyspark
+
+    work = Path(pyspark.__path__[0]) / "work"
+    before = set(work.glob("*"))
+    yield
+    for folder in set(work.glob("*")) - before:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process started, and those that they started."""
     found: list[int] = []
@@ -144,12 +156,11 @@ def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: A
 
 
 def test_two_executors_make_the_same_sweep_as_local_mode(
-    undisturbed: SweepResult, study: Path, start: Any, tmp_path: Path
+    undisturbed: SweepResult, study: Path, start: Any, tmp_path: Path, cluster_logs: None
 ) -> None:
     folder = tmp_path / "cluster"
     process = start(study, "--out", folder, "--master", "local-cluster[2,1,1024]", "--json")
     out, err = process.communicate(timeout=150)
-    _remove_logs_of_local_clusters()
     assert process.returncode == 0, (err, out)
     assert_same(folder, undisturbed.folder)
     rows = pa.Table.from_pylist(json.loads(out)["runs"], undisturbed.runs.schema)
@@ -158,11 +169,3 @@ def test_two_executors_make_the_same_sweep_as_local_mode(
     assert len({worker["executor"] for worker in workers}) == 2
     assert "Traceback" not in err
     assert "WARN" not in err
-
-
-def _remove_logs_of_local_clusters() -> None:
-    """Spark keeps the logs of such executors inside its own installation."""
-    import pyspark
-
-    for file in pyspark.__path__:
-        shutil.rmtree(Path(file) / "work", ignore_errors=True)

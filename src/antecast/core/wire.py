@@ -29,7 +29,7 @@ class Codec:
     >>> codec = Codec([Message[None]])
     >>> data = codec.encode(Message(3, 1, b"hi", None))
     >>> len(data), codec.decode(data).id
-    (9, MessageId(origin=3, seq=1))
+    (10, MessageId(origin=3, seq=1))
     """
 
     def __init__(self, frames: Sequence[Any], *, max_frame: int = MAX_FRAME) -> None:

@@ -148,8 +148,8 @@ def search(segments: Segments, plan: Plan) -> Iterator[Found]:
 
 def search_part(segments: Segments, plan: Plan, slab: int, bx: int, by: int) -> Found:
     """The contacts of one part, given the segments that matter to it."""
-    place = (bx * plan.block, by * plan.block, plan.block) if plan.block else _EVERYWHERE
-    rows = cut(*segments.motion, *plan.window(slab), plan.reach, plan.cell, *place)
+    block = (bx * plan.block, by * plan.block, plan.block) if plan.block else _EVERYWHERE
+    rows = cut(*segments.motion, *plan.window(slab), plan.reach, plan.cell, *block)
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     found, doubtful, compared = sweep(rows, segments.node, *segments.motion, plan.reach)
     cured = list(_solve_exactly(segments, plan.reach, doubtful))
@@ -265,7 +265,10 @@ def read_motion(trajectories: pa.Table) -> Motions:
     for field in list(TRAJECTORIES)[1:]:
         if trajectories[field.name].null_count:
             raise BrokenTrajectories(f"column {field.name!r} holds nulls")
-        columns.append(trajectories[field.name].cast(field.type).to_numpy())
+        values = trajectories[field.name].cast(field.type).to_numpy()
+        columns.append(
+            np.require(values, requirements=("C", "W"))
+        )  # or kernels would be compiled for each kind of array
     t0, x0, y0, t1, x1, y1 = columns
     astray = ~(np.isfinite(x0) & np.isfinite(y0) & np.isfinite(x1) & np.isfinite(y1))
     for wrong, what in ((t1 < t0, "ends before it starts"), (astray, "has no finite coordinates")):
