@@ -155,6 +155,8 @@ def gauges(samples: pa.Table) -> pa.Table:
     overall = samples.group_by(keys, use_threads=False).aggregate([("value", "max"), ("value", "mean")])
     last = samples.group_by([*keys, "node"], use_threads=False).aggregate([("value", "last")])
     last = last.group_by(keys, use_threads=False).aggregate([("value_last", "mean")])
+    order = [(name, "ascending") for name in keys]  # the two groupings may come in different orders
+    overall, last = overall.sort_by(order), last.sort_by(order)
     return pa.table(
         {
             "run": overall["run"],

@@ -8,7 +8,7 @@ simulator and the protocols.
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,7 +16,9 @@ import antecast
 from antecast.core import InputError
 from antecast.sim.scenario import Scenario
 
-_DETERMINING = ("core", "protocols", "sim", "history/log.py", "history/schema.py")
+_DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/schema.py")
+_INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_detection.py", "traces/contact_kernels.py")
+"""Beside them, but at work before a run starts."""
 
 
 def run_id(scenario: Scenario) -> str:
@@ -36,6 +38,16 @@ def input_hashes(scenario: Scenario) -> dict[str, str]:
 
 
 def file_hash(path: Path) -> str:
+    """A hash of what a file holds; read again only when the file has changed."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror}", path=path) from None
+    return _file_hash(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _file_hash(path: Path, changed: int, size: int) -> str:
     digest = blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
@@ -50,7 +62,9 @@ def file_hash(path: Path) -> str:
 def code_version() -> str:
     """A hash of the source code that determines what a run does."""
     package = Path(antecast.__file__).parent
+    innocent = tuple(str(package / part) for part in _INNOCENT)
     files = sorted(file for part in _DETERMINING for file in _sources(package / part))
+    files = [file for file in files if not str(file).startswith(innocent)]
     digest = blake2b(digest_size=8)
     for file in files:
         digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,7 @@ def write_json(path: Path, value: object) -> None:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from error
 
 
+@cache
 def git_revision() -> str | None:
     """The revision of the checkout that the code runs from, if it is one."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]

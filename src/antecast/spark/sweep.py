@@ -90,7 +90,9 @@ class SweepResult:
     @property
     def violated(self) -> int:
         """Runs of protocols that promise causal order and broke it."""
-        broken = pc.and_(self.runs["promised"], pc.equal(self.runs["verdict"], "violated"))
+        order = pc.and_(self.runs["promised"], pc.equal(self.runs["verdict"], "violated"))
+        twice = pc.greater(pc.add(self.runs["duplicates"], self.runs["before_broadcast"]), 0)
+        broken = pc.or_(order, twice)
         return int(pc.sum(broken).as_py() or 0)
 
 

@@ -266,9 +266,8 @@ def read_motion(trajectories: pa.Table) -> Motions:
         if trajectories[field.name].null_count:
             raise BrokenTrajectories(f"column {field.name!r} holds nulls")
         values = trajectories[field.name].cast(field.type).to_numpy()
-        columns.append(
-            np.require(values, requirements=("C", "W"))
-        )  # or kernels would be compiled for each kind of array
+        # Arrow's arrays are read-only, and kernels would be compiled a second time for those.
+        columns.append(np.require(values, requirements=("C", "W")))
     t0, x0, y0, t1, x1, y1 = columns
     astray = ~(np.isfinite(x0) & np.isfinite(y0) & np.isfinite(x1) & np.isfinite(y1))
     for wrong, what in ((t1 < t0, "ends before it starts"), (astray, "has no finite coordinates")):
