@@ -209,7 +209,7 @@ def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
     parts = [f"{result.total} runs in {result.folder}"]
     parts += [f"{result.resumed} were finished already"] if result.resumed else []
     parts += [f"{result.failed} failed, and are tried again by the same command"] if result.failed else []
-    parts += [f"{result.violated} broke the causal order they promise"] if result.violated else []
+    parts += [f"{result.violated} broke what they promise"] if result.violated else []
     style = "bold red" if result.failed or result.violated else "bold"
     out.print("; ".join(parts), style=style, markup=False, soft_wrap=True)
 

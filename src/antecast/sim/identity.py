@@ -17,7 +17,7 @@ from antecast.core import InputError
 from antecast.sim.scenario import Scenario
 
 _DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/schema.py")
-_INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_detection.py", "traces/contact_kernels.py")
+_INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_")
 """Beside them, but at work before a run starts."""
 
 

@@ -89,7 +89,7 @@ class SweepResult:
 
     @property
     def violated(self) -> int:
-        """Runs of protocols that promise causal order and broke it."""
+        """Runs that broke causal order where their protocol promises it, or integrity, which all promise."""
         order = pc.and_(self.runs["promised"], pc.equal(self.runs["verdict"], "violated"))
         twice = pc.greater(pc.add(self.runs["duplicates"], self.runs["before_broadcast"]), 0)
         broken = pc.or_(order, twice)
