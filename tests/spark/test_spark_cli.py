@@ -132,7 +132,7 @@ def test_a_broken_promise_exits_with_1(antecast: Any, spark: Any, monkeypatch: p
     write(SCENARIO)
     code, out, _ = antecast("sweep", "study.toml")
     assert code == 1
-    assert "1 broke the causal order they promise" in out
+    assert "1 broke what they promise" in out
 
 
 @pytest.mark.spark

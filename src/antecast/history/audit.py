@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from antecast.history.compiled import compiled
+from antecast.core.compiled import compiled
 from antecast.history.dependencies import Dependencies, cycle_error, direct_dependencies, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories, read_histories
 from antecast.history.messages import MessageIndex, Name

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from antecast.history.compiled import compiled
+from antecast.core.compiled import compiled
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex
 from antecast.history.rows import BrokenLog, IntArray, LongArray

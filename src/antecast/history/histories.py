@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from antecast.history.compiled import compiled
+from antecast.core.compiled import compiled
 from antecast.history.messages import UNKNOWN, MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray, read_rows
 from antecast.history.violations import Tally, merge_violations, violation_schema, violation_table

@@ -137,9 +137,7 @@ class EventWriter(_Writer):
     _pack = struct.Struct("8q").pack
     _kinds = pa.array(KINDS)
 
-    def append(
-        self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int
-    ) -> None:
+    def append(self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int) -> None:
         parts = self._parts
         parts.append(self._pack(node, pos, t, kind, origin, seq, peer, size))
         if len(parts) >= self._batch_rows:

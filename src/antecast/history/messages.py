@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from antecast.history.compiled import compiled
+from antecast.core.compiled import compiled
 from antecast.history.rows import (
     Batches,
     BoolArray,

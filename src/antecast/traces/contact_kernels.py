@@ -15,39 +15,19 @@ nearest nanosecond, on every machine and however the work was divided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from functools import cache, wraps
 from math import ceil, floor, isqrt, sqrt
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from antecast.core.compiled import compiled
 
 Longs: TypeAlias = NDArray[np.int64]
 Doubles: TypeAlias = NDArray[np.float64]
 Motion: TypeAlias = tuple[int, float, float, int, float, float]
 """t0, x0, y0, t1, x1, y1 of a straight piece of movement."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """`numba.njit` on first call, since Numba takes longer to import than most traces take to read."""
-
-    @cache
-    def kernel() -> Any:
-        import numba
-
-        return numba.njit(cache=True, nogil=True)(function)
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = kernel()(*args, **kwargs)
-        return result
-
-    return call
 
 
 @compiled

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.traces.gtfs.compiled import compiled
+from antecast.core.compiled import compiled
 from antecast.traces.gtfs.paths import Paths
 from antecast.traces.gtfs.projection import OFF
 from antecast.traces.gtfs.timetable import Timetable

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.traces.gtfs.compiled import compiled
+from antecast.core.compiled import compiled
 
 Array = NDArray[np.float64]
 
