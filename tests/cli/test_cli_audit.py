@@ -234,6 +234,11 @@ def test_files_that_do_not_go_together_are_refused(audit: Call) -> None:
     assert "column 'run' is string, but missing in a.jsonl" in audit("a.jsonl", "e.jsonl")[2]
 
 
+def test_positions_must_be_whole_numbers(audit: Call) -> None:
+    write("log.parquet", [row | {"pos": 0.5 + row["pos"]} for row in rows_of(CAUSAL)])
+    assert "error: log.parquet: column 'pos' must hold whole numbers, not double" in audit("log.parquet")[2]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(b"", "the file is empty"), (b"node,pos,kind,origin,seq\n", "there are no rows at all")],

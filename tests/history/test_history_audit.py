@@ -12,7 +12,7 @@ from history_logs import Row, histories, log, rows_of, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.history.audit import audit, block_width, check_block
+from antecast.history.audit import LANES, audit, block_width, blocks, check_block
 from antecast.history.dependencies import Dependencies, reduce, sketch, topological_order
 from antecast.history.histories import read_histories
 from antecast.history.messages import MessageIndex
@@ -196,6 +196,26 @@ def test_the_same_names_in_two_runs_are_different_nodes() -> None:
     verdict = audit(table(first + second))
     assert verdict.tally == Tally(nodes=4, deliveries=4, early=1, late=1)
     assert set(verdict.violations["run"].to_pylist()) == {"b"}
+
+
+@given(st.lists(histories(most=12), min_size=2, max_size=12))
+def test_runs_do_not_meet_in_a_block(logs: list[list[Row]]) -> None:
+    rows = [row | {"run": f"run-{run}"} for run, log in enumerate(logs) for row in log]
+    tallies = [audit(table(log), pairs=True).tally for log in logs]
+    for memory in (1, 1 << 10, 1 << 28):
+        assert audit(table(rows), pairs=True, memory=memory).tally == sum(tallies, Tally())
+
+
+def test_a_block_has_many_nodes_of_one_run_and_few_of_many() -> None:
+    def widths(runs: int, nodes: int) -> list[int]:
+        text = "1: b1:1\n" + "\n".join(f"{node}: d1:1" for node in range(2, nodes + 1))
+        events = rereadable(table([row | {"run": f"{run}"} for run in range(runs) for row in rows_of(text)]))
+        index = MessageIndex.read(events())
+        return [len(block) for block in blocks(read_histories(events(), index).histories, index)]
+
+    assert widths(1, 100) == [100]
+    assert widths(50, 2) == [LANES] * 6 + [4]
+    assert widths(3, 20) == [20, 20, 20]
 
 
 def test_what_is_not_listed_is_counted() -> None:

@@ -164,6 +164,19 @@ def test_each_injected_violation_is_found_and_named(spark: Any) -> None:
             assert len(found) == (2 if expected["problem"] == "early" else 1)  # the late one goes with it
 
 
+def test_a_witness_is_found_however_long_its_chain(spark: Any) -> None:
+    """0:1 → 1:1 → … → 9:1, each node has seen only the message before its own; and node 10 delivers the ends."""
+    events = [(node, kind, node - (kind == "deliver")) for node in range(10) for kind in ("deliver", "broadcast")]
+    rows = [
+        {"node": node, "pos": pos, "kind": kind, "origin": origin, "seq": 1}
+        for pos, (node, kind, origin) in enumerate([*events[1:], (10, "deliver", 9), (10, "deliver", 0)])
+    ]
+    verdict = audit(spark.createDataFrame(shuffled(rows)), task_rows=3)
+    assert verdict.witness is not None
+    assert verdict.witness.chain == tuple(f"{node}:1" for node in range(10))
+    assert all_of(verdict) == all_of(audit_here(shuffled(rows)))
+
+
 def test_names_of_columns_and_kinds_can_be_others(spark: Any) -> None:
     rows = [
         {"the.host": f"h{row['node']}", "offset": row["pos"], "code": 7 if row["kind"] == "deliver" else 3}
@@ -190,6 +203,11 @@ BROKEN = {
         {"node": node, "pos": pos, "kind": kind, "origin": origin, "seq": 1}
         for node in (0, 1)
         for pos, kind, origin in [(0, "deliver", 1 - node), (1, "broadcast", node)]
+    ],
+    "and 12 steps more": [
+        {"node": node, "pos": pos, "kind": kind, "origin": origin % 20, "seq": 1}
+        for node in range(20)
+        for pos, kind, origin in [(0, "deliver", node + 1), (1, "broadcast", node)]
     ],
     "seq is null": [*one_chain(), one_chain()[1] | {"pos": 50, "seq": None}],
     "kind is null": [*one_chain(), one_chain()[1] | {"pos": 50, "kind": None}],
@@ -289,14 +307,29 @@ from antecast.spark.audit import audit
 from antecast.spark.session import start_session
 
 spark = start_session(master="local-cluster[2,1,1024]")
-spark.sparkContext.setLogLevel("ERROR")
 verdict = audit(spark.read.parquet(sys.argv[1]), pairs=True, task_rows=2000)
-executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
-tasks = {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
+tasks = {}
+if hasattr(spark, "_jsc"):
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
+    tasks = {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
 rows = verdict.violations.to_pylist()
 print(json.dumps({"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": tasks}))
 spark.stop()
 """
+
+
+CONNECT = CLUSTER.replace(
+    'start_session(master="local-cluster[2,1,1024]")', 'SparkSession.builder.remote("local[2]").getOrCreate()'
+).replace("from antecast.spark.session import start_session", "from pyspark.sql import SparkSession")
+
+
+def test_spark_connect_gives_the_same_rows(
+    tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict
+) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    log = tmp_path / "log.parquet"
+    pq.write_table(shuffled(many_logs), log)
+    assert run_script(CONNECT, log, tmp_path)["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
 
 
 def test_two_executors_give_the_same_rows_as_one_process(
@@ -304,9 +337,13 @@ def test_two_executors_give_the_same_rows_as_one_process(
 ) -> None:
     log = tmp_path / "log.parquet"
     pq.write_table(shuffled(many_logs), log, row_group_size=1000)
-    command = [sys.executable, "-c", CLUSTER, str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    result = json.loads(done.stdout)
+    result = run_script(CLUSTER, log, tmp_path)
     assert result["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
     assert result["tasks"]["0"] > 5 and result["tasks"]["1"] > 5
+
+
+def run_script(script: str, log: Path, folder: Path) -> Any:
+    command = [sys.executable, "-c", script, str(log)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)

@@ -98,7 +98,7 @@ def audit(
     if folder is not None:
         _write(folder, verdict, result)
     if as_json:
-        print(json.dumps(result, indent=2, ensure_ascii=False))
+        print(_json(result))
     elif not quiet:
         _show(verdict, folder)
     raise typer.Exit(verdict.exit_code)
@@ -196,10 +196,13 @@ def _write(folder: Path, verdict: Verdict, result: Mapping[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(verdict.violations, folder / "violations.parquet", compression="zstd")
-        text = json.dumps(result, indent=2, ensure_ascii=False)
-        (folder / "verdict.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "verdict.json").write_text(f"{_json(result)}\n", encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror or error}", path=folder) from error
+
+
+def _json(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, indent=2, ensure_ascii=False, default=str)
 
 
 def _show(verdict: Verdict, folder: Path | None) -> None:

@@ -44,7 +44,7 @@ class Name(NamedTuple):
 
 
 class Nodes:
-    """Dense codes for nodes, in order of first appearance."""
+    """Dense codes for nodes, in the order in which they were met."""
 
     def __init__(self, names: Sequence[Name] = ()) -> None:
         self.names = list(names)
@@ -71,15 +71,19 @@ class Nodes:
             run_codes, run_words = factorise(runs)
             if len(run_words) > 1:
                 keys = run_codes.astype(np.int64) * len(words) + codes
-        used = pa.array(keys).dictionary_encode()  # a hash table in C++, several times faster than a sort
-        lookup = np.array(
-            [
-                self.code(Name(run_words[key // len(words)], words[key % len(words)]), add=add)
-                for key in used.dictionary.to_pylist()
-            ],
-            np.int32,
-        )
-        return lookup[used.indices.to_numpy()] if len(lookup) else np.empty(0, np.int32)
+        slots = len(words) * len(run_words)
+        if slots <= len(keys):
+            used = places = np.flatnonzero(np.bincount(keys))
+        else:  # too many to count: a hash table in C++, several times faster than a sort
+            encoded = pa.array(keys).dictionary_encode()
+            keys, used = encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
+            slots, places = len(used), np.arange(len(used))
+        lookup = np.zeros(slots, np.int32)
+        lookup[places] = [
+            self.code(Name(run_words[key // len(words)], words[key % len(words)]), add=add)
+            for key in used.tolist()
+        ]
+        return lookup[keys]
 
 
 @dataclass(frozen=True)

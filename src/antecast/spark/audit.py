@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import MEMORY
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 TASK_ROWS = 4_000_000
 """Events of a part: some 150 MB in the worker that reads them."""
 
-_SMALL_ROWS = 250_000
-"""Events that are not worth another task."""
+_SMALL_ROWS = 1_000_000
+"""Events that are not worth another task: a tenth of a second's work."""
 
 _ENOUGH_DEPENDENCIES = 32
 """Dependencies a message above which a second round is worth a pass over the log; checking is cheaper."""
@@ -264,12 +265,12 @@ class _Audit:
         Most violations take a single step, which the node and the origin of the early message show. Where
         they do not, the nodes along a chain of dependencies are looked at too.
         """
-        early = [row for row in violations.slice(0, len(violations)).to_pylist() if row["problem"] == "early"]
+        early = violations.filter(pc.equal(violations["problem"], "early")).slice(0, CANDIDATES).to_pylist()
         if not early:
             return find_witness(violations, Histories.gather([]), index)
         nodes: dict[Name, None] = {}
         room = max(4, _WITNESS_EVENTS // max(1, len(index)))
-        for row in early[:CANDIDATES]:
+        for row in early:
             both = (Name(row.get("run"), row[each]) for each in ("node", "origin"))
             nodes |= dict.fromkeys(both) if len(nodes) + 2 <= room else {}
         witness = find_witness(violations, self._pick(histories, nodes), index)

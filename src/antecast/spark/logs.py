@@ -69,10 +69,11 @@ class Log:
             frames.append(frame.select([f"`{name}`" for name in self.columns.values()]))
         return reduce(lambda first, second: first.unionByName(second), frames)
 
-    def place(self, error: BrokenLog) -> InputError | BrokenLog:
+    def place(self, error: BrokenLog) -> InputError:
         """The error with the file and the row, or line, where the log is broken; looked for by name."""
         twins = 2 if "two events" in error.problem else 1
-        for exactly in (True, False):
+        named = any(getattr(error, name) is not None for name in _NAMED)
+        for exactly in (True, False) if named else (True,):
             found: list[tuple[Path, int]] = []
             for file, schema in self.files.items():
                 start = 0
@@ -90,7 +91,7 @@ class Log:
                 if first != last:
                     text += f" (the other is {first[0]}:{self.format.place(*first)})"
                 return InputError(text, path=last[0], line=self.format.place(*last))
-        return error
+        return InputError(str(error), path=next(iter(self.files)))
 
     def _matches(self, batch: pa.RecordBatch, error: BrokenLog, *, exactly: bool) -> NDArray[np.bool_]:
         """Rows with the names that the error gives; `exactly`: and with nulls where it gives none.
@@ -205,9 +206,11 @@ def _check(
             raise InputError(f"no column {actual!r}; {has}; say which it is with --map {name}=COLUMN", path=file)
         if actual not in model.names or _class(schema, actual) != _class(model, actual):
             there = model.field(actual).type if actual in model.names else "missing"
-            raise InputError(
-                f"column {actual!r} is {schema.field(actual).type}, but {there} in {first}", path=file
-            )
+            problem = f"column {actual!r} is {schema.field(actual).type}, but {there} in {first}"
+            raise InputError(problem, path=file)
+        if name in ("pos", "seq", "t") and _class(schema, actual) != "number":
+            problem = f"column {actual!r} must hold whole numbers, not {schema.field(actual).type}"
+            raise InputError(f"{problem}; say which it is with --map {name}=COLUMN", path=file)
 
 
 def _class(schema: pa.Schema, name: str) -> str:
