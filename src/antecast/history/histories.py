@@ -61,6 +61,12 @@ class Histories:
         codes = self.codes[self.span(row)]
         return np.where(codes < 0, ~codes, codes)
 
+    def only(self, messages: IntArray) -> Histories:
+        """The events of some messages."""
+        kept = np.isin(np.where(self.codes < 0, ~self.codes, self.codes), messages)
+        before = np.concatenate(([0], np.cumsum(kept)))
+        return Histories(self.names, self.sources, before[self.indptr], self.codes[kept], self.pos[kept])
+
     @classmethod
     def gather(cls, parts: Sequence[Histories]) -> Histories:
         """The histories of all parts."""

@@ -95,8 +95,11 @@ def find_witness(violations: pa.Table, histories: Histories, index: MessageIndex
     return None if best is None else _tell(*best, histories, index)
 
 
-def involved_nodes(violation: dict[str, object], index: MessageIndex, matrix: Dependencies) -> list[Name]:
-    """Nodes whose rows suffice for the witness of one early delivery, a row of the table of violations."""
+def dependency_chain(violation: dict[str, object], index: MessageIndex, matrix: Dependencies) -> list[int]:
+    """The messages from the cause of an early delivery to the early one, each a direct dependency of the next.
+
+    It is the shortest such chain. Where nodes have seen more than the matrix keeps, a shorter story may exist.
+    """
     message, cause = _message(index, violation, ""), _message(index, violation, "cause_")
     follower = {message: message}
     queue = [message]
@@ -107,11 +110,19 @@ def involved_nodes(violation: dict[str, object], index: MessageIndex, matrix: De
             if dep not in follower:
                 follower[dep] = each
                 queue.append(dep)
+    chain = [cause]
+    while chain[-1] != message:
+        chain.append(follower[chain[-1]])
+    return chain
+
+
+def involved_nodes(violation: dict[str, object], index: MessageIndex, matrix: Dependencies) -> list[Name]:
+    """Nodes whose rows suffice for the witness of one early delivery, a row of the table of violations.
+
+    Of these rows, those of the messages of its `dependency_chain` suffice.
+    """
     nodes = [Name(violation.get("run"), violation["node"])]
-    while cause != message:
-        nodes.append(index.nodes.names[index.origin[cause]])
-        cause = follower[cause]
-    nodes.append(index.nodes.names[index.origin[message]])
+    nodes += [index.nodes.names[index.origin[each]] for each in dependency_chain(violation, index, matrix)]
     return list(dict.fromkeys(nodes))
 
 

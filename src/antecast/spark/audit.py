@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 import math
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,10 +32,10 @@ from antecast.history.audit import MEMORY
 from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories
 from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import COLUMNS, BrokenLog
+from antecast.history.rows import COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema
-from antecast.history.witness import CANDIDATES, Witness, find_witness, involved_nodes
+from antecast.history.witness import CANDIDATES, Witness, dependency_chain, find_witness, involved_nodes
 from antecast.spark.audit_tasks import (
     BLOCKS,
     PARCELS,
@@ -68,7 +68,11 @@ _ENOUGH_DEPENDENCIES = 32
 _WITNESS_EVENTS = 16_000_000
 """Events that the driver reads to find a witness: 128 MB."""
 
+_CHAINS = 8
+"""Violations whose chains of dependencies are compared, if no single step shows one."""
+
 _CYCLE_STEPS = 8
+"""Steps of a cycle that are told."""
 
 _PACKING = {
     # Spark asks for the size of the batch in the making at every row; that takes longer than all the rest.
@@ -224,8 +228,8 @@ class _Audit:
         """Histories by part, kept, and a sketch of the dependencies."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        parts, dealt = _deal(sizes, self._parts(sizes))
-        part = F.element_at(F.array(*(F.lit(each) for each in dealt)), F.col("block") + 1)
+        parts = self._parts(sizes)
+        part = F.element_at(F.array(*(F.lit(each) for each in _deal(sizes, parts))), F.col("block") + 1)
         parcels = packed.filter("what = 'events'").withColumn("block", part)
         read = Read(index, self._schema, self._clock, self._limit)
         with _settings(self._spark, _PARCELLED):
@@ -240,10 +244,10 @@ class _Audit:
         return histories, _gathered(table)
 
     def _parts(self, sizes: dict[int, int]) -> int:
-        """As few parts as their size allows, but enough to keep every core busy if there is work for it."""
+        """As few parts as their size allows, but as many as the session is used to if there is work for them."""
         total = sum(sizes.values())
-        cores = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        wanted = max(math.ceil(total / self._task_rows), min(cores, total // _SMALL_ROWS))
+        usual = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        wanted = max(math.ceil(total / self._task_rows), min(usual, total // _SMALL_ROWS))
         return max(1, min(wanted, len(sizes)))
 
     def _dependencies(
@@ -260,10 +264,10 @@ class _Audit:
     def _witness(
         self, violations: pa.Table, histories: DataFrame, index: MessageIndex, matrix: Dependencies
     ) -> Witness | None:
-        """The shortest chain that the nodes of the first violations show.
+        """The shortest chain that the first violations show, without the histories of all nodes.
 
         Most violations take a single step, which the node and the origin of the early message show. Where
-        they do not, the nodes along a chain of dependencies are looked at too.
+        none does, a shortest chain of direct dependencies is told.
         """
         early = violations.filter(pc.equal(violations["problem"], "early")).slice(0, CANDIDATES).to_pylist()
         if not early:
@@ -275,12 +279,19 @@ class _Audit:
             nodes |= dict.fromkeys(both) if len(nodes) + 2 <= room else {}
         witness = find_witness(violations, self._pick(histories, nodes), index)
         if witness is None or len(witness.chain) > 2:
-            nodes |= dict.fromkeys(involved_nodes(early[0], index, matrix))
-            witness = find_witness(violations, self._pick(histories, nodes), index)
+            chains = [dependency_chain(row, index, matrix) for row in early[:_CHAINS]]
+            best = min(range(len(chains)), key=lambda each: len(chains[each]))
+            nodes = dict.fromkeys(involved_nodes(early[best], index, matrix))
+            involved = self._pick(histories, nodes, np.array(chains[best], np.int32))
+            other = find_witness(pa.Table.from_pylist([early[best]], violations.schema), involved, index)
+            if witness is None or (other is not None and len(other.chain) < len(witness.chain)):
+                witness = other
         return witness
 
-    def _pick(self, histories: DataFrame, names: set[Name] | dict[Name, None]) -> Histories:
-        picked = histories.filter("what = 'histories'").mapInArrow(Pick(frozenset(names)), PARCELS)
+    def _pick(self, histories: DataFrame, names: Iterable[Name], messages: IntArray | None = None) -> Histories:
+        """The histories of some nodes, or what they have of some messages."""
+        names = frozenset(names)
+        picked = histories.filter("what = 'histories'").mapInArrow(Pick(names, messages), PARCELS)
         table = self._collect(picked, f"fetch the histories of {len(names)} nodes")
         parts = _loaded(table, "histories", Histories)
         return Histories.gather(sorted(parts, key=lambda each: each.names[0].rank))
@@ -290,15 +301,15 @@ class _Audit:
             return parcels.toArrow()
 
 
-def _deal(sizes: dict[int, int], parts: int) -> tuple[int, list[int]]:
-    """Deal blocks out, the largest first, each to the part that has least: the part of every block."""
+def _deal(sizes: dict[int, int], parts: int) -> list[int]:
+    """The part of every block: dealt out from the largest down, each to the part that has least."""
     load = [(0, part) for part in range(parts)]
     dealt = [0] * BLOCKS
     for block in sorted(sizes, key=lambda each: (-sizes[each], each)):
         events, part = heapq.heappop(load)
         dealt[block] = part
         heapq.heappush(load, (events + sizes[block], part))
-    return parts, dealt
+    return dealt
 
 
 def _loaded(table: pa.Table, what: str, kind: type[T]) -> list[T]:
@@ -332,7 +343,7 @@ def _shared(spark: SparkSession, value: T) -> Iterator[Shared[T]]:
     try:
         yield broadcast
     finally:
-        broadcast.unpersist()
+        broadcast.destroy()
 
 
 @contextmanager

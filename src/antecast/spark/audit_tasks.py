@@ -275,15 +275,17 @@ class Merge:
 
 @dataclass(frozen=True)
 class Pick:
-    """The histories of a few nodes."""
+    """The histories of a few nodes, or what they have of a few messages."""
 
     names: frozenset[Name]
+    messages: IntArray | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         histories, _ = _unpickled(batches)
         for row, name in enumerate(() if histories is None else histories.names):
             if histories is not None and name in self.names:
-                yield from _pickled("histories", histories.block(row, row + 1))
+                block = histories.block(row, row + 1)
+                yield from _pickled("histories", block if self.messages is None else block.only(self.messages))
 
 
 @cache
