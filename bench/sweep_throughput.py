@@ -39,7 +39,7 @@ def the_study() -> Study:
                 "workload": [{"kind": "poisson", "rate": 4.0}],
             },
             "grid": {"protocol.name": ["vector", "fifo"], "network.loss": [0.0, 0.01, 0.02]},
-            "seeds": 8,
+            "seeds": 16,
         }
     )
 

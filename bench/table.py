@@ -22,6 +22,8 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: st
     for row in rows:
         table.add_row(*(text(value) for value in row.values()))
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)  # nobody to wrap lines for
     console.print(table)
     if note:
         console.print(note, style="dim")

@@ -6,6 +6,7 @@ is the death of the process; the line that the attempt left behind tells the dri
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -119,6 +120,8 @@ def _warm_up() -> None:
     audit(log, clock="global")
     delivery_latency(log)
     overhead(log)
+    # Spark has a worker collect its garbage after every task; what is loaded by now need not be looked at again.
+    gc.freeze()
 
 
 def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
