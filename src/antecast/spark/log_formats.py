@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Parquet:
         return row + 1
 
 
-class _Text:
+class _Text(ABC):
     """Lines, which may be compressed with gzip."""
 
     unit: ClassVar[str] = "line"
@@ -101,9 +102,9 @@ class _Text:
         with _told(file):
             return file.stat().st_size * (4 if file.suffix == ".gz" else 1) // self.bytes_a_row
 
+    @abstractmethod
     def _explain(self, file: Path, schema: pa.Schema, columns: Columns) -> InputError | None:
         """The first line that is not as it should be."""
-        raise NotImplementedError
 
     def _guarded(
         self, file: Path, schema: pa.Schema, columns: Columns, reader: Iterable[pa.RecordBatch]
