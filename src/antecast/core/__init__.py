@@ -19,7 +19,7 @@ from antecast.core.errors import (
 )
 from antecast.core.frames import MAX_PAYLOAD, MAX_SOURCES, Clock, Frame, Message
 from antecast.core.ids import MessageId, NodeId, Timer
-from antecast.core.protocol import Protocol, State
+from antecast.core.protocol import LinkSafety, Protocol, State
 from antecast.core.wire import Codec
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Frame",
     "FrameTooLarge",
     "InputError",
+    "LinkSafety",
     "LocalMisuse",
     "MalformedFrame",
     "Message",

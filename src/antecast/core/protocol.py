@@ -14,9 +14,10 @@ Rules a protocol keeps:
    MessagePack can hold. Links and timers are not part of it: after a crash they start anew.
 """
 
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, runtime_checkable
 
 from antecast.core.effects import Effect
 from antecast.core.frames import Frame
@@ -61,3 +62,18 @@ class Protocol(ABC):
     @abstractmethod
     def gauges(self) -> dict[str, int]:
         """Sizes of the registries and buffers, by name: what the protocol costs in memory."""
+
+
+@runtime_checkable
+class LinkSafety(typing.Protocol):
+    """A protocol that brings its links into use one by one, and can be asked how far it has come.
+
+    Overlays that change while messages flow use it: a link is passed on only once it is safe, and the one
+    who passes it on stays until both new neighbours are safe with each other.
+    """
+
+    def introduce(self, peer: NodeId, by: NodeId) -> None:
+        """The next `link_up(peer)` comes about through `by`, a neighbour of both."""
+
+    def safe(self, peer: NodeId) -> bool:
+        """Whether everything sent over the link to `peer` keeps causal order there."""
