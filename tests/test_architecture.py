@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "traces": {"core"},
     "sim": {"core", "protocols", "history", "traces"},
     "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "history", "traces", "sim"},
+    "spark": {"core", "protocols", "history", "traces", "sim", "studies"},
     "studies": {"core", "protocols", "history", "traces", "sim"},
     "report": {"core", "protocols", "history"},
     "cli": {"core", "protocols", "history", "traces", "sim", "spark", "live", "studies", "report"},

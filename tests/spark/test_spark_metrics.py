@@ -13,7 +13,7 @@ import pytest
 from antecast.history import metrics as pure
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
-from antecast.spark.confidence import t_quantile
+from antecast.history.confidence import t_quantile
 
 pytestmark = pytest.mark.spark
 
