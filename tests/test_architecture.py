@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "live": {"core", "protocols", "history"},
     "spark": {"core", "protocols", "history", "traces", "sim", "studies"},
     "studies": {"core", "protocols", "history", "traces", "sim"},
-    "report": {"core", "protocols", "history"},
+    "report": {"core", "protocols", "history", "studies"},
     "cli": {"core", "protocols", "history", "traces", "sim", "spark", "live", "studies", "report"},
 }
 """What a package may import of the others, beside itself and `version`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
@@ -15,6 +16,8 @@ from rich.table import Table
 
 from antecast.cli.console import Exit, Json, OutFolder, Quiet, err, out
 from antecast.core import ConfigurationError
+from antecast.report.page import write
+from antecast.report.study import study_page
 from antecast.spark.reproduce import default_folder
 from antecast.spark.reproduce import reproduce as run_study
 from antecast.spark.reproduce.job import Stage
@@ -95,8 +98,23 @@ def reproduce(
     except KeyboardInterrupt:
         err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
         raise typer.Exit(Exit.INTERRUPTED) from None
+    report = _report(found, quick=quick, options=given, seeds=seeds)
     if as_json:
         print(json.dumps({results.study: _as_json(results, folder) for folder, results in found}, indent=2))
+    else:
+        out.print(f"report: {report}", markup=False, soft_wrap=True)
+
+
+def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str, Any], seeds: int | None) -> Path:
+    """Write the page of all studies of this call, beside the only one or over several."""
+    words = ["antecast", "reproduce", *(results.study for _, results in found)]
+    words += ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
+    words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    page = study_page([(results, folder) for folder, results in found], command=shlex.join(words))
+    folder = found[0][0] if len(found) == 1 else found[0][0].parent
+    path = folder / "report.html"
+    write(page, path)
+    return path
 
 
 def _chosen(studies: list[str] | None) -> list[str]:
@@ -156,14 +174,14 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Stage], None] | None]:
 
 
 class _Lines:
-    """Progress as plain lines, for logs: when a stage begins, and every few seconds."""
+    """Progress as plain lines, for logs: when a stage begins or ends, and every few seconds."""
 
     def __init__(self) -> None:
         self._due = 0.0
         self._said = ("", "")
 
     def __call__(self, at: Stage) -> None:
-        new = at.name != self._said[0] or time.monotonic() >= self._due
+        new = at.name != self._said[0] or at.share in (0, 1) or time.monotonic() >= self._due
         if new and (at.name, at.text) != self._said:
             self._due = time.monotonic() + _LINE_SECONDS
             self._said = (at.name, at.text)

@@ -25,6 +25,7 @@ _SYMBOLS = {Mark.AGREES: "=", Mark.DIFFERS: "≠", Mark.INCOMPARABLE: "?"}
 class Grid:
     """A table ready to be shown."""
 
+    item: str
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -39,7 +40,7 @@ def lay_out(paper: Paper, findings: Sequence[Finding]) -> list[Grid]:
     for name, group in groupby(ordered, key=lambda each: each.item):
         item = paper.items[name]
         lay = {"grid": _grid, "spread": _spread, "list": _list}[item.layout]
-        grids.append(lay(f"{name}: {item.title}", list(group)))
+        grids.append(lay(name, f"{name}: {item.title}", list(group)))
     return grids
 
 
@@ -51,7 +52,7 @@ def summary(paper: Paper, findings: Sequence[Finding]) -> Grid:
         counts = count_marks(own)
         shown = [str(counts[mark] or "") for mark in Mark]
         rows.append((name, item.title, str(len(own)), *shown))
-    return Grid(paper.title, ("", "what it shows", "figures", *Mark), tuple(rows))
+    return Grid("", paper.title, ("", "what it shows", "figures", *Mark), tuple(rows))
 
 
 def markdown(paper: Paper, results: Results) -> str:
@@ -90,7 +91,7 @@ class _Reasons:
         return tuple(f"{number}. {reason}" for reason, number in self._numbers.items())
 
 
-def _grid(title: str, findings: list[Finding]) -> Grid:
+def _grid(item: str, title: str, findings: list[Finding]) -> Grid:
     quantities = list(dict.fromkeys(each.quantity for each in findings))
     settings = list(dict.fromkeys(each.setting for each in findings))
     cells = {(each.quantity, each.setting): each for each in findings}
@@ -99,7 +100,7 @@ def _grid(title: str, findings: list[Finding]) -> Grid:
         (quantity, *(_cell(cells.get((quantity, setting)), reasons) for setting in settings))
         for quantity in quantities
     )
-    return Grid(f"{title}; ours (paper)", ("", *settings), rows, reasons.notes())
+    return Grid(item, f"{title}; ours (paper)", ("", *settings), rows, reasons.notes())
 
 
 def _cell(finding: Finding | None, reasons: _Reasons) -> str:
@@ -110,7 +111,7 @@ def _cell(finding: Finding | None, reasons: _Reasons) -> str:
     return f"{shown(finding.ours, finding.unit)} ({shown(finding.paper, finding.unit)}){reasons(finding)}"
 
 
-def _spread(title: str, findings: list[Finding]) -> Grid:
+def _spread(item: str, title: str, findings: list[Finding]) -> Grid:
     """`delay, min` … `delay, stdev` in one cell, ours over the paper's."""
     settings = list(dict.fromkeys(each.setting for each in findings))
     stems = list(dict.fromkeys(_stem(each) for each in findings))
@@ -129,14 +130,14 @@ def _spread(title: str, findings: list[Finding]) -> Grid:
     for setting in settings:
         rows.append((setting, "ours", *(joined(setting, stem, lambda each: each.ours, True) for stem in stems)))
         rows.append(("", "paper", *(joined(setting, stem, lambda each: each.paper, False) for stem in stems)))
-    return Grid(f"{title} ({' / '.join(measures)})", ("", "", *stems), tuple(rows), reasons.notes())
+    return Grid(item, f"{title} ({' / '.join(measures)})", ("", "", *stems), tuple(rows), reasons.notes())
 
 
 def _stem(finding: Finding) -> str:
     return finding.quantity.rpartition(", ")[0]
 
 
-def _list(title: str, findings: list[Finding]) -> Grid:
+def _list(item: str, title: str, findings: list[Finding]) -> Grid:
     reasons = _Reasons()
     rows = []
     for each in findings:
@@ -145,7 +146,7 @@ def _list(title: str, findings: list[Finding]) -> Grid:
         else:
             paper, ours = shown(each.paper, each.unit), _with_interval(each)
         rows.append((each.quantity, each.setting, paper, ours, f"{each.mark}{reasons(each)}"))
-    return Grid(title, ("quantity", "setting", "paper", "ours", "mark"), tuple(rows), reasons.notes())
+    return Grid(item, title, ("quantity", "setting", "paper", "ours", "mark"), tuple(rows), reasons.notes())
 
 
 def _with_interval(finding: Finding) -> str:
@@ -153,6 +154,15 @@ def _with_interval(finding: Finding) -> str:
     if finding.low is None or finding.high is None:
         return mean
     return f"{mean} [{shown(finding.low, finding.unit)}, {shown(finding.high, finding.unit)}]"
+
+
+def figure_file(item: str) -> str:
+    """The name of the file with a figure's points.
+
+    >>> figure_file("Fig. 3")
+    'fig-3'
+    """
+    return item.lower().replace(". ", "-").replace(" ", "-")
 
 
 def shown(value: float | None, unit: Unit) -> str:

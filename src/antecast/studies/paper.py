@@ -44,6 +44,33 @@ class Quantity(Settings, frozen=True, kw_only=True):
     """The same for single settings."""
 
 
+class Chart(Settings, frozen=True, kw_only=True):
+    """How the points of a figure are drawn: which column goes where."""
+
+    kind: Literal["line", "points", "bars", "cells", "spans"]
+    x: str
+    y: str
+    x_title: str
+    y_title: str
+    end: str = ""
+    """Where spans end, along x."""
+    series: str = ""
+    series_title: str = ""
+    facet: str = ""
+    """A plot for each value of this column, with an x axis of its own; with `free` also a y axis."""
+    free: bool = False
+    weight: str = ""
+    """The column that gives cells their colour."""
+    weight_title: str = ""
+    low: str = ""
+    high: str = ""
+    """A band around the line, such as a confidence interval."""
+    x_log: bool = False
+    y_log: bool = False
+    words: str = ""
+    """What the chart shows, for those who cannot see it."""
+
+
 class Item(Settings, frozen=True, kw_only=True):
     """A table or figure of a paper."""
 
@@ -51,6 +78,7 @@ class Item(Settings, frozen=True, kw_only=True):
     layout: Layout = "list"
     tolerance: float = TOLERANCE
     quantities: dict[str, Quantity] = {}
+    chart: Chart | None = None
 
 
 class Paper(Settings, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.core.errors import ConfigurationError, InputError
@@ -25,6 +25,7 @@ from antecast.spark.session import job_description
 from antecast.spark.sweep import Sweep
 from antecast.studies.barrier import BUSES, NETWORKS, NO_LIFETIME, PEDESTRIANS, Network, experiment
 from antecast.studies.findings import Estimate, Finding, Results, figure
+from antecast.studies.layout import figure_file
 from antecast.studies.paper import load_paper, seconds
 from antecast.traces import read
 from antecast.traces.contact_detection import find_contacts
@@ -152,14 +153,15 @@ class _Part:
         samples = queries.labelled(sweep.samples).filter(F.col("lifetime").isin(list(network.registers)))
         self._shapes = _rows(queries.shapes(samples))
         figures = {
-            _name(network.scatter): queries.scatter(pairs).toArrow(),
-            _name(network.distribution): queries.distributions(pairs).toArrow(),
-            _name(network.registries): queries.registries(samples, network.watched).toArrow(),
+            figure_file(network.scatter): queries.scatter(pairs).toArrow(),
+            figure_file(network.distribution): queries.distributions(pairs).toArrow(),
+            figure_file(network.registries): queries.registries(samples, network.watched).toArrow(),
         }
         self._movement: Rows = []
         self._stays: Rows = []
         if self._there is not None:
-            figures[_name(network.intervals)] = self._there.orderBy("place", "start").toArrow()
+            one = self._there.filter(F.col("place") == self._there.agg(F.min("place")).collect()[0][0])
+            figures[figure_file(network.intervals)] = _lines(one, network.shown_until).toArrow()
             contacts = _union(job, [contacts for contacts, _ in places])
             self._movement = _rows(queries.movement(self._there, contacts))
             runs = sweep.runs.select("run", _place(F.col("network_topology_presence")).alias("place"))
@@ -318,6 +320,19 @@ def _presence(job: Job, places: list[Place]) -> DataFrame | None:
     return whole.select("place", "node", "number", "start", "end")
 
 
+def _lines(there: DataFrame, until: float) -> DataFrame:
+    """Running intervals in hours of the nodes that appear until an hour, numbered as they appear."""
+    first = F.min("start").over(Window.partitionBy("node"))
+    place = F.dense_rank().over(Window.orderBy("_first", "node"))
+    rows = there.withColumn("_first", first).withColumn("appearance", place)
+    hours = [(F.col(edge) / 3.6e12).alias(name) for edge, name in (("start", "from"), ("end", "to"))]
+    return (
+        rows.filter(F.col("_first") <= until * 3.6e12)
+        .select("node", "appearance", *hours)
+        .orderBy("appearance", "from")
+    )
+
+
 def _union(job: Job, files: list[Path]) -> DataFrame:
     """The rows of files, with the network they belong to as `place`."""
     rows = job.spark.read.parquet(*map(str, files))
@@ -330,12 +345,3 @@ def _place(file: Column) -> Column:
 
 def _rows(table: DataFrame) -> Rows:
     return [row.asDict() for row in table.collect()]
-
-
-def _name(item: str) -> str:
-    """The file of a figure's points.
-
-    >>> _name("Fig. 3")
-    'fig-3'
-    """
-    return item.lower().replace(". ", "-").replace(" ", "-")

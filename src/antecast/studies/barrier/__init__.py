@@ -38,6 +38,8 @@ class Network:
     sample: str
     registers: tuple[str, str]
     """The lifetimes whose registries the paper shows."""
+    shown_until: float
+    """Hours up to which nodes that appear are drawn in the figure of running intervals."""
     watched: int
     """The node whose registries are shown; the paper's choice, or one that is there as long."""
     movement: str
@@ -57,6 +59,7 @@ BUSES = Network(
     lifetimes=(NO_LIFETIME, "120'", "60'", "40'", "20'", "10'"),
     sample="60s",
     registers=(NO_LIFETIME, "20'"),
+    shown_until=24.0,
     watched=0,
     movement="Table I",
     counts="Table II",
@@ -74,6 +77,7 @@ PEDESTRIANS = Network(
     lifetimes=("20'", "15'", "10'", "5'"),
     sample="5s",
     registers=("5'", "20'"),
+    shown_until=1 / 3,
     watched=777,
     movement="Table IV",
     counts="Table V",
