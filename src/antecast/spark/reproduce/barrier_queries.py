@@ -1,7 +1,8 @@
 """The metrics of the barrier paper (section VI) as queries: DataFrames in, DataFrames out, a row a run.
 
 A *pair* is a message at a node: when it was broadcast, first received, delivered, and expired there. At its own
-origin a message is delivered and never received. Times of pairs are nanoseconds, those of results seconds.
+origin a message is delivered and not received, whatever comes back; one that arrives after its lifetime is not
+received either. Times of pairs are nanoseconds, those of results seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def pairs(events: DataFrame) -> DataFrame:
             first("expire").alias("expired"),
         )
     )
-    return at_nodes.join(broadcasts, metrics.MESSAGE)
+    minutes = F.try_to_number(F.regexp_extract("lifetime", r"^\d+", 0), F.lit("9999"))
+    in_time = F.coalesce(F.col("received") - F.col("broadcast") <= minutes * 60_000_000_000, F.lit(True))
+    counts = in_time & (F.col("node") != F.col("origin"))
+    return at_nodes.join(broadcasts, metrics.MESSAGE).withColumn("received", F.when(counts, F.col("received")))
 
 
 def counts(pairs: DataFrame) -> DataFrame:
@@ -186,7 +190,8 @@ def shapes(samples: DataFrame) -> DataFrame:
     """How registries rise and fall, over all nodes of a run: a row a lifetime, run and gauge.
 
     `largest`, `drops` (samples below the one before), `late` over `early` (the mean of the last third of a
-    node's stay over that of its second third), `peak` (where in a stay the largest value comes, as a share).
+    node's stay over that of its second third), `peak` (where in a stay the largest value comes, as a share; in
+    the mean over nodes, weighted by that value).
     Nodes with fewer than 12 samples are left out of the last two.
     """
     history = Window.partitionBy("run", "lifetime", "gauge", "node").orderBy("t")
@@ -211,6 +216,6 @@ def shapes(samples: DataFrame) -> DataFrame:
         F.max("_largest").alias("largest"),
         F.sum("_drops").alias("drops"),
         F.try_divide(F.sum("_late"), F.sum("_early")).alias("growth"),
-        F.mean("_peak").alias("peak"),
+        F.try_divide(F.sum(F.col("_peak") * F.col("_largest")), F.sum("_largest")).alias("peak"),
         F.count("*").alias("nodes"),
     )
