@@ -34,10 +34,11 @@ from antecast.protocols.ordering import Ordering, Released
 
 Rule: TypeAlias = Literal["safe", "paper"]
 
-_LONG_AGO = -(1 << 62)
+_LONG_AGO, _NEVER = -(1 << 62) - 1, (1 << 62) + 1
+"""Before and after every tag."""
 
-_FORGET_EVERY = 10**9
-"""Nanoseconds between two clearings of the registries: an expired entry does no harm meanwhile."""
+_FORGET_SHARE = 64
+"""Registries are cleared after this part of a lifetime: an expired entry does no harm meanwhile."""
 
 _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
@@ -93,7 +94,10 @@ class Delta(Ordering[Stamp]):
         return None
 
     def accept(self, message: Message[Stamp], now: int) -> Released:
-        if self._hold(message, now):
+        missing = self._missing(message, now)
+        if missing is not None:
+            self._pending[message.origin, message.seq] = message
+            self._hold(message, *missing)
             return Released([], [])
         released = self._release([message], now)
         if self._safe:
@@ -102,19 +106,24 @@ class Delta(Ordering[Stamp]):
         expired = self.expire(now)
         return Released(released.ready + expired.ready, released.dropped + expired.dropped)
 
-    def _hold(self, message: Message[Stamp], now: int) -> bool:
-        """Put a message under a predecessor it must wait for; False if there is none."""
+    def _missing(self, message: Message[Stamp], now: int) -> tuple[NodeId, int] | None:
+        """A predecessor that the message must wait for, or None."""
         delivered = self._delivered
         for source, tag in message.stamp.barrier.items():
-            if tag >= now and delivered.get(source, tag - 1) < tag:
-                waiters = self._waiting.setdefault(source, {})
-                if tag not in waiters:
-                    waiters[tag] = []
-                    heappush(self._expiries, (tag, source))
-                waiters[tag].append(message)
-                self._pending[message.origin, message.seq] = message
-                return True
-        return False
+            if delivered.get(source, _LONG_AGO) < tag and tag >= now:
+                return source, tag
+        return None
+
+    def _hold(self, message: Message[Stamp], source: NodeId, tag: int) -> None:
+        """Let a message wait under a predecessor."""
+        waiters = self._waiting.get(source)
+        if waiters is None:
+            waiters = self._waiting[source] = {}
+        if tag in waiters:
+            waiters[tag].append(message)
+        else:
+            waiters[tag] = [message]
+            heappush(self._expiries, (tag, source))
 
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
         """Deliver messages, and those that waited for them."""
@@ -136,24 +145,35 @@ class Delta(Ordering[Stamp]):
         for message in messages:
             if message.stamp.deadline < now:
                 dropped.append(self._pending.pop((message.origin, message.seq)))
-            elif not self._hold(message, now):
+            elif (missing := self._missing(message, now)) is not None:
+                self._hold(message, *missing)
+            else:
                 ready.append(self._pending.pop((message.origin, message.seq)))
 
     def _note(self, message: Message[Stamp]) -> None:
-        origin, tag = message.origin, message.stamp.deadline
-        self._delivered[origin] = max(tag, self._delivered.get(origin, tag))
-        barrier = self._barrier
+        origin, stamp = message.origin, message.stamp
+        tag = stamp.deadline
+        delivered, barrier = self._delivered, self._barrier
+        if delivered.get(origin, _LONG_AGO) < tag:
+            delivered[origin] = tag
         if self._prune:
-            for source, covered in message.stamp.barrier.items():
-                if barrier.get(source, covered + 1) <= covered:
+            for source, covered in stamp.barrier.items():
+                if barrier.get(source, _NEVER) <= covered:
                     del barrier[source]
-        barrier[origin] = max(tag, barrier.get(origin, tag))
-        if self._safe:
-            self._last_tag = max(self._last_tag, tag)
+        if barrier.get(origin, _LONG_AGO) < tag:
+            barrier[origin] = tag
+        if self._safe and self._last_tag < tag:
+            self._last_tag = tag
 
     def wakeup(self) -> int | None:
         """Under the safe rule, when the next awaited predecessor expires."""
-        return self._expiries[0][0] + 1 if self._safe and self._expiries else None
+        expiries = self._expiries
+        while self._safe and expiries:
+            tag, source = expiries[0]
+            if tag in self._waiting.get(source, ()):
+                return tag + 1
+            heappop(expiries)  # delivered meanwhile
+        return None
 
     def expire(self, now: int) -> Released:
         ready: list[Message[Stamp]] = []
@@ -169,7 +189,7 @@ class Delta(Ordering[Stamp]):
             over = [message for message in self._pending.values() if message.stamp.deadline < now]
             dropped += [self._forget(message) for message in over]
         if now >= self._forget_at:
-            self._forget_at = now + _FORGET_EVERY
+            self._forget_at = now + self._lifetime // _FORGET_SHARE
             self._forget_expired(now)
         released = self._release(ready, now)
         return Released(released.ready, dropped + released.dropped)
@@ -206,7 +226,10 @@ class Delta(Ordering[Stamp]):
         self._barrier = dict(state["barrier"])
         self._delivered = dict(state["delivered"])
         for message in pending:
-            self._hold(message, _LONG_AGO)  # under a predecessor that may have expired: found with the next event
+            missing = self._missing(message, _LONG_AGO)  # it may have expired: found with the next event
+            if missing is not None:
+                self._pending[message.origin, message.seq] = message
+                self._hold(message, *missing)
 
     def gauges(self) -> dict[str, int]:
         return {"pending": len(self._pending), "clock": len(self._delivered), "barrier": len(self._barrier)}

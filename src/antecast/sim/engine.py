@@ -12,7 +12,7 @@ from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
-from antecast.sim.host import Host
+from antecast.sim.host import Host, Sizes
 from antecast.sim.links import Link, Port
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
@@ -37,6 +37,7 @@ class Engine:
         self._settings = scenario.protocol_settings
         self._make = scenario.specification.make
         self._workloads = Workloads(scenario, self.scheduler, self.hosts)
+        self._sizes: Sizes = {}
         self._special = {(link.a, link.b): link for link in scenario.network.links}
         self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
         self._ports: dict[NodeId, Port] = {}
@@ -75,6 +76,7 @@ class Engine:
             self.scheduler,
             self._events,
             self._workloads.on_deliver,
+            self._sizes,
             log_frames=scenario.log.events == "all",
         )
         return host
