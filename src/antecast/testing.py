@@ -95,7 +95,8 @@ def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_b
     if Need.RELIABLE_LINKS in spec.needs(spec.configure(settings)):
         loss = 0.0
     needs = spec.needs(spec.configure(settings))
-    topology = draw(st.sampled_from(["complete", "ring", "tree", "random"]))
+    whole = Need.COMPLETE_GRAPH in needs
+    topology = "complete" if whole else draw(st.sampled_from(["complete", "ring", "tree", "random"]))
     link = st.fixed_dictionaries(
         {"a": st.integers(0, nodes - 1), "b": st.integers(0, nodes - 1), "delay": _delays(), "both": st.booleans()}
     )

@@ -5,7 +5,9 @@ large before a protocol sees it. The bounds are generous for what they hold and 
 memory a stranger can make us use: one frame costs a receiver a few MiB at the most.
 """
 
-from typing import Annotated, Generic, TypeAlias, TypeVar
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,7 +36,12 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def payload_size(self) -> int:
         """Bytes of application data inside; the rest of the encoded frame is control information."""
-        return 0
+        return sum(message.payload_size for message in self.carried)
+
+    @property
+    def carried(self) -> tuple[Message[Any], ...]:
+        """The messages inside, in the order in which a receiver takes them in."""
+        return ()
 
 
 class Message(Frame, Generic[S], frozen=True, array_like=True, gc=False, tag=0):
@@ -52,3 +59,7 @@ class Message(Frame, Generic[S], frozen=True, array_like=True, gc=False, tag=0):
     @property
     def payload_size(self) -> int:
         return len(self.payload)
+
+    @property
+    def carried(self) -> tuple[Message[Any], ...]:
+        return (self,)

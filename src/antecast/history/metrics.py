@@ -130,9 +130,10 @@ def delivery_ratio(events: pa.Table, *, own: bool = False) -> float:
 
 
 def overhead(events: pa.Table) -> Overhead:
-    """Count the frames and bytes of all `send` rows; a frame's payload is that of the message it carries.
+    """Count the frames and bytes of all `send` rows; a frame's payload is that of the messages it carries.
 
-    A frame whose message has no broadcast in the log counts as control information.
+    A row with 0 bytes is one more message in the frame of the row before it. A frame whose message has no
+    broadcast in the log counts as control information.
     """
     index = MessageIndex.read(rereadable(events)())
     broadcast, sent = _of_kind(events, "broadcast"), _of_kind(events, "send")
@@ -142,7 +143,7 @@ def overhead(events: pa.Table) -> Overhead:
     return Overhead(
         broadcasts=len(broadcast),
         deliveries=len(_of_kind(events, "deliver")),
-        frames=len(sent),
+        frames=int(pc.sum(pc.fill_null(pc.not_equal(sent["bytes"], 0), True)).as_py() or 0),
         bytes=int(_filled(sent, "bytes").sum()),
         payload_bytes=int(sizes[_messages(carrying, index)].sum()),
     )

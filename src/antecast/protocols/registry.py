@@ -39,6 +39,8 @@ class Need(StrEnum):
     """Frames arrive in the order they were sent over the link."""
     STATIC_MEMBERS = "static membership"
     """Nodes do not crash, join or leave, and links stay."""
+    COMPLETE_GRAPH = "complete graph"
+    """Every two nodes have a link, while both are up and no partition lies between them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, TypeAlias
 
@@ -37,6 +38,19 @@ class Exponential(Settings, frozen=True, kw_only=True, tag_field="kind", tag="ex
     """Added to every draw."""
 
 
+class Triangular(Settings, frozen=True, kw_only=True, tag_field="kind", tag="triangular"):
+    """Rises evenly from the least to the likeliest, and falls evenly to the most. With the likeliest in the
+    middle it is the sum of two uniform times."""
+
+    low: Duration
+    mode: Duration
+    high: Duration
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.mode <= self.high or self.low == self.high:
+            raise ValueError(f"expected low ≤ mode ≤ high, low < high, got {self.low}, {self.mode}, {self.high}")
+
+
 class Pareto(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pareto"):
     """Heavy-tailed: most delays are near the least, a few are orders of magnitude above."""
 
@@ -46,7 +60,7 @@ class Pareto(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pareto"
     """Draws beyond this are cut to it."""
 
 
-Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Pareto
+Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Triangular | Pareto
 
 
 def sampler(model: Delay, stream: Stream) -> Callable[[], int]:
@@ -61,5 +75,15 @@ def sampler(model: Delay, stream: Stream) -> Callable[[], int]:
             return lambda: max(0, round(mean + stdev * stream.normal()))
         case Exponential(mean=mean, least=least):
             return lambda: least + round(mean * stream.exponential())
+        case Triangular(low=low, mode=mode, high=high):
+            return lambda: round(_triangular(low, mode, high, stream.uniform()))
         case Pareto(least=least, shape=shape, most=most):
             return lambda: min(most, round(least * exp(stream.exponential() / shape)))
+
+
+def _triangular(low: int, mode: int, high: int, p: float) -> float:
+    """The value below which a share p lies."""
+    span, rise = high - low, mode - low
+    if p * span <= rise:
+        return low + math.sqrt(p * span * rise)
+    return high - math.sqrt((1.0 - p) * span * (high - mode))

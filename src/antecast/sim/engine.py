@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import combinations
 
 import msgspec
 
@@ -14,6 +15,7 @@ from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
 from antecast.sim.host import Host, Sizes
 from antecast.sim.links import Link, Port
+from antecast.sim.packet_links import PacketLink
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
 from antecast.sim.scheduler import Scheduler
@@ -41,7 +43,7 @@ class Engine:
         self._special = {(link.a, link.b): link for link in scenario.network.links}
         self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
         self._ports: dict[NodeId, Port] = {}
-        self._instances: dict[tuple[NodeId, NodeId], int] = {}
+        self._broken: dict[tuple[NodeId, NodeId], int] = {}
         self._wanted: defaultdict[NodeId, set[NodeId]] = defaultdict(set)
         self._group: dict[NodeId, int] | None = None
         self._saved: dict[NodeId, bytes] = {}
@@ -53,9 +55,12 @@ class Engine:
         for node in range(scenario.nodes):
             if plan is None or node not in plan.presence:
                 self._arrive(self._add_host(node))
-        for a, b in edges(topology, scenario.nodes, scenario.seed):
-            self._want(a, b)
-            self._connect(a, b, log=False)
+        if isinstance(topology, Complete):
+            self._connect_everyone()
+        else:
+            for a, b in edges(topology, scenario.nodes, scenario.seed):
+                self._want(a, b)
+                self._connect(a, b, log=False)
         if plan is not None and isinstance(topology, Contacts):
             self._follow(plan, topology.setup)
         self._schedule_faults()
@@ -76,6 +81,7 @@ class Engine:
             self.scheduler,
             self._events,
             self._workloads.on_deliver,
+            self._link,
             self._sizes,
             log_frames=scenario.log.events == "all",
         )
@@ -97,26 +103,38 @@ class Engine:
         one, other = self.hosts.get(a), self.hosts.get(b)
         if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
             return
-        instance = self._instances[a, b] = self._instances.get((a, b), 0) + 1
-        there, back = self._link(one, other, instance), self._link(other, one, instance)
+        instance = self._broken.get((min(a, b), max(a, b)), 0) + 1
         if log:
             one.note(Kind.UP, peer=b)
             other.note(Kind.UP, peer=a)
-        one.link_up(there)
-        other.link_up(back)
+        one.link_up(b, instance)
+        other.link_up(a, instance)
 
-    def _link(self, sender: Host, receiver: Host, instance: int) -> Link:
+    def _connect_everyone(self) -> None:
+        """All pairs at the start, in their order, without asking for each what cannot be otherwise yet."""
+        hosts = self.hosts
+        if self.scenario.faults:  # else nothing ever asks who should be linked
+            self._wanted.update({node: hosts.keys() - {node} for node in hosts})
+        for a, b in combinations(range(self.scenario.nodes), 2):
+            hosts[a].link_up(b, 1)
+            hosts[b].link_up(a, 1)
+
+    def _link(self, sender: Host, to: NodeId, instance: int) -> Link:
+        """Made when something is first sent over it."""
         network = self.scenario.network
-        special = self._special.get((sender.node, receiver.node))
+        special = self._special.get((sender.node, to))
         port = self._ports.setdefault(sender.node, Port()) if network.queue == "node" else Port()
-        return Link(self.scheduler, network, special, self.scenario.seed, sender, receiver, instance, port)
+        kind = PacketLink if network.packets else Link
+        return kind(self.scheduler, network, special, self.scenario.seed, sender, self.hosts[to], instance, port)
 
     def _disconnect(self, a: NodeId, b: NodeId) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
         if one is None or other is None or b not in one.links:
             return
+        pair = min(a, b), max(a, b)
+        self._broken[pair] = self._broken.get(pair, 0) + 1
         for host, peer in ((one, b), (other, a)):
-            host.links[peer].alive = False
+            host.kill_link(peer)
         for host, peer in ((one, b), (other, a)):
             if host.up:
                 host.note(Kind.DOWN, peer=peer)

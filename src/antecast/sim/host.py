@@ -47,8 +47,8 @@ class Host:
     """One node: its protocol, clock, links and timers, and its position in its own history."""
 
     __slots__ = (
-        "_clock", "_frame", "_frames", "_generation", "_log", "_on_deliver", "_scheduler", "_size", "_sizes",
-        "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
+        "_clock", "_frame", "_frames", "_generation", "_log", "_make_link", "_on_deliver", "_scheduler", "_size",
+        "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -59,13 +59,16 @@ class Host:
         scheduler: Scheduler,
         log: EventWriter,
         on_deliver: Callable[[Host, Message[Any]], None] | None,
+        make_link: Callable[[Host, NodeId, int], Link],
         sizes: Sizes,
         *,
         log_frames: bool,
     ) -> None:
         self.node = node
         self.protocol = protocol
-        self.links: dict[NodeId, Link] = {}
+        # A link that is up and was never sent over is only its number among the links of the two nodes: in a
+        # complete network of a thousand nodes most of half a million pairs never exchange a word.
+        self.links: dict[NodeId, Link | int] = {}
         self.pos = 0
         self.up = True
         self.arrivals = 0
@@ -74,6 +77,7 @@ class Host:
         self._scheduler = scheduler
         self._log = log
         self._on_deliver = on_deliver
+        self._make_link = make_link
         self._frames = log_frames
         self._timers: dict[Timer, int] = {}
         self._generation = 0
@@ -102,7 +106,7 @@ class Host:
             if frame.__class__ is Message:
                 self.note(_RECEIVE, frame.origin, frame.seq, sender, size)
             else:
-                self.note(_RECEIVE, NONE, NONE, sender, size)
+                self._note_frame(_RECEIVE, frame, sender, size)
         self._frame, self._size = frame, size
         now = self._scheduler.now if self._clock is None else self.local_time()
         effects = self.protocol.receive(frame, sender, now)
@@ -138,19 +142,30 @@ class Host:
         link = self.links.get(to)
         if link is None:
             return
+        if link.__class__ is int:
+            link = self.links[to] = self._make_link(self, to, link)
         if frame is self._frame:
             size = self._size
         else:
             known = self._sizes.get(id(frame))
             size = self._size = self._measure(frame) if known is None else known[1]
             self._frame = frame
-        if not link.send(frame, size):
+        if not link.send(frame, size):  # type: ignore[union-attr]
             self.dropped += 1
         elif self._frames:
             if frame.__class__ is Message:
                 self.note(_SEND, frame.origin, frame.seq, to, size)
             else:
-                self.note(_SEND, NONE, NONE, to, size)
+                self._note_frame(_SEND, frame, to, size)
+
+    def _note_frame(self, kind: int, frame: Frame, peer: NodeId, size: int) -> None:
+        """A row for each message inside; the bytes of the frame stand on the first, and 0 on the others."""
+        carried = frame.carried
+        if not carried:
+            self.note(kind, NONE, NONE, peer, size)
+        for message in carried:
+            self.note(kind, message.origin, message.seq, peer, size)
+            size = 0
 
     def _measure(self, frame: Frame) -> int:
         size = self.protocol.codec.size(frame)
@@ -172,14 +187,21 @@ class Host:
             del self._timers[token]
             self.perform(self.protocol.timer(token, self.local_time()))
 
-    def link_up(self, link: Link) -> None:
-        """A link to `link.receiver` came up."""
-        peer = link.receiver.node
-        self.links[peer] = link
-        self.perform(self.protocol.link_up(peer, self.local_time()))
+    def link_up(self, peer: NodeId, instance: int) -> None:
+        """A link to a peer came up, the first or a later one between the two."""
+        self.links[peer] = instance
+        effects = self.protocol.link_up(peer, self.local_time())
+        if effects:
+            self.perform(effects)
+
+    def kill_link(self, peer: NodeId) -> None:
+        """What is in flight to a peer will not arrive."""
+        link = self.links[peer]
+        if isinstance(link, Link):
+            link.alive = False
 
     def link_down(self, peer: NodeId) -> None:
-        self.links.pop(peer).alive = False
+        del self.links[peer]
         if self.up:
             self.perform(self.protocol.link_down(peer, self.local_time()))
 

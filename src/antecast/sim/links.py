@@ -86,6 +86,12 @@ class Link:
         arrives = leaves + self._delay()
         if self._loss_below and self._loss_bits() < self._loss_below:
             return True
+        self._board(arrives, frame, size)
+        return True
+
+    def _board(self, arrives: int, frame: Frame, size: int) -> None:
+        """Put a frame onto the train that arrives then, or onto a new one."""
+        scheduler = self._scheduler
         if self._fifo and arrives < self._arrives:
             arrives = self._arrives
         if arrives == self._arrives and scheduler.scheduled == self._number:
@@ -94,7 +100,6 @@ class Link:
             train = self._train = [(frame, size)]
             scheduler.at(arrives, self._arrive, train)
             self._arrives, self._number = arrives, scheduler.scheduled
-        return True
 
     def _arrive(self, train: list[tuple[Frame, int]]) -> None:
         receive, sender = self.receiver.receive, self.sender.node

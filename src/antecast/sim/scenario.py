@@ -61,10 +61,26 @@ class NetworkSettings(Settings, frozen=True, kw_only=True):
     """Whether a node sends its frames one after the other, or those of each link."""
     queue_limit: Annotated[int, msgspec.Meta(gt=0)] | None = None
     """Bytes that may wait to be sent; a frame that finds no room is lost."""
+    processing: Duration = Duration(0)
+    """How long a frame is worked on before it joins the queue; frames are worked on side by side."""
+    transmission: Duration | None = None
+    """How long a sender takes for a frame of any size, instead of a bandwidth."""
+    delays: Literal["frame", "message"] = "frame"
+    """Whether a link draws a delay for each frame in turn, or one for each message whenever it is sent: runs
+    that send the same messages at other times, or several in a frame, then share their delays."""
     links: list[LinkSettings] = []
 
     def __post_init__(self) -> None:
         _expand_delay(self, self.delay)
+        if self.transmission is not None:
+            for name in ("bandwidth", "queue_limit"):
+                if getattr(self, name) is not None or any(getattr(link, name, None) for link in self.links):
+                    raise ValueError(f"{name} counts bytes, transmission counts frames: give one of the two")
+
+    @property
+    def packets(self) -> bool:
+        """Whether links are those of a packet network (`sim.packet_links`)."""
+        return bool(self.processing) or self.transmission is not None or self.delays == "message"
 
 
 class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):
@@ -94,6 +110,12 @@ class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
 
     rate: Annotated[float, msgspec.Meta(gt=0)]
     """Broadcasts a second and sender."""
+
+
+class Once(_Workload, frozen=True, kw_only=True, tag="once"):
+    """Every sender broadcasts once, at a random time after the start."""
+
+    at: Delay
 
 
 class Broadcast(Settings, frozen=True, kw_only=True):
@@ -128,7 +150,7 @@ class Chatter(_Workload, frozen=True, kw_only=True, tag="chatter"):
         _expand_delay(self, self.delay)
 
 
-Workload: TypeAlias = Periodic | Poisson | At | Trace | Chatter
+Workload: TypeAlias = Periodic | Poisson | Once | At | Trace | Chatter
 
 
 class _Fault(Settings, frozen=True, kw_only=True, tag_field="kind"):
@@ -254,6 +276,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             Need.RELIABLE_LINKS: lossy,
             Need.FIFO_LINKS: not network.fifo,
             Need.STATIC_MEMBERS: bool(self.faults),
+            Need.COMPLETE_GRAPH: not isinstance(network.topology, Complete),
         }
         return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
 

@@ -37,6 +37,7 @@ from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
 from antecast.sim.scenario import (
     At,
+    Once,
     Periodic,
     Poisson,
     Scenario,
@@ -324,6 +325,8 @@ def expected_steps(scenario: Scenario) -> int:
             rate = workload.rate if isinstance(workload, Poisson) else 10**9 / max(1, workload.every)
             senders = scenario.total_nodes if workload.senders is None else len(workload.senders)
             broadcasts += senders * rate * span
+        elif isinstance(workload, Once):
+            broadcasts += scenario.total_nodes if workload.senders is None else len(workload.senders)
         elif isinstance(workload, At):
             broadcasts += len(workload.broadcasts)
         elif isinstance(workload, Trace):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from antecast.core import InputError, Message
 from antecast.sim.delays import Delay, sampler
 from antecast.sim.host import Host
-from antecast.sim.scenario import At, Chatter, Periodic, Poisson, Scenario, Trace
+from antecast.sim.scenario import At, Chatter, Once, Periodic, Poisson, Scenario, Trace
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
 
@@ -53,7 +53,7 @@ class Workloads:
             match workload:
                 case Periodic(after_arrival=int()):
                     self._on_arrival.append(workload)
-                case Periodic() | Poisson():
+                case Periodic() | Poisson() | Once():
                     until = scenario.duration if workload.until is None else workload.until
                     everyone = range(scenario.total_nodes) if workload.senders is None else workload.senders
                     for node in everyone:
@@ -138,9 +138,13 @@ def _draw(model: Delay, stream: Stream) -> int:
     return sampler(model, stream)()
 
 
-def _times(workload: Periodic | Poisson, until: int, stream: Stream) -> Iterator[int]:
+def _times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
     """The instants of one sender's broadcasts."""
-    if isinstance(workload, Periodic):
+    if isinstance(workload, Once):
+        t = workload.start + _draw(workload.at, stream)
+        if t < until:
+            yield t
+    elif isinstance(workload, Periodic):
         interval = max(1, workload.every)
         t = workload.start + (stream.below(interval) if workload.stagger else 0)
         while t < until:

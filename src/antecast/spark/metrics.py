@@ -148,7 +148,8 @@ def overhead(events: DataFrame, *, by: str | Sequence[str] = "run") -> DataFrame
     """What runs cost on the wire: frames and bytes sent, and how much of them is control information.
 
     Columns `broadcasts`, `deliveries`, `frames`, `bytes`, `payload_bytes`, `control_bytes`,
-    `frames_per_delivery`, `control_bytes_per_broadcast`. A frame whose message has no broadcast in the log, or
+    `frames_per_delivery`, `control_bytes_per_broadcast`. A row with 0 bytes is one more message in the frame of
+    the row before it. A frame whose message has no broadcast in the log, or
     that carries none, is control information.
     """
     groups = _columns(by)
@@ -158,7 +159,7 @@ def overhead(events: DataFrame, *, by: str | Sequence[str] = "run") -> DataFrame
     totals = events.groupBy(*a_run).agg(
         F.count_if(kind == "broadcast").alias("broadcasts"),
         F.count_if(kind == "deliver").alias("deliveries"),
-        F.count_if(kind == "send").alias("frames"),
+        F.count_if((kind == "send") & (F.coalesce(F.col("bytes"), F.lit(1)) != 0)).alias("frames"),
         F.coalesce(F.sum(F.when(kind == "send", F.col("bytes"))), F.lit(0)).alias("bytes"),
     )
     messages = events.filter(kind == "broadcast").select(*MESSAGE, F.col("bytes").alias("_payload"))
