@@ -60,7 +60,7 @@ class Link:
         self.sender = sender
         self.receiver = receiver
         self._scheduler = scheduler
-        self._delay: Callable[[], int] = sampler(delay, Stream(seed, "delay", *index))
+        self._delay: Callable[[], int] = sampler(delay, Stream(seed, "delay", *index), scheduler)
         self._loss_below = int(loss * 2**64)
         self._loss_bits = Stream(seed, "loss", *index).bits
         self._fifo = network.fifo

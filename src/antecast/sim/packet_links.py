@@ -69,4 +69,5 @@ class PacketLink(Link):
         if not frame.carried:
             return self._delay()
         last = frame.carried[-1]
-        return sampler(model, Stream(self._seed, "delay of", *self._index, last.origin, last.seq))()
+        stream = Stream(self._seed, "delay of", *self._index, last.origin, last.seq)
+        return sampler(model, stream, self._scheduler)()
