@@ -10,7 +10,7 @@ help:  ## show this help
 setup:
 	@./tools/setup.sh
 
-demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts
+demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts and a report
 	@$(bin)/python examples/demo.py
 
 test: setup lint  ## check style and types, run all tests
