@@ -100,7 +100,9 @@ def page(rows: list[list[str]], witness: Any, latencies: Any) -> Page:
         Section("Latency", [Chart("Delivery latency", spec, words, cut)]),
     ]
     if witness is not None:
-        sections.append(Section("What a violation looks like", [Text(str(witness), pre=True)]))
+        sections.append(
+            Section("What a violation looks like", [Text(witness.words), Text(witness.diagram, pre=True)])
+        )
     kept = len(rows) - len(broken)
     return Page(
         title="One network, four protocols",
