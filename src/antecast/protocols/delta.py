@@ -68,9 +68,13 @@ class Delta(Ordering[Stamp]):
         """Under the safe rule the largest tag of the causal past; under the paper's, our own last one."""
         self._barrier: dict[NodeId, int] = {}
         self._delivered: dict[NodeId, int] = {}
-        self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
+        self._waiting: dict[tuple[int, NodeId], list[Message[Stamp]]] = {}
+        """Messages held back, by the tag and the source of one predecessor that each waits for."""
         self._expiries: list[tuple[int, NodeId]] = []
-        self._pending: dict[tuple[NodeId, int], Message[Stamp]] = {}
+        """A heap of these predecessors; those that were delivered meanwhile go when their turn comes."""
+        self._pending = 0
+        self._soonest = _NEVER
+        """No message held back expires before this."""
         self._forget_at = _LONG_AGO
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
@@ -96,8 +100,7 @@ class Delta(Ordering[Stamp]):
     def accept(self, message: Message[Stamp], now: int) -> Released:
         missing = self._missing(message, now)
         if missing is not None:
-            self._pending[message.origin, message.seq] = message
-            self._hold(message, *missing)
+            self._hold(message, missing)
             return Released([], [])
         released = self._release([message], now)
         if self._safe:
@@ -106,49 +109,57 @@ class Delta(Ordering[Stamp]):
         expired = self.expire(now)
         return Released(released.ready + expired.ready, released.dropped + expired.dropped)
 
-    def _missing(self, message: Message[Stamp], now: int) -> tuple[NodeId, int] | None:
-        """A predecessor that the message must wait for, or None."""
+    def _missing(self, message: Message[Stamp], now: int) -> tuple[int, NodeId] | None:
+        """A predecessor that a message must wait for, or None."""
         delivered = self._delivered
         for source, tag in message.stamp.barrier.items():
             if delivered.get(source, _LONG_AGO) < tag and tag >= now:
-                return source, tag
+                return tag, source
         return None
 
-    def _hold(self, message: Message[Stamp], source: NodeId, tag: int) -> None:
-        """Let a message wait under a predecessor."""
-        waiters = self._waiting.get(source)
+    def _hold(self, message: Message[Stamp], missing: tuple[int, NodeId]) -> None:
+        waiters = self._waiting.get(missing)
         if waiters is None:
-            waiters = self._waiting[source] = {}
-        if tag in waiters:
-            waiters[tag].append(message)
+            self._waiting[missing] = [message]
+            heappush(self._expiries, missing)
         else:
-            waiters[tag] = [message]
-            heappush(self._expiries, (tag, source))
+            waiters.append(message)
+        self._pending += 1
+        if message.stamp.deadline < self._soonest:
+            self._soonest = message.stamp.deadline
 
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
         """Deliver messages, and those that waited for them."""
         dropped: list[Message[Stamp]] = []
+        waiting = self._waiting
         for message in ready:  # grows while it is walked
-            origin, tag = message.origin, message.stamp.deadline
             self._note(message)
-            waiters = self._waiting.get(origin)
-            if waiters is not None:
-                for key in [each for each in waiters if each <= tag]:
-                    self._look_again(waiters.pop(key), now, ready, dropped)
-                if not waiters:
-                    del self._waiting[origin]
+            if waiting:
+                reached = message.stamp.deadline, message.origin
+                waiters = waiting.pop(reached, None)
+                if waiters is not None:
+                    self._look_again(waiters, now, ready, dropped)
+                if not self._safe:
+                    for key in self._overtaken(*reached):
+                        self._look_again(waiting.pop(key), now, ready, dropped)
         return Released(ready, dropped)
+
+    def _overtaken(self, tag: int, source: NodeId) -> list[tuple[int, NodeId]]:
+        """Earlier messages of a source that others wait for although a later one has been delivered. Under the
+        paper's rule they may live on here; under the safe one they have expired, and are found by that."""
+        return [key for key in self._waiting if key[1] == source and key[0] < tag]
 
     def _look_again(
         self, messages: list[Message[Stamp]], now: int, ready: list[Message[Stamp]], dropped: list[Message[Stamp]]
     ) -> None:
+        self._pending -= len(messages)
         for message in messages:
             if message.stamp.deadline < now:
-                dropped.append(self._pending.pop((message.origin, message.seq)))
+                dropped.append(message)
             elif (missing := self._missing(message, now)) is not None:
-                self._hold(message, *missing)
+                self._hold(message, missing)
             else:
-                ready.append(self._pending.pop((message.origin, message.seq)))
+                ready.append(message)
 
     def _note(self, message: Message[Stamp]) -> None:
         origin, stamp = message.origin, message.stamp
@@ -166,42 +177,37 @@ class Delta(Ordering[Stamp]):
             self._last_tag = tag
 
     def wakeup(self) -> int | None:
-        """Under the safe rule, when the next awaited predecessor expires."""
-        expiries = self._expiries
-        while self._safe and expiries:
-            tag, source = expiries[0]
-            if tag in self._waiting.get(source, ()):
-                return tag + 1
-            heappop(expiries)  # delivered meanwhile
-        return None
+        """Under the safe rule, when the next awaited predecessor expires, or one that has come meanwhile."""
+        return self._expiries[0][0] + 1 if self._safe and self._expiries else None
 
     def expire(self, now: int) -> Released:
         ready: list[Message[Stamp]] = []
         dropped: list[Message[Stamp]] = []
-        while self._expiries and self._expiries[0][0] < now:
-            tag, source = heappop(self._expiries)
-            waiters = self._waiting.get(source, {})
-            if tag in waiters:
-                self._look_again(waiters.pop(tag), now, ready, dropped)
-                if not waiters:
-                    del self._waiting[source]
-        if not self._safe:
-            over = [message for message in self._pending.values() if message.stamp.deadline < now]
-            dropped += [self._forget(message) for message in over]
+        expiries, waiting = self._expiries, self._waiting
+        while expiries and (expiries[0][0] < now or expiries[0] not in waiting):
+            waiters = waiting.pop(heappop(expiries), None)
+            if waiters is not None:
+                self._look_again(waiters, now, ready, dropped)
+        if not self._safe and self._soonest < now:
+            dropped += self._take_expired(now)
         if now >= self._forget_at:
             self._forget_at = now + self._lifetime // _FORGET_SHARE
             self._forget_expired(now)
         released = self._release(ready, now)
         return Released(released.ready, dropped + released.dropped)
 
-    def _forget(self, message: Message[Stamp]) -> Message[Stamp]:
-        """Take a message that waits out of wherever it waits."""
-        del self._pending[message.origin, message.seq]
-        for waiters in self._waiting.values():
-            for messages in waiters.values():
-                if message in messages:
-                    messages.remove(message)
-        return message
+    def _take_expired(self, now: int) -> list[Message[Stamp]]:
+        """Take the messages that have expired from among those held back."""
+        expired = [message for message in self.pending() if message.stamp.deadline < now]
+        for key, waiters in list(self._waiting.items()):
+            left = [message for message in waiters if message.stamp.deadline >= now]
+            if left:
+                self._waiting[key] = left
+            else:
+                del self._waiting[key]
+        self._pending -= len(expired)
+        self._soonest = min((message.stamp.deadline for message in self.pending()), default=_NEVER)
+        return expired
 
     def _forget_expired(self, now: int) -> None:
         """What has expired here needs no entry: nothing that arrives can still depend on it."""
@@ -216,7 +222,7 @@ class Delta(Ordering[Stamp]):
         return {}
 
     def pending(self) -> list[Message[Stamp]]:
-        return list(self._pending.values())
+        return [message for waiters in self._waiting.values() for message in waiters]
 
     def snapshot(self) -> State:
         return {"tag": self._last_tag, "barrier": dict(self._barrier), "delivered": dict(self._delivered)}
@@ -228,8 +234,7 @@ class Delta(Ordering[Stamp]):
         for message in pending:
             missing = self._missing(message, _LONG_AGO)  # it may have expired: found with the next event
             if missing is not None:
-                self._pending[message.origin, message.seq] = message
-                self._hold(message, *missing)
+                self._hold(message, missing)
 
     def gauges(self) -> dict[str, int]:
-        return {"pending": len(self._pending), "clock": len(self._delivered), "barrier": len(self._barrier)}
+        return {"pending": self._pending, "clock": len(self._delivered), "barrier": len(self._barrier)}

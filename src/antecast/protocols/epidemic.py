@@ -148,13 +148,16 @@ class Epidemic(Dissemination):
             raise RemoteFault(f"node {sender} sent an offer without a link")
         self._purge(now)
         seen = self._seen.spans.get
-        check({origin: runs for origin, runs in offer.held.items() if seen(origin) != runs}, sender)
+        news = {origin: runs for origin, runs in offer.held.items() if seen(origin) != runs}
+        check(news, sender)
         contact.offered = offer.held
-        self._ask(sender, contact, out)
+        self._ask(sender, contact, news, out)
 
-    def _ask(self, peer: NodeId, contact: _Contact, out: list[Effect]) -> None:
-        """Ask for what the other holds, has not been seen here and was not asked of anyone yet."""
-        wanted = minus(contact.offered, self._seen.spans)
+    def _ask(
+        self, peer: NodeId, contact: _Contact, offered: dict[NodeId, tuple[int, ...]], out: list[Effect]
+    ) -> None:
+        """Ask for what another offers, has not been seen here and was not asked of anyone yet."""
+        wanted = minus(offered, self._seen.spans)
         for other in self._contacts.values():
             for asked in other.asked:
                 if wanted:
@@ -235,7 +238,7 @@ class Epidemic(Dissemination):
         contact = self._contacts.pop(peer, None)
         if contact is not None and any(minus(asked, self._seen.spans) for asked in contact.asked):
             for other, remaining in self._contacts.items():
-                self._ask(other, remaining, out)
+                self._ask(other, remaining, remaining.offered, out)
 
     def stored(self) -> list[Message[Any]]:
         return list(self._cache.values())

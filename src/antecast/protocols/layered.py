@@ -86,7 +86,9 @@ class Layered(Protocol):
         return out
 
     def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
-        self._carry_out(self._ordering.accept(message, now), "expired", out)
+        released = self._ordering.accept(message, now)
+        if released.ready or released.dropped:
+            self._carry_out(released, "expired", out)
         if self._ordering.timed:
             self._set_wakeup(out)
 
