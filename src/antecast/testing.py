@@ -53,8 +53,9 @@ def _delays() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def _faults(draw: st.DrawFn, nodes: int, *, leaves: bool) -> list[dict[str, Any]]:
-    """Faults that end: what crashes recovers, what is cut is linked again, partitions heal."""
+def _faults(draw: st.DrawFn, nodes: int, *, complete: bool) -> list[dict[str, Any]]:
+    """Faults that end: what crashes recovers, what is cut is linked again, partitions heal. A complete network
+    stays complete, so nodes may leave it for good."""
     faults: list[dict[str, Any]] = []
 
     def spell() -> tuple[str, str]:
@@ -76,8 +77,9 @@ def _faults(draw: st.DrawFn, nodes: int, *, leaves: bool) -> list[dict[str, Any]
             faults += [{"kind": "cut", "at": begin, "a": a, "b": b}, {"kind": "link", "at": end, "a": a, "b": b}]
         elif kind == "join":
             joined = nodes + sum(fault["kind"] == "join" for fault in faults)
-            faults.append({"kind": "join", "at": begin, "node": joined, "peers": list(range(joined))})
-        elif kind == "leave" and leaves:
+            peers = {} if complete else {"peers": list(range(joined))}
+            faults.append({"kind": "join", "at": begin, "node": joined} | peers)
+        elif kind == "leave" and complete:
             faults.append({"kind": "leave", "at": begin, "node": draw(node)})
     return faults
 
@@ -101,7 +103,7 @@ def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_b
         {"a": st.integers(0, nodes - 1), "b": st.integers(0, nodes - 1), "delay": _delays(), "both": st.booleans()}
     )
     broadcast = st.fixed_dictionaries({"t": _times().map(_ms), "node": st.integers(0, nodes - 1)})
-    faults = [] if Need.STATIC_MEMBERS in needs else draw(_faults(nodes, leaves=topology == "complete"))
+    faults = [] if Need.STATIC_MEMBERS in needs else draw(_faults(nodes, complete=topology == "complete"))
     workload: list[dict[str, Any]] = [
         {"kind": "at", "broadcasts": draw(st.lists(broadcast, max_size=max_broadcasts))},
     ]

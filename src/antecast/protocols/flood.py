@@ -129,6 +129,15 @@ class Flood(Dissemination):
             if seq > summary.upto.get(origin, 0) and seq not in beyond.get(origin, ()):
                 yield message
 
+    @property
+    def received(self) -> Received:
+        """What has been received so far; it changes as more is."""
+        return self._received
+
+    def compare(self, peer: NodeId, out: list[Effect]) -> None:
+        """Tell a node what is here, so that it sends what is not and asks for what it lacks."""
+        out.append(self._summary(peer, answer=False))
+
     def _summary(self, peer: NodeId, *, answer: bool) -> Send:
         received = self._received
         return Send(peer, Summary(received.upto.copy(), received.gaps(), answer))

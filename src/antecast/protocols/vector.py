@@ -17,7 +17,8 @@ not be known or numbered in advance. Three forms of stamp:
   whoever delivers m₂, which waits for m₁, has delivered m₁.
 
 A message that came too early waits under one of the deliveries it lacks; it is looked at again when
-that one happens, and only then. So a delivery costs what it releases, not what is pending.
+that one happens, and only then. What it lacks is listed once, when it comes. So a delivery costs what it
+releases, not what is pending.
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,9 @@ from antecast.core import Clock, Message, NodeId, State
 from antecast.protocols.ordering import Ordering, Released
 
 Stamps: TypeAlias = Literal["whole", "changes", "pruned"]
+
+_Waiter: TypeAlias = tuple[Message[dict[NodeId, int]], list[tuple[NodeId, int]]]
+"""A message, and the deliveries it lacked when it came; it waits under the last of these."""
 
 
 class Vector(Ordering[dict[NodeId, int]]):
@@ -38,7 +42,7 @@ class Vector(Ordering[dict[NodeId, int]]):
         self._stamps = stamps
         self._delivered: dict[NodeId, int] = {}
         self._changed: dict[NodeId, int] = {}
-        self._waiting: dict[tuple[NodeId, int], list[Message[dict[NodeId, int]]]] = {}
+        self._waiting: dict[tuple[NodeId, int], list[_Waiter]] = {}
         self._pending = 0
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
@@ -55,8 +59,8 @@ class Vector(Ordering[dict[NodeId, int]]):
 
     def _release(self, message: Message[dict[NodeId, int]]) -> list[Message[dict[NodeId, int]]]:
         missing = self._missing(message)
-        if missing is not None:
-            self._waiting.setdefault(missing, []).append(message)
+        if missing:
+            self._waiting.setdefault(missing[-1], []).append((message, missing))
             self._pending += 1
             return []
         ready = [message]
@@ -65,12 +69,14 @@ class Vector(Ordering[dict[NodeId, int]]):
             self._note(delivery)
             if at in self._waiting:
                 for waiter in self._waiting.pop(at):
-                    missing = self._missing(waiter)
-                    if missing is None:
-                        ready.append(waiter)
-                        self._pending -= 1
+                    missing = waiter[1]
+                    while missing and self._delivered.get(missing[-1][0], 0) >= missing[-1][1]:
+                        missing.pop()
+                    if missing:
+                        self._waiting.setdefault(missing[-1], []).append(waiter)
                     else:
-                        self._waiting.setdefault(missing, []).append(waiter)
+                        ready.append(waiter[0])
+                        self._pending -= 1
         return ready
 
     def _note(self, message: Message[dict[NodeId, int]]) -> None:
@@ -85,16 +91,16 @@ class Vector(Ordering[dict[NodeId, int]]):
                     del changed[source]
         changed[message.origin] = message.seq
 
-    def _missing(self, message: Message[dict[NodeId, int]]) -> tuple[NodeId, int] | None:
-        """A delivery that this message must wait for, or None."""
-        delivered = self._delivered
+    def _missing(self, message: Message[dict[NodeId, int]]) -> list[tuple[NodeId, int]]:
+        """The deliveries that this message must wait for, its source's previous one last."""
+        get = self._delivered.get
+        missing = [entry for entry in message.stamp.items() if get(entry[0], 0) < entry[1]]
+        if missing:
+            missing.reverse()
         before = message.seq - 1
-        if delivered.get(message.origin, 0) < before:
-            return message.origin, before
-        for source, count in message.stamp.items():
-            if delivered.get(source, 0) < count:
-                return source, count
-        return None
+        if before and get(message.origin, 0) < before:
+            missing.append((message.origin, before))
+        return missing
 
     def skip(self, base: Mapping[NodeId, int]) -> Released:
         delivered = self._delivered
@@ -114,7 +120,7 @@ class Vector(Ordering[dict[NodeId, int]]):
         return self._delivered
 
     def pending(self) -> list[Message[dict[NodeId, int]]]:
-        return [message for waiters in self._waiting.values() for message in waiters]
+        return [message for waiters in self._waiting.values() for message, _ in waiters]
 
     def snapshot(self) -> State:
         return {"delivered": dict(self._delivered), "changed": dict(self._changed)}

@@ -62,11 +62,24 @@ class Stream:
 
     def uniform(self) -> float:
         """A number strictly between 0 and 1."""
-        return ((self.bits() >> 11) + 0.5) * _UNIT
+        counter = self._counter = self._counter + 1
+        return ((mix(self._key, counter) >> 11) + 0.5) * _UNIT
 
     def normal(self) -> float:
         """A standard normal variate."""
-        return normal_quantile(self.uniform())
+        p = self.uniform()
+        q = p - 0.5
+        if not -0.425 <= q <= 0.425:
+            return normal_quantile(p)
+        # The centre of `normal_quantile`, written out: it takes 17 of 20 draws, in the inner loop of many runs.
+        r = 0.180625 - q * q
+        above, below = _CENTRE
+        a0, a1, a2, a3, a4, a5, a6, a7 = above
+        b0, b1, b2, b3, b4, b5, b6, b7 = below
+        return q * (
+            (((((((a0 * r + a1) * r + a2) * r + a3) * r + a4) * r + a5) * r + a6) * r + a7)
+            / (((((((b0 * r + b1) * r + b2) * r + b3) * r + b4) * r + b5) * r + b6) * r + b7)
+        )
 
     def exponential(self) -> float:
         """An exponential variate of mean 1."""

@@ -1,0 +1,126 @@
+"""Holding back: what a child could not deliver yet is not sent to it yet.
+
+A node that received m but not x, on which m depends, and that is the parent of the same child k in the trees of
+both, knows that k cannot deliver m: k will get x from nobody else. It holds m back and sends both in one
+packet when x comes. (Line 26 of Algorithm 2, CheckAgg, read as a rule: a message goes to k once all of its
+dependencies that k gets from here have been received here.)
+
+What makes this cheap:
+
+- The children of a node are one a cluster, and it is the parent of child s in the tree of l exactly when its
+  height there is at least s. So a missing dependency on a source in whose tree the height is h holds a message
+  back from children 1 to h, and from no other: of all that is missing only the greatest height matters. It is
+  the message's *level*, and it only falls.
+- A held message waits under one missing dependency, the one that makes its level, and is looked at again when
+  that one has come. What is missing is listed once, by height; a message costs the changed entries of its
+  clock and what it was held for, not what is pending, and not N.
+- Clocks on the wire hold only what changed since the source's previous message. The rest was missing for that
+  one too, if it is missing at all: a message takes over what its source's previous message still waits for.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, NamedTuple
+
+from antecast.core import Message, NodeId
+from antecast.protocols.received import Received
+
+
+class Part(NamedTuple):
+    """A message that may go to children `above` + 1 to `upto`."""
+
+    message: Message[Any]
+    above: int
+    upto: int
+
+
+class _Held:
+    __slots__ = ("height", "level", "message", "missing", "order")
+
+    def __init__(self, message: Message[Any], height: int, order: int) -> None:
+        self.message = message
+        self.height = height
+        self.level = height
+        self.missing: list[tuple[int, NodeId, int]] | None = None
+        """(height, source, number), the greatest height last; None until the source's own past is here."""
+        self.order = order
+
+
+class HoldBack:
+    def __init__(self, received: Received, height: Callable[[NodeId], int]) -> None:
+        self._received = received
+        self._height = height
+        self._held: dict[tuple[NodeId, int], _Held] = {}
+        self._waiting: dict[tuple[NodeId, int], list[_Held]] = {}
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def keep(self, message: Message[Any], height: int) -> int:
+        """Take in a message that has just been received, with as many children; the level it is held at.
+
+        It may go on to the children above that level at once.
+        """
+        origin, seq = message.origin, message.seq
+        upto = self._received.upto
+        if upto.get(origin, 0) < seq:
+            held = self._held[origin, seq] = _Held(message, height, next(self._order))
+            self._waiting.setdefault((origin, seq), []).append(held)
+            return height
+        missing = self._missing(message, height)
+        if not missing:
+            return 0
+        held = self._held[origin, seq] = _Held(message, height, next(self._order))
+        held.missing = missing
+        return self._wait(held)
+
+    def release(self, origin: NodeId, before: int) -> list[Part]:
+        """A source's messages beyond number `before` have come, without a gap up to the count in `received`:
+        what this lets go, in the order in which it came."""
+        if not self._waiting:
+            return []
+        released: list[tuple[int, Part]] = []
+        for number in range(before + 1, self._received.upto.get(origin, 0) + 1):
+            for held in self._waiting.pop((origin, number), ()):
+                level = held.level
+                if held.missing is None:
+                    held.missing = self._missing(held.message, held.height)
+                if self._wait(held) < level:
+                    released.append((held.order, Part(held.message, held.level, level)))
+        released.sort()
+        return [part for _, part in released]
+
+    def let_go(self) -> list[Part]:
+        """Everything that is held, to all children it is held from: trees have changed."""
+        parts = [Part(held.message, 0, held.level) for held in sorted(self._held.values(), key=lambda h: h.order)]
+        self._held.clear()
+        self._waiting.clear()
+        return parts
+
+    def _missing(self, message: Message[Any], height: int) -> list[tuple[int, NodeId, int]]:
+        get, height_of = self._received.upto.get, self._height
+        missing = [
+            (level, source, number)
+            for source, number in message.stamp.items()
+            if get(source, 0) < number and (level := min(height, height_of(source)))
+        ]
+        previous = self._held.get((message.origin, message.seq - 1))
+        if previous is not None and previous.missing:
+            missing += [(min(height, level), source, number) for level, source, number in previous.missing]
+        missing.sort()
+        return missing
+
+    def _wait(self, held: _Held) -> int:
+        """Drop what has come from the top of the list, wait under what is next; the level."""
+        missing, get = held.missing, self._received.upto.get
+        assert missing is not None
+        while missing and get(missing[-1][1], 0) >= missing[-1][2]:
+            missing.pop()
+        if missing:
+            held.level, source, number = missing[-1]
+            self._waiting.setdefault((source, number), []).append(held)
+        else:
+            held.level = 0
+            del self._held[held.message.origin, held.message.seq]
+        return held.level

@@ -1,0 +1,143 @@
+"""Trees that outlive their nodes: diagnosis finds who works, comparison finds what is missing.
+
+Trees are built from the nodes that diagnosis takes to be correct, so new messages go around those that are
+not. What was on its way through a node when it crashed, what was sent to it before others knew, what a
+partition or a lossy link swallowed: all of that is found in one way. Each answer to a test holds a digest of
+the messages its sender has received. Where digests differ, the two compare what they have, message by message
+and in both directions (the summaries of `flood`), and send what the other lacks.
+
+Why everybody gets everything: the tests connect all correct nodes. Within a cube of dimension s, let both
+halves be connected in themselves; a node of one half tests the first correct node of the other, if there is
+any, and so joins them. Along each such pair the sets of received messages become equal; so they do everywhere.
+
+It depends on no packet in particular, and asks nothing of the one that crashed. A node compares with one other
+a round: one that was away for long gets what it missed once, not once from each neighbour.
+"""
+
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+import msgspec
+
+from antecast.core import Effect, Frame, Message, NodeId, Send, State, Timer
+from antecast.protocols.flood import Base, Flood, Summary
+from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Diagnosis, Reply, Test
+from antecast.protocols.vcube.packets import Packet
+from antecast.protocols.vcube.trees import Trees
+
+
+class ReliableTrees(Trees):
+    """For nodes that crash, recover, join and leave, partitions that heal, and links that lose."""
+
+    frames: ClassVar[tuple[type[Frame], ...]] = (Packet, Summary, Base, Test, Reply)
+
+    def __init__(
+        self,
+        node: NodeId,
+        *,
+        aggregate: bool,
+        single: bool,
+        room: int,
+        interval: int,
+        timeout: int,
+        retain: int,
+        patience: int,
+    ) -> None:
+        self.kept = Flood(node, retain=retain, repair=None, patience=patience, ordered=True)
+        """Keeps messages and compares; it has no neighbours, so it floods nothing."""
+        super().__init__(node, aggregate=aggregate, single=single, room=room, received=self.kept.received)
+        self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
+        self._digest: int | None = None
+        self._compared = False
+
+    def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        changed = False
+        if isinstance(frame, Message):
+            self._check(frame, sender)
+            self._take(frame, None, 0, now, out, out)
+        elif isinstance(frame, Test):
+            out.append(Send(sender, Reply(self._what_is_here(), self._diagnosis.news.copy())))
+        elif isinstance(frame, Reply):
+            changed = self._diagnosis.answered(sender, frame.news)
+            if frame.digest != self._what_is_here() and not self._compared:
+                self._compared = True
+                self.kept.compare(sender, out)
+        elif isinstance(frame, Summary):
+            self._compare(frame, sender, now, out)
+        elif isinstance(frame, Base):
+            self._give_up(frame, sender, now, out)
+        else:
+            super().receive(frame, sender, now, out)
+        if self._diagnosis.heard(sender) or changed:
+            self._rearrange(now, out)
+
+    def _compare(self, summary: Summary, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """Send what the other lacks, and ask for what is lacking here unless another was asked already."""
+        if self._compared and not summary.answer:
+            summary = msgspec.structs.replace(summary, answer=True)
+        elif self._received.lacks(summary.upto, summary.beyond):
+            self._compared = True
+        self.kept.receive(summary, sender, now, out)
+
+    def _give_up(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """Messages that nobody keeps any more may be counted as received."""
+        self.kept.receive(base, sender, now, out)
+        self._digest = None
+        self._let_go(out)
+
+    def _rearrange(self, now: int, out: list[Effect]) -> None:
+        """The view has changed: let go of what was held for the old trees, and test the new neighbours."""
+        self._let_go(out)
+        self._diagnosis.hasten(now, out)
+
+    def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+        if (message.origin, message.seq) in self._received:
+            return False
+        self.kept.spread(message, now, out)
+        self._digest = None
+        return True
+
+    def _what_is_here(self) -> int:
+        """A digest of the messages received: equal for equal sets, different for others but once in 2⁶³."""
+        if self._digest is None:
+            here = sorted(self._received.upto.items()), sorted(self._received.gaps().items())
+            digest = blake2b(msgspec.msgpack.encode(here), digest_size=8).digest()
+            self._digest = int.from_bytes(digest, "big") >> 1
+        return self._digest
+
+    def settled(self, message: Message[Any]) -> None:
+        self.kept.settled(message)
+
+    def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._diagnosis.link_up(peer, now, out)
+        self._let_go(out)
+
+    def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._diagnosis.link_down(peer, now, out)
+        self._let_go(out)
+
+    def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
+        if token == ROUND:
+            self._compared = False
+            self._diagnosis.round(now, out)
+        elif token == OVERDUE:
+            if self._diagnosis.look(now, out):
+                self._rearrange(now, out)
+        else:
+            self.kept.timer(token, now, out)
+            self._digest = None
+            self._let_go(out)
+
+    def stored(self) -> list[Message[Any]]:
+        return self.kept.stored()
+
+    def snapshot(self) -> State:
+        return {"spread": self._spread, "kept": self.kept.snapshot()}
+
+    def restore(self, state: State, messages: list[Message[Any]]) -> None:
+        self._spread = state["spread"]
+        self._digest = None
+        self.kept.restore(state["kept"], messages)
+
+    def gauges(self) -> dict[str, int]:
+        return super().gauges() | self.kept.gauges() | {"doubted": len(self._view.doubted)}

@@ -1,0 +1,164 @@
+"""Dissemination over the cube: each message travels down a tree, several in a packet where that costs nothing.
+
+Every node is the root of a tree of its own (`cube`), or all share the tree of one (`single`: a source sends its
+message to the root, and the root down the tree; the paper's baseline). A node passes a message on to the first
+node of each of its clusters below that in which its parent lies. With aggregation it holds back from a child
+what the child could not deliver yet (`holding`), and sends it with what it waited for, in one packet.
+
+Within a packet the message that set the others free comes last, and a receiver takes the messages in one by one,
+in that order. Each of the others then waits there, too, for the one that all of them wait for, and all travel
+on together. It is also what keeps aggregation from ever delaying a delivery: the packet leaves when its last
+message would have left alone, and none of the others could have been delivered before that one. (Across a
+packet that had to be split this does not hold.)
+
+What follows from Algorithm 2 but is not in it: messages go out before they are delivered (an application may
+answer inside a delivery, and the answer leaves behind what it answers), copies are dropped, and `vector_max` is
+the count of what was received without a gap.
+"""
+
+from typing import Any, ClassVar
+
+from antecast.core import Effect, Frame, Message, MessageId, NodeId, RemoteFault, Send, State, Timer
+from antecast.protocols.dissemination import Dissemination
+from antecast.protocols.received import Received
+from antecast.protocols.vcube import cube
+from antecast.protocols.vcube.holding import HoldBack, Part
+from antecast.protocols.vcube.packets import Packet, fill
+from antecast.protocols.vcube.view import View
+
+
+class Trees(Dissemination):
+    """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
+
+    frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
+
+    def __init__(
+        self, node: NodeId, *, aggregate: bool, single: bool, room: int, received: Received | None = None
+    ) -> None:
+        self._node = node
+        self._single = single
+        self._room = room
+        self._view = View(node)
+        self._received = Received() if received is None else received
+        self._hold = HoldBack(self._received, self._height) if aggregate else None
+        self._spread = 0
+        self._abroad: set[int] = set()
+
+    def _height(self, source: NodeId) -> int:
+        return self._view.height(self._view.root() if self._single else source)
+
+    def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+        self._spread = message.seq
+        self._note(message, now, out)
+        root = self._view.root() if self._single else self._node
+        if root == self._node:
+            self._send_down(Packet((message,)), 0, self._view.dimension, out)
+        else:
+            self._abroad.add(message.seq)
+            out.append(Send(root, Packet((message,))))
+
+    def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if frame.__class__ is not Packet:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
+        self._check(frame, sender)
+        height = cube.cluster(self._node, sender) - 1
+        if self._single and self._view.root() == self._node:
+            height = self._view.dimension
+        messages = frame.messages
+        if len(messages) == 1:
+            self._take(messages[0], frame, height, now, out, out)
+            return
+        deliveries: list[Effect] = []
+        for message in messages:
+            self._take(message, None, height, now, out, deliveries)
+        out += deliveries
+
+    def _check(self, frame: Frame, sender: NodeId) -> None:
+        for message in frame.carried:
+            if message.origin == self._node and message.seq > self._spread:
+                name = MessageId(message.origin, message.seq)
+                raise RemoteFault(f"node {sender} sent message {name}, never broadcast here")
+
+    def _take(
+        self,
+        message: Message[Any],
+        packet: Packet | None,
+        height: int,
+        now: int,
+        out: list[Effect],
+        deliveries: list[Effect],
+    ) -> None:
+        """Take a message in, pass it on as the root of a subtree of a height, and hand it up. `packet` is one
+        that holds it alone, if there is one already."""
+        origin = message.origin
+        if origin == self._node:
+            if message.seq in self._abroad:  # it comes back down the single tree
+                self._abroad.remove(message.seq)
+                self._pass_on(message, packet, height, message.seq, out)
+            return
+        before = self._received.upto.get(origin, 0)
+        if self._note(message, now, out):
+            self._pass_on(message, packet, height, before, out)
+            self.above.arrived(message, now, deliveries)
+
+    def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+        """Count a message as received; False if it was here already."""
+        return self._received.add(message.origin, message.seq)
+
+    def _pass_on(
+        self, message: Message[Any], packet: Packet | None, height: int, before: int, out: list[Effect]
+    ) -> None:
+        level, released = 0, []
+        if self._hold is not None:
+            level = self._hold.keep(message, height) if height else 0
+            released = self._hold.release(message.origin, before)
+        if released:
+            self._send_parts([*released, Part(message, level, height)], out)
+        elif level < height:
+            self._send_down(packet or Packet((message,)), level, height, out)
+
+    def _send_down(self, packet: Packet, above: int, upto: int, out: list[Effect]) -> None:
+        for child in self._view.children[above:upto]:
+            if child is not None:
+                out.append(Send(child, packet))
+
+    def _send_parts(self, parts: list[Part], out: list[Effect]) -> None:
+        """To each child what may go to it, in the order given, in as few packets as hold it."""
+        for index, child in enumerate(self._view.children):
+            batch = [part.message for part in parts if part.above <= index < part.upto]
+            if batch and child is not None:
+                out += [Send(child, packet) for packet in fill(batch, self._room)]
+
+    def _let_go(self, out: list[Effect]) -> None:
+        """Trees are not what they were: hold nothing back for reasons that may be gone."""
+        if self._hold:
+            self._send_parts(self._hold.let_go(), out)
+
+    def settled(self, message: Message[Any]) -> None:
+        pass
+
+    def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._view.link(peer)
+        if self._hold:
+            self._let_go(out)
+
+    def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._view.unlink(peer)
+        self._let_go(out)
+
+    def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
+        pass
+
+    def stored(self) -> list[Message[Any]]:
+        return []
+
+    def snapshot(self) -> State:
+        return {"spread": self._spread, "upto": dict(self._received.upto), "beyond": self._received.gaps()}
+
+    def restore(self, state: State, messages: list[Message[Any]]) -> None:
+        self._spread = state["spread"]
+        self._received.upto = dict(state["upto"])
+        self._received.beyond = {origin: set(numbers) for origin, numbers in state["beyond"].items()}
+
+    def gauges(self) -> dict[str, int]:
+        return {"held": 0 if self._hold is None else len(self._hold)}
