@@ -237,7 +237,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     @property
     def protocol_settings(self) -> Settings:
-        return self.specification.configure({k: v for k, v in self.protocol.items() if k != "name"})
+        spec = self.specification
+        settings = spec.configure({k: v for k, v in self.protocol.items() if k != "name"})
+        fitted: Settings = spec.fit(settings, self.nodes)
+        return fitted
 
     @property
     def horizon(self) -> int:
