@@ -96,12 +96,15 @@ class Engine:
         self._wanted[a].add(b)
         self._wanted[b].add(a)
 
-    def _connect(self, a: NodeId, b: NodeId, by: NodeId | None = None, *, log: bool = True) -> None:
+    def _connect(
+        self, a: NodeId, b: NodeId, by: NodeId | None = None, number: int | None = None, *, log: bool = True
+    ) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
         if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
             return
-        instance = self._instances[a, b] = self._instances.get((a, b), 0) + 1
-        there, back = self._link(one, other, instance), self._link(other, one, instance)
+        if number is None:
+            number = self._instances[a, b] = self._instances.get((a, b), 0) + 1
+        there, back = self._link(one, other, number), self._link(other, one, number)
         if log:
             one.note(Kind.UP, peer=b)
             other.note(Kind.UP, peer=a)
@@ -159,9 +162,9 @@ class Engine:
             self._arrive(host)
             self._connect_all(node)
 
-    def _meet(self, pair: tuple[NodeId, NodeId], by: NodeId | None = None) -> None:
+    def _meet(self, pair: tuple[NodeId, NodeId], by: NodeId | None = None, number: int | None = None) -> None:
         self._want(*pair)
-        self._connect(*pair, by)
+        self._connect(*pair, by, number)
 
     def _part(self, pair: tuple[NodeId, NodeId]) -> None:
         a, b = pair

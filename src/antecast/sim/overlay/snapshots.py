@@ -172,7 +172,7 @@ def _spray_views(
                 if side == 1 or at != partner:
                     left[count] = at
                     count += 1
-            half = (sizes[who] + 1) // 2 - (1 - side)
+            half: Whole = (sizes[who] + 1) // 2 - (1 - side)
             key = child(exchange_key, who)
             for k in range(min(half, count)):
                 drawn[who] += 1
