@@ -83,7 +83,7 @@ def uniform(bits: np.uint64) -> float:
 
 
 @part
-def delay(model: Model, key: np.uint64, counter: Whole, now: Whole) -> Whole:
+def delay(model: Model, key: Whole, counter: Whole, now: Whole) -> Whole:
     """Draw number `counter` of a link's delays, for a frame sent now."""
     if model[0] == CONSTANT:
         return np.int64(model[1])
