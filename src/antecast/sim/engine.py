@@ -104,11 +104,14 @@ class Engine:
         self._wanted[a].add(b)
         self._wanted[b].add(a)
 
-    def _connect(self, a: NodeId, b: NodeId, by: NodeId | None = None, *, log: bool = True) -> None:
+    def _connect(
+        self, a: NodeId, b: NodeId, by: NodeId | None = None, number: int | None = None, *, log: bool = True
+    ) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
         if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
             return
-        instance = self._broken.get((min(a, b), max(a, b)), 0) + 1
+        if number is None:
+            number = self._broken.get((min(a, b), max(a, b)), 0) + 1
         if log:
             one.note(Kind.UP, peer=b)
             other.note(Kind.UP, peer=a)
@@ -116,8 +119,8 @@ class Engine:
             for host, peer in ((one, b), (other, a)):
                 if isinstance(host.protocol, LinkSafety):
                     host.protocol.introduce(peer, by)
-        one.link_up(b, instance)
-        other.link_up(a, instance)
+        one.link_up(b, number)
+        other.link_up(a, number)
 
     def _connect_everyone(self) -> None:
         """All pairs at the start, in their order, without asking for each what cannot be otherwise yet."""
@@ -179,9 +182,9 @@ class Engine:
             self._arrive(host)
             self._connect_all(node)
 
-    def _meet(self, pair: tuple[NodeId, NodeId], by: NodeId | None = None) -> None:
+    def _meet(self, pair: tuple[NodeId, NodeId], by: NodeId | None = None, number: int | None = None) -> None:
         self._want(*pair)
-        self._connect(*pair, by)
+        self._connect(*pair, by, number)
 
     def _part(self, pair: tuple[NodeId, NodeId]) -> None:
         a, b = pair

@@ -59,7 +59,7 @@ class Workloads:
                     for node in everyone:
                         stream = Stream(scenario.seed, "workload", index, node)
                         what = (node, self._payload(workload.payload), workload.lifetime)
-                        self._next((_times(workload, until, stream), what))
+                        self._next((broadcast_times(workload, until, stream), what))
                 case At(broadcasts=broadcasts):
                     for each in broadcasts:
                         what = (each.node, self._payload(each.payload), each.lifetime)
@@ -134,7 +134,7 @@ class Workloads:
         return answer
 
 
-def _times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
+def broadcast_times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
     """The instants of one sender's broadcasts."""
     if isinstance(workload, Once):
         t = workload.start + sampler(workload.at, stream)()

@@ -89,13 +89,16 @@ class Network:
         self,
         scheduler: Scheduler,
         hosts: dict[NodeId, Host],
-        meet: Callable[[tuple[NodeId, NodeId], NodeId | None], None],
+        meet: Callable[[tuple[NodeId, NodeId], NodeId | None, int], None],
         part: Callable[[tuple[NodeId, NodeId]], None],
     ) -> None:
         self._scheduler = scheduler
         self._hosts = hosts
         self._meet = meet
         self._part = part
+        self._opened = 1
+        """Connections are numbered, from 2 on: those of the start are 1. The number names their random streams,
+        and a kernel that opens the same connections in the same order can count along."""
 
     @property
     def now(self) -> int:
@@ -113,7 +116,8 @@ class Network:
 
     def connect(self, a: NodeId, b: NodeId, by: NodeId | None = None) -> bool:
         """Open a connection, brought about by a neighbour of both; whether the two are linked now."""
-        self._meet((a, b), by)
+        self._opened += 1
+        self._meet((a, b), by, self._opened)
         return self.linked(a, b)
 
     def disconnect(self, a: NodeId, b: NodeId) -> None:

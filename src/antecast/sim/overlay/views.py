@@ -6,9 +6,10 @@ A connection exists while an arc, in either direction, or a hold needs it. A *ho
 that somebody else's ping phase runs over.
 
 `first_views` makes the views of the start: processes join one after the other through a random contact, as
-published, each exchanges once when it has joined, and all exchange a few rounds more, at once and without a
-network. The mean view is then about ln n arcs: a join adds one arc and as many as its contact has, so the
-expected number of arcs a process is H(n) − H(core) + core − 1.
+published; after each join the newcomer and a random process exchange, so that views grow evenly; and all
+exchange a few rounds more. All that happens at once and without a network. The mean view is then about ln n
+arcs: a join adds one arc and as many as its contact has, so the expected number of arcs a process is
+H(n) − H(core) + core − 1.
 """
 
 from __future__ import annotations
@@ -122,13 +123,15 @@ def first_views(topology: Spray, n: int, seed: int, streams: list[Stream]) -> li
         core = min(topology.core, n)
         views = [[Arc(q) for q in range(core) if q != p] for p in range(core)]
         for p in range(core, n):
-            contact = Stream(seed, "spray/join", p).below(p)
+            stream = Stream(seed, "spray/join", p)
+            contact = stream.below(p)
             for arc in views[contact]:
                 views[arc.peer].append(Arc(p))
             if not views[contact]:
                 views[contact].append(Arc(p))
             views.append([Arc(contact)])
             exchange_at_once(views, streams, p)
+            exchange_at_once(views, streams, stream.below(p + 1))
     for _ in range(topology.settle):
         for p in range(n):
             exchange_at_once(views, streams, p)
