@@ -9,7 +9,7 @@ direction of link d is d ^ 1, and its sender is `to[d ^ 1]`.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,20 +127,23 @@ FINE, NARROW, STRAY = 0, 1, 2
 """What went wrong: nothing; a process had more links or arcs than the arrays are wide; a connection was not
 where it had to be."""
 
-T = TypeVar("T", bound=NDArray[Any])
-
 
 def make_queue(room: int) -> Queue:
     free = np.arange(room, dtype=np.int32)[::-1].copy()
     return Queue(np.empty((room, 2), np.int64), np.zeros((room, 5), np.int32), free, np.array([0, 0, room]))
 
 
+_EACH_WAY: Final = {
+    "to": np.int32, "key": np.uint64, "drawn": np.int32, "last": np.int64, "safe": np.bool_, "ping": np.int32,
+    "start": np.int32,
+}  # fmt: skip
+_EACH: Final = {"number": np.int32, "by": np.int32, "arcs": np.int32, "holds": np.int32, "since": np.int64}
+"""Columns with an entry a link, and with one a connection."""
+
+
 def make_links(nodes: int, room: int, width: int) -> Links:
-    both = {"to": np.int32, "key": np.uint64, "drawn": np.int32, "last": np.int64, "safe": np.bool_}
-    both |= {"ping": np.int32, "start": np.int32}
-    single = {"number": np.int32, "by": np.int32, "arcs": np.int32, "holds": np.int32, "since": np.int64}
-    columns: dict[str, Any] = {name: np.zeros(2 * room, kind) for name, kind in both.items()}
-    columns |= {name: np.zeros(room, kind) for name, kind in single.items()}
+    columns: dict[str, Any] = {name: np.zeros(2 * room, kind) for name, kind in _EACH_WAY.items()}
+    columns |= {name: np.zeros(room, kind) for name, kind in _EACH.items()}
     for name in ("of", "usable"):
         columns[name] = np.zeros((nodes, width), np.int32)
     for name in ("degree", "usable_degree"):
@@ -162,18 +165,10 @@ def roomier_queue(queue: Queue) -> Queue:
 def roomier_links(links: Links) -> Links:
     """The same connections, with room for twice as many."""
     room = len(links.number)
-    grown = {}
-    for name in links._fields:
-        column: NDArray[Any] = getattr(links, name)
-        if len(column) in (room, 2 * room) and name not in (
-            "at",
-            "of",
-            "degree",
-            "usable",
-            "usable_degree",
-            "free",
-        ):
-            grown[name] = np.concatenate([column, np.zeros_like(column)])
+    columns: dict[str, NDArray[Any]] = {name: getattr(links, name) for name in (*_EACH_WAY, *_EACH)}
+    grown: dict[str, Any] = {
+        name: np.concatenate([column, np.zeros_like(column)]) for name, column in columns.items()
+    }
     free, at = np.empty(2 * room, np.int32), links.at.copy()
     _refill(links.free, free, at, 0, room)
     return links._replace(**grown, free=free, at=at)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
+from antecast.core.settings import Duration
 from antecast.sim.delays import Constant
 from antecast.sim.overlay import arrays, kernel
 from antecast.sim.overlay.arrays import COUNTS, UNHEARD, Counts, Links, Longs, Messages, Views
@@ -33,26 +34,41 @@ from antecast.sim.workloads import broadcast_times
 _TRACE_ROWS = 1 << 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Mean shortest paths in hops from a few sources to everyone they reach, over four sets of links.
+
+    Spray as published closes a connection when it gives the arc away. The links that are only lent are those that
+    it would not have: without them this is the overlay that R- and PC-broadcast would find there.
+    """
+
+    all: float
+    """Over all links: R-broadcast."""
+    safe: float
+    """Over safe links: PC-broadcast."""
+    published: float
+    """Over all links but those only lent: R-broadcast over Spray as published."""
+    published_safe: float
+    """Over those of them that are safe: PC-broadcast over Spray as published."""
+    unreached: dict[str, int]
+    """For each of them, the processes that some source does not reach; they are in no mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The overlay at an instant. Means are over processes, paths over pairs of a few sources and everyone."""
+    """The overlay at an instant; means over processes."""
 
     t: int
     links: float
     unsafe_links: float
     lent_links: float
+    """Arcs that are lent, so new connections that are not safe both ways yet."""
     arcs: float
     buffered: float
-    """Messages that wait for a link to become safe, as often as links they wait for."""
+    """Messages that wait for a link to become safe, as often as there are links they wait for."""
     exchanges: int
-    """Since the start."""
-    hops: float = float("nan")
-    """The mean shortest path over all links, over those that are safe, and over those that Spray would have
-    without lending: all but the ones whose arcs are lent."""
-    safe_hops: float = float("nan")
-    given_hops: float = float("nan")
-    unreached: int = 0
-    """Processes that some source does not reach over safe links; they are in no mean."""
+    """Of all processes, since the start."""
+    paths: Paths | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,48 +212,45 @@ class _Run:
 
     def _sample(self, t: int, sources: int) -> None:
         links, views, n = self.links, self.views, self.scenario.nodes
-        held = np.arange(links.of.shape[1])[None, :] < links.degree[:, None]
-        of = links.of[held]
+        of = links.of[_first(links.degree, links.of.shape[1])]
         safe = links.safe[of]
-        owner = np.repeat(np.arange(n), links.degree)
-        waiting = self.messages.logged[owner] - links.start[of]
-        arc = np.arange(views.peers.shape[1])[None, :] < views.sizes[:, None]
-        offsets = np.zeros(n + 1, np.int64)
-        np.cumsum(links.degree, out=offsets[1:])
-        lent = views.lent & arc
-        paths = [float("nan")] * 3
-        unreached = 0
-        if sources:
-            given = links.arcs.copy()  # arcs that are not lent
-            rows, columns = np.nonzero(lent)
-            for p, y in zip(rows, views.peers[rows, columns], strict=True):
-                d = of[offsets[p] : offsets[p + 1]]
-                given[d[links.to[d] == y] >> 1] -= 1
-            new = links.by[of >> 1] >= 0
-            for place, usable in enumerate((None, safe, new | (given[of >> 1] > 0))):
-                snapshot = Snapshot(offsets, links.to[of], usable)
-                found = [
-                    flood(snapshot, source, model=Constant(value=1))  # type: ignore[arg-type]
-                    for source in Stream(self.scenario.seed, "paths", t).sample(n, sources)
-                ]
-                paths[place] = float(np.mean([each.mean_hops for each in found]))
-                if place == 1:
-                    unreached = sum(each.unreached for each in found)
+        waiting = self.messages.logged[links.to[of ^ 1]] - links.start[of]
         self.samples.append(
             Sample(
                 t=t,
                 links=len(of) / n,
                 unsafe_links=float((~safe).sum()) / n,
-                lent_links=float(lent.sum()) / n,
+                lent_links=float(views.lent[_first(views.sizes, views.lent.shape[1])].sum()) / n,
                 arcs=float(views.sizes.sum()) / n,
                 buffered=float(waiting[~safe].sum()) / n,
                 exchanges=int(self.counts.of[arrays.EXCHANGES]),
-                hops=paths[0],
-                safe_hops=paths[1],
-                given_hops=paths[2],
-                unreached=unreached,
+                paths=self._paths(t, of, sources) if sources else None,
             )
         )
+
+    def _paths(self, t: int, of: NDArray[np.int32], sources: int) -> Paths:
+        links, views, n = self.links, self.views, self.scenario.nodes
+        offsets = np.zeros(n + 1, np.int64)
+        np.cumsum(links.degree, out=offsets[1:])
+        lent = np.nonzero(views.lent & _first(views.sizes, views.lent.shape[1]))
+        kept = links.arcs.copy()
+        for p, y in zip(lent[0], views.peers[lent], strict=True):
+            mine = of[offsets[p] : offsets[p + 1]]
+            kept[mine[links.to[mine] == y] >> 1] -= 1
+        safe = links.safe[of]
+        published = (kept[of >> 1] > 0) | (links.by[of >> 1] >= 0)
+        usable = {"all": None, "safe": safe, "published": published, "published_safe": published & safe}
+        hops: dict[str, float] = {}
+        unreached: dict[str, int] = {}
+        for name, each in usable.items():
+            snapshot = Snapshot(offsets, links.to[of], each)
+            found = [
+                flood(snapshot, source, model=Constant(value=Duration(1)))
+                for source in Stream(self.scenario.seed, "paths", t).sample(n, sources)
+            ]
+            hops[name] = float(np.nanmean([each.mean_hops for each in found]))
+            unreached[name] = sum(each.unreached for each in found)
+        return Paths(**hops, unreached=unreached)
 
     def result(self) -> OverlayRun:
         self._drain()
@@ -261,6 +274,12 @@ class _Run:
         )
 
 
+def _first(sizes: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
+    """Of each row as many places as it has entries."""
+    taken: NDArray[np.bool_] = np.arange(width)[None, :] < sizes[:, None]
+    return taken
+
+
 def _padded(column: NDArray[np.int32], wide: NDArray[np.int32]) -> NDArray[np.int32]:
     more = wide.copy()
     more[:, : column.shape[1]] = column
@@ -269,9 +288,9 @@ def _padded(column: NDArray[np.int32], wide: NDArray[np.int32]) -> NDArray[np.in
 
 def _pairs(views: Views) -> Longs:
     """The connections that arcs need, sorted."""
-    held = np.arange(views.peers.shape[1])[None, :] < views.sizes[:, None]
     owners = np.repeat(np.arange(len(views.sizes), dtype=np.int64), views.sizes)
-    ends = np.stack([owners, views.peers[held].astype(np.int64)], axis=1)
+    peers = views.peers[_first(views.sizes, views.peers.shape[1])].astype(np.int64)
+    ends = np.stack([owners, peers], axis=1)
     ends.sort(axis=1)
     return np.unique(ends, axis=0)
 
