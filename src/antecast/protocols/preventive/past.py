@@ -125,25 +125,26 @@ class Past:
             if source in upto or source < self.founders:
                 if count > upto.get(source, 0):
                     lacking[source] = count
-            elif not self._went_there(source, upto):
+            elif not self._went_there(source, upto, unclear=False):
                 lacking[source] = max(count, 1)
         return lacking | dict.fromkeys(self.gone_before(upto, births), EVERYTHING)
 
-    def _went_there(self, source: NodeId, upto: Mapping[NodeId, int]) -> bool:
-        """Whether a source that another does not know came and went there. When it cannot be told, it did not."""
+    def _went_there(self, source: NodeId, upto: Mapping[NodeId, int], *, unclear: bool) -> bool:
+        """Whether a source that another does not know came and went there; `unclear` when it cannot be told."""
         while source in self.births:
             announcer, seq = self.births[source]
             if announcer in upto or announcer < self.founders:
                 return upto.get(announcer, 0) >= seq
             source = announcer
-        return False
+        return unclear
 
     def gone_before(self, upto: Mapping[NodeId, int], births: Mapping[NodeId, tuple[NodeId, int]]) -> list[NodeId]:
         """Of the sources another knows, those that have gone here, and whose departure is no longer kept."""
         return [
             source
-            for source in upto
-            if self.count(source) is None
+            for source, count in upto.items()
+            if count < EVERYTHING
+            and self.count(source) is None
             and (self.forgotten[source] < self.first if source in self.forgotten else self.came(source, births))
         ]
 
@@ -184,8 +185,11 @@ class Past:
     ) -> dict[NodeId, int]:
         """Count a base as received; for each source that this moved on, the count it moved to.
 
-        A source of the base that has gone here stays gone: its last messages would be delivered again.
+        A source of the base that has gone here stays gone: its last messages would be delivered again. A source
+        that has gone within the base goes here too, also one heard of only since the base was asked for.
         """
+        known = self.births.keys() & self.vector.keys() - base.keys()
+        departed = {*gone, *(source for source in known if self._went_there(source, base, unclear=more))}
         moved = {}
         for source, count in base.items():
             mine = self.count(source)
@@ -197,7 +201,7 @@ class Past:
                 self.trimmed[source] = max(count, self.trimmed.get(source, 0))
                 if source in births:
                     self.births.setdefault(source, births[source])
-        for source in gone:
+        for source in sorted(departed):
             if self.vector.pop(source, None) is not None:
                 self.trimmed.pop(source, None)
                 self.births.pop(source, None)
