@@ -81,9 +81,9 @@ class Start(Frame, frozen=True, array_like=True, tag=7):
     """This counts as received."""
     births: Births
     gone: Sources
-    """Of the sources that the receiver knows, those that have gone within the base."""
+    """The sources that went last within the base."""
     more: bool
-    """Whether others have."""
+    """Whether others went before them."""
 
 
 class Ask(Frame, frozen=True, array_like=True, tag=8, gc=False):

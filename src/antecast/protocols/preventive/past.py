@@ -165,8 +165,8 @@ class Past:
     def base(self, gone: list[NodeId]) -> Start:
         """What has left the log, for one who takes it as given."""
         births = {source: self.births[source] for source in self.trimmed if source in self.births}
-        departed = any(position < self.first for position in self.forgotten.values())
-        return Start(dict(self.trimmed), births, gone, departed or self.forgot_more)
+        remembered = (source for source, position in self.forgotten.items() if position < self.first)
+        return Start(dict(self.trimmed), births, [*dict.fromkeys([*remembered, *gone])], self.forgot_more)
 
     def covers(self, lacking: Mapping[NodeId, int]) -> bool:
         """Whether nothing of that is lacking here any more."""
@@ -205,8 +205,9 @@ class Past:
             if self.vector.pop(source, None) is not None:
                 self.trimmed.pop(source, None)
                 self.births.pop(source, None)
-                self._bury(source, self.first - 1)
                 moved[source] = EVERYTHING
+            if source not in self.forgotten:
+                self._bury(source, self.first - 1)
         self.forgot_more = self.forgot_more or more
         self.given = self.given or bool(moved)
         return moved

@@ -374,7 +374,7 @@ class PreventiveBroadcast(Protocol):
         past, upto = self._past, sync.upto
         start = Start({}, {}, [], False)
         if sync.take and self._settings.newcomers == "now" and upto.keys() <= {link.peer}:
-            start = Start(past.vector.copy(), past.births.copy(), [], bool(past.forgotten or past.forgot_more))
+            start = Start(past.vector.copy(), past.births.copy(), [*past.forgotten], past.forgot_more)
         elif lacking := past.lacking(upto, sync.births):
             if not sync.take:
                 self._costs["refusals"] += 1
