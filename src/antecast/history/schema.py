@@ -4,7 +4,8 @@
 strictly at each node, and rows of a node stand in that order in the file. `t` is in nanoseconds:
 true time in a simulation, the node's clock elsewhere. `bytes` is the encoded length of the frame
 for send and receive, the length of the payload for broadcast and deliver. `peer` is the other end
-of a link. Columns that mean nothing for a kind are null.
+of a link. A frame with several messages has a row for each; the rows after the first have 0 bytes.
+Columns that mean nothing for a kind are null.
 """
 
 from enum import IntEnum

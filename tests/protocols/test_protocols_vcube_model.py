@@ -1,0 +1,87 @@
+"""The network model of the paper's section 5, as printed and as fitted, against the paper's own figures.
+
+The larger sizes belong to the study; these are the ones a test can afford.
+"""
+
+from statistics import mean
+
+import pytest
+
+from antecast.history import metrics
+from antecast.history.audit import audit
+from antecast.sim import run
+from antecast.sim.scenario import make_scenario
+
+PACKETS = {16: 232, 32: 919, 64: 3513, 128: 13759, 256: 49262}
+"""Table 1, with aggregation."""
+
+
+def model(nodes, seed, *, aggregate, name="vcube"):
+    """The fit: see docs/vcube.md. A unit of time is a millisecond."""
+    return make_scenario(
+        {
+            "nodes": nodes,
+            "seed": seed,
+            "duration": "1s",
+            "protocol": {"name": name, "diagnosis": 0, "aggregate": aggregate},
+            "network": {
+                "transmission": "1ms",
+                "delay": {"kind": "normal", "mean": "100ms", "stdev": "35.4ms"},
+            },
+            "workload": [
+                {
+                    "kind": "once",
+                    "payload": 50,
+                    "at": {"kind": "triangular", "low": "0ms", "mode": "300ms", "high": "600ms"},
+                }
+            ],
+            "log": {"sample": 0},
+        }
+    )
+
+
+def run_model(nodes, seeds, *, aggregate, name="vcube"):
+    """Packets and mean delivery latency (ms) of some runs; each delivers everything once, in causal order."""
+    packets, latencies, dependencies = [], [], []
+    for seed in range(1, seeds + 1):
+        events = run(model(nodes, seed, aggregate=aggregate, name=name)).events
+        verdict = audit(events)
+        assert verdict.outcome == "causal"
+        cost = metrics.overhead(events)
+        assert cost.deliveries == nodes * nodes
+        latencies.append(metrics.summarise(metrics.delivery_latency(events)["latency"]).mean / 1e6)
+        packets.append(cost.frames)
+        seen = dict.fromkeys(range(nodes), 0)
+        for row in events.select(["node", "kind"]).to_pylist():
+            if row["kind"] == "broadcast":
+                dependencies.append(seen[row["node"]])
+            elif row["kind"] == "deliver":
+                seen[row["node"]] += 1
+    return packets, mean(latencies), dependencies
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 8, 13, 64, 100])
+def test_without_aggregation_exactly_n_times_n_less_1_packets_travel(nodes):
+    packets, _, _ = run_model(nodes, 2, aggregate=False)
+    assert packets == [nodes * (nodes - 1)] * 2
+
+
+@pytest.mark.parametrize(("nodes", "seeds"), [(16, 30), (32, 20), (64, 10), (128, 4), (256, 3)])
+def test_the_fitted_model_gives_the_packets_and_latencies_of_the_paper(nodes, seeds):
+    packets, latency, dependencies = run_model(nodes, seeds, aggregate=True)
+    assert mean(packets) == pytest.approx(PACKETS[nodes], rel=0.05)
+    assert latency == pytest.approx(run_model(nodes, seeds, aggregate=False)[1], rel=0.035)
+    if nodes == 256:
+
+        def share(low, high):
+            return 100 * sum(low <= count <= high for count in dependencies) / len(dependencies)
+
+        assert share(0, 0) == pytest.approx(27, abs=3)
+        assert share(1, 4) == pytest.approx(28.5, abs=3)
+        assert share(5, 9) == pytest.approx(18.4, abs=3)
+        assert share(13, 256) == pytest.approx(23, abs=3)
+
+
+def test_in_a_single_tree_everyone_but_the_root_sends_one_packet_more():
+    packets, _, _ = run_model(16, 2, aggregate=False, name="vcube-single")
+    assert packets == [16 * 15 + 15] * 2
