@@ -61,6 +61,8 @@ def study(job: Job) -> Results:
     notes = [
         f"Means over {len(seeds)} overlays of each size, {seconds} s long; a process starts an exchange a minute.",
         f"Messages that did not reach some process: {missed} times; counted, and in no mean.",
+        "A process here keeps the links it gives away until their successors are safe (it lends them). Paths are those"
+        " of Spray as published, without the links that are only lent; messages used all of them.",
         "The path lengths beside ours are those of the authors' simulator, which had 16.75 links a process.",
     ]
     if quick:
@@ -112,16 +114,16 @@ def _figure(runs: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
             return [Estimate.of(steps[step][column] for steps in own).mean for step in range(STEPS)]
 
         numbers = {
-            "links a process": at("links", 5.0),
+            "links a process at 0.5 s": at("links", 0.5),
             "unsafe links a process at 5 s": at("unsafe", 5.0),
-            "path of R-broadcast": Estimate.of(step["path, R"] for steps in own for step in steps),
-            "path of PC-broadcast at 1 s": at("path, PC", 1.0),
-            "path of PC-broadcast at 5 s": at("path, PC", 5.0),
+            "path of R-broadcast": Estimate.of(step["path, R, as published"] for steps in own for step in steps),
+            "path of PC-broadcast at 1 s": at("path, PC, as published", 1.0),
+            "path of PC-broadcast at 5 s": at("path, PC, as published", 5.0),
         }
         for quantity, estimate in numbers.items():
             if setting in paper.items[item].quantities[quantity].values:
                 yield paper.figure(item, quantity, setting, estimate)
-        plain, pc, buffered = over("path, R"), over("path, PC"), over("buffered")
+        plain, pc, buffered = over("path, R, as published"), over("path, PC, as published"), over("buffered")
         spread = (max(plain) - min(plain)) / min(plain)
         said = {"runs": len(own)}
         yield paper.statement(
@@ -149,7 +151,7 @@ def _figure(runs: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
             **said,
         )
         hops = {name: over(f"hops, {name}")[-1] for name in ("R", "PC")}
-        near = all(abs(hops[name] / path[-1] - 1) < 0.1 for name, path in (("R", plain), ("PC", pc)))
+        near = all(abs(hops[name] / over(f"path, {name}")[-1] - 1) < 0.1 for name in hops)
         text = f"at 5 s messages took {hops['R']:.2f} hops by R-broadcast, {hops['PC']:.2f} by PC-broadcast"
         yield paper.statement(item, "real broadcasts", setting, holds=near, observed=text, **said)
 
@@ -181,7 +183,11 @@ def _larger(floods: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
 def _curves(runs: Rows, sizes: Iterable[int]) -> Iterator[dict[str, Any]]:
     """The points of Figure 7: a row a metric, protocol, size and step."""
     series = {
-        "path": {"R-broadcast": "path, R", "PC-broadcast": "path, PC", "PC, real messages": "hops, PC"},
+        "path": {
+            "R-broadcast": "path, R, as published",
+            "PC-broadcast": "path, PC, as published",
+            "PC-broadcast, links lent": "path, PC",
+        },
         "unsafe": {"PC-broadcast": "unsafe"},
         "buffered": {"PC-broadcast": "buffered"},
     }
