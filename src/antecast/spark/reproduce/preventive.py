@@ -61,8 +61,8 @@ def study(job: Job) -> Results:
     notes = [
         f"Means over {len(seeds)} overlays of each size, {seconds} s long; a process starts an exchange a minute.",
         f"Messages that did not reach some process: {missed} times; counted, and in no mean.",
-        "A process here keeps the links it gives away until their successors are safe (it lends them). Paths are those"
-        " of Spray as published, without the links that are only lent; messages used all of them.",
+        "A process here keeps the links it gives away until their successors are safe: it lends them. Paths are"
+        " those of Spray as published, without the links that are only lent; messages used all of them.",
         "The path lengths beside ours are those of the authors' simulator, which had 16.75 links a process.",
     ]
     if quick:
