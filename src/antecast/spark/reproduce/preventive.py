@@ -160,7 +160,8 @@ def _larger(floods: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
     paper = load_paper("preventive")
     columns = {
         "links a process": "links",
-        "path of R-broadcast": "hops",
+        "path of R-broadcast": "path",
+        "hops of the first copy": "hops",
         "mean latency": "latency",
         "last arrival": "last",
         "processes not reached": "unreached",

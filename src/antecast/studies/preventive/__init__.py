@@ -22,7 +22,7 @@ import numpy as np
 from antecast.core import Message
 from antecast.core.settings import Duration
 from antecast.protocols import specification
-from antecast.sim.delays import Uniform
+from antecast.sim.delays import Constant, Uniform
 from antecast.sim.scenario import make_scenario
 from antecast.sim.topology import Spray
 
@@ -89,19 +89,21 @@ def overlay(processes: int, seconds: int, sources: int, seed: int) -> dict[str, 
 
 
 def large(processes: int, arcs: float, seed: int) -> dict[str, Any]:
-    """One broadcast over an overlay at rest, delays of 1 to 100 ms."""
+    """One broadcast over an overlay at rest: shortest paths, and first arrivals with delays of 1 to 100 ms."""
     from antecast.sim.overlay.flooding import flood
     from antecast.sim.overlay.snapshots import spray_snapshot
 
     snapshot = spray_snapshot(Spray(arcs=arcs, settle=5), processes, seed)
     model = Uniform(low=Duration(SECOND // 1000), high=Duration(SECOND // 10))
-    flood(snapshot, 0, model=model, seed=seed)  # compiles, if that was not done before
+    source = (7919 * seed) % processes
+    shortest = flood(snapshot, source, model=Constant(value=Duration(1)), seed=seed)
     begun = time.process_time()
-    found = flood(snapshot, (7919 * seed) % processes, model=model, seed=seed)
+    found = flood(snapshot, source, model=model, seed=seed)
     cpu = time.process_time() - begun
     reached = np.delete(found.arrival, found.source)
     return {
         "links": snapshot.links / processes,
+        "path": shortest.mean_hops,
         "hops": found.mean_hops,
         "latency": found.mean_latency / SECOND,
         "last": float(reached.max()) / SECOND,
