@@ -63,8 +63,8 @@ def study(job: Job) -> Results:
         f"Messages that did not reach some process: {missed} times; counted, and in no mean.",
         "A process here keeps the links it gives away until their successors are safe: it lends them. Paths are"
         " those of Spray as published, without the links that are only lent; messages used all of them.",
-        "Local space counts counters. With FIFO links and forwarding the paper keeps names of delivered messages until"
-        " they can be purged; `fifo` keeps a counter a source instead.",
+        "Local space counts counters. With FIFO links and forwarding the paper keeps names of delivered messages"
+        " until they can be purged; `fifo` keeps a counter a source instead.",
         "The path lengths beside ours are those of the authors' simulator, which had 16.75 links a process.",
     ]
     if quick:
