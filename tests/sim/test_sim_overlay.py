@@ -142,7 +142,7 @@ def test_without_faults_no_arc_and_no_path_is_ever_lost(seed, nodes, delay, core
 
 @given(st.integers(0, 2**32), delays, st.data())
 def test_under_churn_the_overlay_stays_whole_and_its_loans_return(seed, delay, data):
-    nodes = 40
+    nodes = 28
     faults, newcomer = [], nodes
     times = st.integers(1000, 50_000).map(lambda ms: f"{ms}ms")
     for kind in data.draw(st.lists(st.sampled_from(["crash", "leave", "join", "cut"]), max_size=8)):
@@ -157,7 +157,7 @@ def test_under_churn_the_overlay_stays_whole_and_its_loans_return(seed, delay, d
             faults.append({"kind": kind, "at": at, "node": node})
             if kind == "crash":
                 faults.append({"kind": "recover", "at": "55s", "node": node})
-    engine = spray_engine(seed, nodes, delay, faults=faults, core=6, patience="30s", duration="90s")
+    engine = spray_engine(seed, nodes, delay, faults=faults, core=6, patience="30s", duration="75s")
     overlay, network = engine._overlay, engine._overlay._network
     engine.run()
     reached, up = component(engine, safe=False)
@@ -175,7 +175,7 @@ def test_the_number_of_arcs_follows_the_number_of_processes():
     join = [{"kind": "join", "at": f"{150 + p}s", "node": 150 + p} for p in range(75)]
     sizes = {"start": [], "half": [], "again": []}
     for seed in range(3):
-        engine = spray_engine(seed, 150, "10ms", "300s", [*leave, *join], every="5s")
+        engine = spray_engine(seed, 150, "10ms", "300s", [*leave, *join], every="8s")
         for name, at in (("start", 1), ("half", 145), ("again", 290)):
 
             def look(name, engine=engine):
@@ -199,6 +199,49 @@ def test_a_dropped_connection_leaves_the_lender_s_arc_alone():
     slow_enough = spray_engine(delay="1s", patience="3500ms", nodes=20, core=4)
     slow_enough.run()
     assert slow_enough._overlay.dropped == 0
+
+
+def test_a_newcomer_whose_contact_crashes_finds_another():
+    scenario = {
+        "nodes": 12,
+        "duration": "60s",
+        "drain": "60s",
+        "protocol": {"name": "pc-broadcast"},
+        "network": {"topology": {"kind": "spray", "every": "5s", "core": 4}, "delay": "1s", "fifo": True},
+        "workload": [{"kind": "at", "broadcasts": [{"t": "1s", "node": 0}, {"t": "50s", "node": 0}]}],
+        "faults": [
+            {"kind": "join", "at": "10s", "node": 12, "peers": [3]},
+            {"kind": "crash", "at": "10500ms", "node": 3},
+        ],
+        "log": {"sample": 0},
+    }
+    rows = run(make_scenario(scenario)).events.to_pylist()
+    up = [row["peer"] for row in rows if row["kind"] == "up" and row["node"] == 12]
+    assert up[0] == 3 and len(set(up)) > 2
+    assert [row["seq"] for row in rows if row["kind"] == "deliver" and row["node"] == 12] == [1, 2]
+
+
+def test_a_lent_arc_returns_when_the_new_neighbour_crashes():
+    """At once, not when patience ends: the next exchange may give it again."""
+    engine = spray_engine(delay="1s", patience="1000s", nodes=20, core=4)
+    overlay = engine._overlay
+    found = []
+
+    def crash_one(_):
+        if not found and overlay._opening:
+            what = next(iter(overlay._opening.values()))
+            found.append(what)
+            assert what.arc.lent
+            engine._crash(what.peer)
+            assert not what.arc.lent and not what.open
+            assert what.borrower not in overlay._network.links(what.by) or not overlay.connections.held(
+                what.by, what.borrower
+            )
+
+    for ms in range(1000, 30_000, 500):
+        engine.scheduler.at(ms * 10**6 + 1, crash_one, None)
+    engine.run()
+    assert found
 
 
 def test_lent_links_show_in_the_gauges():
@@ -244,6 +287,57 @@ def test_messages_flow_and_keep_causal_order_while_neighbours_change():
     kinds = result.events["kind"].to_pylist()
     assert kinds.count("deliver") == 40 * kinds.count("broadcast") > 0
     assert kinds.count("up") > 100
+
+
+@given(st.integers(0, 2**32), delays, st.sampled_from(["1s", "1000s"]), st.data())
+def test_pc_broadcast_keeps_causal_order_over_it_and_reaches_everyone(seed, delay, timeout, data):
+    """Also while processes crash, come back and join; those that are there at the end have everything."""
+    nodes = 16
+    node = st.integers(0, nodes - 1)
+    at = st.integers(0, 60_000).map(lambda ms: f"{ms}ms")
+    faults = []
+    for kind in data.draw(st.lists(st.sampled_from(["crash", "join"]), max_size=3)):
+        if kind == "join":
+            faults.append({"kind": "join", "at": data.draw(at), "node": nodes + len(faults)})
+        else:
+            victim = data.draw(node)
+            faults.append({"kind": "crash", "at": data.draw(at), "node": victim})
+            faults.append({"kind": "recover", "at": "61s", "node": victim})
+    broadcast = st.fixed_dictionaries({"t": at, "node": node})
+    result = run(
+        make_scenario(
+            {
+                "nodes": nodes,
+                "seed": seed,
+                "duration": "65s",
+                "drain": "500s",
+                "protocol": {"name": "pc-broadcast", "timeout": timeout},
+                "network": {
+                    "topology": {"kind": "spray", "every": "5s", "core": 5, "patience": "40s"},
+                    "delay": delay,
+                    "fifo": True,
+                },
+                "workload": [
+                    {"kind": "at", "broadcasts": data.draw(st.lists(broadcast, max_size=30))},
+                    {"kind": "chatter", "answers": 0.5},
+                ],
+                "faults": faults,
+                "log": {"sample": 0, "events": "order"},
+            }
+        )
+    )
+    verdict = judge(result.events)
+    assert not verdict.early and not verdict.duplicates
+    delivered = {}
+    for row in result.events.to_pylist():
+        if row["kind"] == "deliver":
+            delivered.setdefault(row["node"], set()).add((row["origin"], row["seq"]))
+    everything = set().union(*delivered.values())
+    if everything and timeout == "1s":
+        present = set(range(nodes)) | {fault["node"] for fault in faults if fault["kind"] == "join"}
+        assert {node: everything - delivered.get(node, set()) for node in present} == {
+            node: set() for node in present
+        }
 
 
 def test_an_overlay_that_never_exchanges_is_a_static_random_graph():

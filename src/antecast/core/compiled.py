@@ -79,6 +79,7 @@ def _stamp(dispatcher: Any) -> None:
     file = getattr(dispatcher._cache, "_cache_file", None)
     if file is not None:
         digest = blake2b(digest_size=16)
-        for path in sorted({inspect.getfile(each) for each in _registered}):
-            digest.update(Path(path).read_bytes())
+        files = {Path(inspect.getfile(each)) for each in _registered}
+        for path in sorted(path for path in files if path.is_file()):  # one typed at a prompt has none
+            digest.update(path.read_bytes())
         file._source_stamp = (file._source_stamp, digest.digest())

@@ -64,7 +64,7 @@ class SprayOverlay(Overlay):
         self._network = network
         self._streams = [Stream(seed, "spray", p) for p in range(n)]
         self._opening: dict[tuple[NodeId, NodeId], Introduction] = {}
-        self._joining: dict[tuple[NodeId, NodeId], NodeId] = {}
+        self._joining: set[tuple[NodeId, NodeId]] = set()
         """Newcomers and the contacts they are not safe with yet."""
 
     def start(self) -> list[tuple[NodeId, NodeId]]:
@@ -164,9 +164,10 @@ class SprayOverlay(Overlay):
             return
         if (a, b) in self._opening:
             self._succeed(self._opening[a, b])
-        for pair in ((a, b), (b, a)):
-            if pair in self._joining:
-                self._forward(pair[0], self._joining.pop(pair))
+        for node, contact in ((a, b), (b, a)):
+            if (node, contact) in self._joining:
+                self._joining.remove((node, contact))
+                self._forward(node, contact)
 
     def _succeed(self, what: Introduction) -> None:
         self._end(what)
@@ -223,7 +224,7 @@ class SprayOverlay(Overlay):
         if self._network.safe(node, contact):
             self._forward(node, contact)
         else:
-            self._joining[node, contact] = contact
+            self._joining.add((node, contact))
             self._network.watch(node, contact, self.became_safe)
 
     def _forward(self, node: NodeId, contact: NodeId) -> None:
@@ -246,26 +247,33 @@ class SprayOverlay(Overlay):
     def leave(self, node: NodeId) -> None:
         for arc in self.views.pop(node, []):
             self.connections.drop(node, arc.peer)
-        for pair in [pair for pair in self._joining if node in pair]:
-            del self._joining[pair]
 
     def broke(self, a: NodeId, b: NodeId) -> None:
         if (a, b) in self._opening:
             self._give_up(self._opening[a, b])
+        for node, contact in ((a, b), (b, a)):
+            if (node, contact) in self._joining:
+                self._joining.remove((node, contact))
+                if self._network.up(node):  # the contact is gone: the newcomer needs another
+                    self._lose(node, [arc for arc in self.views[node] if arc.peer == contact])
+                    self._seek(node, None, forward=True)
 
     def _forget_unreachable(self, p: NodeId) -> None:
         view, network, stream = self.views[p], self._network, self._streams[p]
         lost = [arc for arc in view if not arc.lent and not network.linked(p, arc.peer)]
         size = len(view)
-        for arc in lost:
-            view.remove(arc)
-            self._drop(p, arc.peer)
+        self._lose(p, lost)
         known = list(view)
         for _ in lost:
             if known and stream.uniform() > 1 / size:
                 self._take(p, Arc(known[stream.below(len(known))].peer))
         if not view and not self._network.links(p):
             self._seek(p, None, forward=False)
+
+    def _lose(self, p: NodeId, arcs: list[Arc]) -> None:
+        for arc in arcs:
+            self.views[p].remove(arc)
+            self._drop(p, arc.peer)
 
     def gauges(self, node: NodeId) -> dict[str, int]:
         links = self._network.links(node)
