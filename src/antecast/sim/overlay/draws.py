@@ -33,14 +33,21 @@ def delay_model(delay: object, *, field: str = "network.delay") -> Model:
     """A delay model as numbers: its kind, and up to five parameters."""
     match delay:
         case Constant(value=value):
-            return np.array([CONSTANT, value, 0.0, 0.0, 0.0, 0.0])
+            return _exact(field, CONSTANT, value)
         case Uniform(low=low, high=high):
-            return np.array([UNIFORM, low, high - low + 1, 0.0, 0.0, 0.0])
+            return _exact(field, UNIFORM, low, high - low + 1)
         case Growing(low=low, high=high, start=start, until=until, spread=spread):
-            return np.array([GROWING, low, high, start, until, spread])
+            return _exact(field, GROWING, low, high, start, until, spread)
     kind = getattr(type(delay), "__struct_config__", None)
     named = getattr(kind, "tag", type(delay).__name__)
     raise ConfigurationError(f"kernels know constant, uniform and growing delays, not {named}", field=field)
+
+
+def _exact(field: str, *numbers: float) -> Model:
+    """Numbers as floats that are still whole: nanoseconds up to 2⁵³, some 104 days."""
+    if max(numbers) > 1 << 53:
+        raise ConfigurationError("kernels know delays of up to 104 days", field=field)
+    return np.array([*numbers, *[0.0] * (6 - len(numbers))], np.float64)
 
 
 @part
