@@ -1,7 +1,7 @@
 # Antecast. `make demo` and `make test` set up everything they need; see tools/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-large lint format bench lock clean
+.PHONY: help setup demo test test-large lint format bench results lock clean
 bin := .venv/bin
 
 help:  ## show this help
@@ -10,7 +10,7 @@ help:  ## show this help
 setup:
 	@./tools/setup.sh
 
-demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts
+demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts and a report
 	@$(bin)/python examples/demo.py
 
 test: setup lint  ## check style and types, run all tests
@@ -28,6 +28,10 @@ format: setup  ## format the code and mend what the linter can mend
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
 	@for each in scheduler hop memory vcube sweep_throughput contacts audit_scale; do $(bin)/python -m bench.$$each || exit 1; done
+
+results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (hours)
+	@$(bin)/antecast reproduce all
+	@for each in reproductions/*/results.md; do cp $$each docs/results/$$(basename $$(dirname $$each)).md; done
 
 lock:  ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

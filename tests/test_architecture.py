@@ -14,14 +14,15 @@ PACKAGE = Path(antecast.__file__).parent
 MAY_IMPORT = {
     "core": set(),
     "protocols": {"core"},
+    "observer": {"core"},
     "history": {"core"},
     "traces": {"core"},
-    "sim": {"core", "protocols", "history", "traces"},
+    "sim": {"core", "protocols", "observer", "history", "traces"},
     "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "history", "traces", "sim"},
-    "studies": {"core", "protocols", "history", "traces", "sim"},
-    "report": {"core", "protocols", "history"},
-    "cli": {"core", "protocols", "history", "traces", "sim", "spark", "live", "studies", "report"},
+    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies"},
+    "studies": {"core", "protocols", "observer", "history", "traces", "sim"},
+    "report": {"core", "protocols", "history", "studies"},
+    "cli": {"core", "protocols", "observer", "history", "traces", "sim", "spark", "live", "studies", "report"},
 }
 """What a package may import of the others, beside itself and `version`."""
 
@@ -54,7 +55,8 @@ def test_every_package_has_a_place_in_the_drawing():
 
 
 @pytest.mark.parametrize(
-    "module", ["antecast", "antecast.sim", "antecast.history", "antecast.protocols", "antecast.cli"]
+    "module",
+    ["antecast", "antecast.sim", "antecast.history", "antecast.protocols", "antecast.observer", "antecast.cli"],
 )
 def test_importing_needs_neither_spark_nor_the_compiler(module):
     code = f"import sys, {module}; print([name for name in ('pyspark', 'py4j', 'numba') if name in sys.modules])"

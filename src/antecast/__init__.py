@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from antecast.version import __version__
 
 if TYPE_CHECKING:
+    from antecast import observer as observer
     from antecast.api import audit as audit
     from antecast.core import AntecastError as AntecastError
     from antecast.history.verdict import Verdict as Verdict
@@ -36,10 +37,14 @@ _HOMES = {
     "sweep": "antecast.spark.sweep",
 }
 
-__all__ = ["__version__", *_HOMES]
+_PACKAGES = ("observer",)
+
+__all__ = ["__version__", *_HOMES, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"antecast.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'antecast' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)

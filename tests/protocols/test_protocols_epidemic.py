@@ -4,7 +4,7 @@ import pytest
 from wires import Wires
 
 from antecast.core import Message, RemoteFault
-from antecast.protocols.epidemic import Offer
+from antecast.protocols.epidemic import Offer, Request
 from antecast.protocols.flood import Base
 
 SECOND = 10**9
@@ -45,7 +45,7 @@ def test_a_transfer_that_was_broken_off_goes_on_in_the_next_contact():
     for _ in range(3):
         wires.broadcast(0)
     wires.link(0, 1)
-    for _ in range(2 + 1):  # both offers, and the first message
+    for _ in range(2 + 1 + 1):  # both offers, the request, and the first message
         sender, to, frame = wires.flying.popleft()
         wires.perform(to, wires.nodes[to].receive(frame, sender, 0))
     assert len(wires.delivered[1]) == 1
@@ -144,8 +144,68 @@ def test_a_frame_of_another_dissemination_is_a_remote_fault():
         Wires(0, protocol="epidemic").nodes[0].receive(Base({}), 1, 0)
 
 
-def test_an_offer_names_what_was_seen():
-    wires = Wires(0, protocol="epidemic")
-    wires.broadcast(0)
+def test_an_offer_names_what_is_held():
+    wires = Wires(0, protocol="epidemic", capacity=2)
+    for _ in range(3):
+        wires.broadcast(0)
     (effect,) = wires.nodes[0].link_up(1, 0)
-    assert effect.frame == Offer({0: 1}, {})
+    assert effect.frame == Offer({0: (2, 4)})
+
+
+def crowd(newcomer, *others):
+    """Nodes that all hold two messages, and one that comes into contact with all of them at once."""
+    wires = Wires(newcomer, *others, protocol="epidemic")
+    wires.broadcast(others[0])
+    wires.broadcast(others[0])
+    for other in others[1:]:
+        wires.meet(others[0], other)
+    for other in others:
+        wires.link(newcomer, other)
+    return wires
+
+
+def test_who_walks_into_a_crowd_gets_each_message_once():
+    travelled = sent(crowd(9, 0, 1, 2).transfer())
+    assert sorted(travelled) == [(0, 9, 0, 1), (0, 9, 0, 2)]
+
+
+def test_what_was_asked_of_one_who_went_away_is_asked_of_another():
+    wires = crowd(9, 0, 1, 2)
+    while not isinstance(wires.flying[0][2], Message):
+        sender, to, frame = wires.flying.popleft()
+        wires.perform(to, wires.nodes[to].receive(frame, sender, 0))
+    assert [(sender, to) for sender, to, _ in wires.drop()] == [(0, 9), (0, 9)]
+    wires.unlink(9, 0)
+    assert sorted(sent(wires.transfer())) == [(1, 9, 0, 1), (1, 9, 0, 2)]
+
+
+def test_what_is_new_while_the_offers_travel_is_not_forgotten():
+    wires = Wires(0, 1, protocol="epidemic")
+    wires.link(0, 1)
+    wires.broadcast(0)
+    assert sent(wires.transfer()) == [(0, 1, 0, 1)]
+
+
+def test_expired_messages_are_not_offered():
+    wires = Wires(0, protocol="delta", lifetime="10s", clock_bound="0s")
+    wires.broadcast(0)
+    (before, after) = (wires.nodes[0].link_up(1, at * SECOND)[0].frame for at in (10, 11))
+    assert (before, after) == (Offer({0: (1, 2)}), Offer({}))
+
+
+@pytest.mark.parametrize(
+    "frame", [Offer({3: (4, 2)}), Offer({3: (1, 2, 3)}), Offer({3: ()}), Request({3: (2, 2)})]
+)
+def test_runs_that_are_none_are_a_remote_fault(frame):
+    node = Wires(0, 1, protocol="epidemic").nodes[0]
+    node.link_up(1, 0)
+    with pytest.raises(RemoteFault, match="not runs"):
+        node.receive(frame, 1, 0)
+
+
+def test_a_request_for_more_than_there_is_costs_what_there_is():
+    wires = Wires(0, 1, protocol="epidemic")
+    wires.broadcast(0)
+    wires.nodes[0].link_up(1, 0)
+    (effect,) = wires.nodes[0].receive(Request({0: (1, 1 << 62), 7: (1, 1 << 62)}), 1, 0)
+    assert effect.frame.id == (0, 1)

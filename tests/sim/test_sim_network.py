@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecast.core import ConfigurationError
 from antecast.sim import run
-from antecast.sim.delays import Constant, Exponential, Normal, Pareto, Uniform, sampler
+from antecast.sim.delays import Constant, Exponential, Growing, Normal, Pareto, Uniform, sampler
 from antecast.sim.scenario import make_scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Complete, Explicit, Grid, Random, Ring, Star, Tree, edges
@@ -121,6 +122,33 @@ def test_delays_are_distributed_as_their_model_says(model, mean, low):
     sample = [draw() for _ in range(20_000)]
     assert min(sample) >= low
     assert sum(sample) / len(sample) == pytest.approx(mean, rel=0.05)
+
+
+def test_a_growing_delay_is_that_of_the_moment_a_frame_is_sent():
+    delay = {"kind": "growing", "low": "100ms", "high": "500ms", "start": "10s", "until": "20s"}
+    times = ["0s", "10s", "12500ms", "15s", "20s", "30s"]
+    result = simulate(nodes=2, network={"delay": delay}, workload=broadcasts(*times), duration="40s")
+    sent, received = ([row["t"] for row in rows(result, kind)] for kind in ("send", "receive"))
+    assert [b - a for a, b in zip(sent, received, strict=True)] == [
+        100 * MS,
+        100 * MS,
+        200 * MS,
+        300 * MS,
+        500 * MS,
+        500 * MS,
+    ]
+
+
+def test_a_growing_delay_may_be_spread():
+    draw = sampler(Growing(low=1000, high=9000, until=10, spread=0.3), Stream(1, "test"))
+    sample = [draw() for _ in range(5000)]
+    assert 690 < min(sample) < 720 and 1280 < max(sample) < 1310
+    assert sum(sample) / len(sample) == pytest.approx(1000, rel=0.02)
+
+
+def test_a_growing_delay_needs_time_to_grow():
+    with pytest.raises(ConfigurationError, match=r"network.delay: start \(2s\) must come before until \(1s\)"):
+        simulate(network={"delay": {"kind": "growing", "low": "0s", "high": "1s", "start": "2s", "until": "1s"}})
 
 
 def test_a_normal_delay_is_cut_at_zero():

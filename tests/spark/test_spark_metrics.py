@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from antecast.history import metrics as pure
+from antecast.history.confidence import t_quantile
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
-from antecast.spark.confidence import t_quantile
 
 pytestmark = pytest.mark.spark
 

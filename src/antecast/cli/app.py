@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from antecast.cli import audit, contacts, convert, doctor, generate, mobility, protocols, run, sweep
+from antecast.cli import audit, contacts, convert, doctor, generate, mobility, protocols, reproduce, run, sweep
 from antecast.cli.console import Exit, err
 from antecast.core import AntecastError
 from antecast.version import __version__
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(sweep.sweep)
+app.command()(reproduce.reproduce)
 app.command()(audit.audit)
 app.command()(contacts.contacts)
 app.command()(convert.convert)

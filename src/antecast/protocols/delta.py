@@ -34,10 +34,11 @@ from antecast.protocols.ordering import Ordering, Released
 
 Rule: TypeAlias = Literal["safe", "paper"]
 
-_LONG_AGO = -(1 << 62)
+_LONG_AGO, _NEVER = -(1 << 62) - 1, (1 << 62) + 1
+"""Before and after every tag."""
 
-_FORGET_EVERY = 10**9
-"""Nanoseconds between two clearings of the registries: an expired entry does no harm meanwhile."""
+_FORGET_SHARE = 64
+"""Registries are cleared after this part of a lifetime: an expired entry does no harm meanwhile."""
 
 _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
@@ -67,9 +68,13 @@ class Delta(Ordering[Stamp]):
         """Under the safe rule the largest tag of the causal past; under the paper's, our own last one."""
         self._barrier: dict[NodeId, int] = {}
         self._delivered: dict[NodeId, int] = {}
-        self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
+        self._waiting: dict[tuple[int, NodeId], list[Message[Stamp]]] = {}
+        """Messages held back, by the tag and the source of one predecessor that each waits for."""
         self._expiries: list[tuple[int, NodeId]] = []
-        self._pending: dict[tuple[NodeId, int], Message[Stamp]] = {}
+        """A heap of these predecessors; those that were delivered meanwhile go when their turn comes."""
+        self._pending = 0
+        self._soonest = _NEVER
+        """No message held back expires before this."""
         self._forget_at = _LONG_AGO
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
@@ -93,7 +98,9 @@ class Delta(Ordering[Stamp]):
         return None
 
     def accept(self, message: Message[Stamp], now: int) -> Released:
-        if self._hold(message, now):
+        missing = self._missing(message, now)
+        if missing is not None:
+            self._hold(message, missing)
             return Released([], [])
         released = self._release([message], now)
         if self._safe:
@@ -102,86 +109,105 @@ class Delta(Ordering[Stamp]):
         expired = self.expire(now)
         return Released(released.ready + expired.ready, released.dropped + expired.dropped)
 
-    def _hold(self, message: Message[Stamp], now: int) -> bool:
-        """Put a message under a predecessor it must wait for; False if there is none."""
+    def _missing(self, message: Message[Stamp], now: int) -> tuple[int, NodeId] | None:
+        """A predecessor that a message must wait for, or None."""
         delivered = self._delivered
         for source, tag in message.stamp.barrier.items():
-            if tag >= now and delivered.get(source, tag - 1) < tag:
-                waiters = self._waiting.setdefault(source, {})
-                if tag not in waiters:
-                    waiters[tag] = []
-                    heappush(self._expiries, (tag, source))
-                waiters[tag].append(message)
-                self._pending[message.origin, message.seq] = message
-                return True
-        return False
+            if delivered.get(source, _LONG_AGO) < tag and tag >= now:
+                return tag, source
+        return None
+
+    def _hold(self, message: Message[Stamp], missing: tuple[int, NodeId]) -> None:
+        waiters = self._waiting.get(missing)
+        if waiters is None:
+            self._waiting[missing] = [message]
+            heappush(self._expiries, missing)
+        else:
+            waiters.append(message)
+        self._pending += 1
+        if message.stamp.deadline < self._soonest:
+            self._soonest = message.stamp.deadline
 
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
         """Deliver messages, and those that waited for them."""
         dropped: list[Message[Stamp]] = []
+        waiting = self._waiting
         for message in ready:  # grows while it is walked
-            origin, tag = message.origin, message.stamp.deadline
             self._note(message)
-            waiters = self._waiting.get(origin)
-            if waiters is not None:
-                for key in [each for each in waiters if each <= tag]:
-                    self._look_again(waiters.pop(key), now, ready, dropped)
-                if not waiters:
-                    del self._waiting[origin]
+            if waiting:
+                reached = message.stamp.deadline, message.origin
+                waiters = waiting.pop(reached, None)
+                if waiters is not None:
+                    self._look_again(waiters, now, ready, dropped)
+                if not self._safe:
+                    for key in self._overtaken(*reached):
+                        self._look_again(waiting.pop(key), now, ready, dropped)
         return Released(ready, dropped)
+
+    def _overtaken(self, tag: int, source: NodeId) -> list[tuple[int, NodeId]]:
+        """Earlier messages of a source that others wait for although a later one has been delivered. Under the
+        paper's rule they may live on here; under the safe one they have expired, and are found by that."""
+        return [key for key in self._waiting if key[1] == source and key[0] < tag]
 
     def _look_again(
         self, messages: list[Message[Stamp]], now: int, ready: list[Message[Stamp]], dropped: list[Message[Stamp]]
     ) -> None:
+        self._pending -= len(messages)
         for message in messages:
             if message.stamp.deadline < now:
-                dropped.append(self._pending.pop((message.origin, message.seq)))
-            elif not self._hold(message, now):
-                ready.append(self._pending.pop((message.origin, message.seq)))
+                dropped.append(message)
+            elif (missing := self._missing(message, now)) is not None:
+                self._hold(message, missing)
+            else:
+                ready.append(message)
 
     def _note(self, message: Message[Stamp]) -> None:
-        origin, tag = message.origin, message.stamp.deadline
-        self._delivered[origin] = max(tag, self._delivered.get(origin, tag))
-        barrier = self._barrier
+        origin, stamp = message.origin, message.stamp
+        tag = stamp.deadline
+        delivered, barrier = self._delivered, self._barrier
+        if delivered.get(origin, _LONG_AGO) < tag:
+            delivered[origin] = tag
         if self._prune:
-            for source, covered in message.stamp.barrier.items():
-                if barrier.get(source, covered + 1) <= covered:
+            for source, covered in stamp.barrier.items():
+                if barrier.get(source, _NEVER) <= covered:
                     del barrier[source]
-        barrier[origin] = max(tag, barrier.get(origin, tag))
-        if self._safe:
-            self._last_tag = max(self._last_tag, tag)
+        if barrier.get(origin, _LONG_AGO) < tag:
+            barrier[origin] = tag
+        if self._safe and self._last_tag < tag:
+            self._last_tag = tag
 
     def wakeup(self) -> int | None:
-        """Under the safe rule, when the next awaited predecessor expires."""
+        """Under the safe rule, when the next awaited predecessor expires, or one that has come meanwhile."""
         return self._expiries[0][0] + 1 if self._safe and self._expiries else None
 
     def expire(self, now: int) -> Released:
         ready: list[Message[Stamp]] = []
         dropped: list[Message[Stamp]] = []
-        while self._expiries and self._expiries[0][0] < now:
-            tag, source = heappop(self._expiries)
-            waiters = self._waiting.get(source, {})
-            if tag in waiters:
-                self._look_again(waiters.pop(tag), now, ready, dropped)
-                if not waiters:
-                    del self._waiting[source]
-        if not self._safe:
-            over = [message for message in self._pending.values() if message.stamp.deadline < now]
-            dropped += [self._forget(message) for message in over]
+        expiries, waiting = self._expiries, self._waiting
+        while expiries and (expiries[0][0] < now or expiries[0] not in waiting):
+            waiters = waiting.pop(heappop(expiries), None)
+            if waiters is not None:
+                self._look_again(waiters, now, ready, dropped)
+        if not self._safe and self._soonest < now:
+            dropped += self._take_expired(now)
         if now >= self._forget_at:
-            self._forget_at = now + _FORGET_EVERY
+            self._forget_at = now + self._lifetime // _FORGET_SHARE
             self._forget_expired(now)
         released = self._release(ready, now)
         return Released(released.ready, dropped + released.dropped)
 
-    def _forget(self, message: Message[Stamp]) -> Message[Stamp]:
-        """Take a message that waits out of wherever it waits."""
-        del self._pending[message.origin, message.seq]
-        for waiters in self._waiting.values():
-            for messages in waiters.values():
-                if message in messages:
-                    messages.remove(message)
-        return message
+    def _take_expired(self, now: int) -> list[Message[Stamp]]:
+        """Take the messages that have expired from among those held back."""
+        expired = [message for message in self.pending() if message.stamp.deadline < now]
+        for key, waiters in list(self._waiting.items()):
+            left = [message for message in waiters if message.stamp.deadline >= now]
+            if left:
+                self._waiting[key] = left
+            else:
+                del self._waiting[key]
+        self._pending -= len(expired)
+        self._soonest = min((message.stamp.deadline for message in self.pending()), default=_NEVER)
+        return expired
 
     def _forget_expired(self, now: int) -> None:
         """What has expired here needs no entry: nothing that arrives can still depend on it."""
@@ -196,7 +222,7 @@ class Delta(Ordering[Stamp]):
         return {}
 
     def pending(self) -> list[Message[Stamp]]:
-        return list(self._pending.values())
+        return [message for waiters in self._waiting.values() for message in waiters]
 
     def snapshot(self) -> State:
         return {"tag": self._last_tag, "barrier": dict(self._barrier), "delivered": dict(self._delivered)}
@@ -206,7 +232,9 @@ class Delta(Ordering[Stamp]):
         self._barrier = dict(state["barrier"])
         self._delivered = dict(state["delivered"])
         for message in pending:
-            self._hold(message, _LONG_AGO)  # under a predecessor that may have expired: found with the next event
+            missing = self._missing(message, _LONG_AGO)  # it may have expired: found with the next event
+            if missing is not None:
+                self._hold(message, missing)
 
     def gauges(self) -> dict[str, int]:
-        return {"pending": len(self._pending), "clock": len(self._delivered), "barrier": len(self._barrier)}
+        return {"pending": self._pending, "clock": len(self._delivered), "barrier": len(self._barrier)}

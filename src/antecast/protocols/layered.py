@@ -1,6 +1,6 @@
 """A protocol made of an ordering over a dissemination."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -43,6 +43,9 @@ class Layered(Protocol):
         self._dissemination = dissemination
         self._seq = 0
         self._wakeup: int | None = None
+        # Asked for every message that arrives: straight from the ordering, without a call in between.
+        self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
+        self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         dissemination.above = self
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -82,14 +85,10 @@ class Layered(Protocol):
             self._dissemination.timer(token, now, out)
         return out
 
-    def admit(self, message: Message[Any], now: int) -> str | None:
-        return self._ordering.admit(message, now)
-
-    def deadline(self, message: Message[Any]) -> int | None:
-        return self._ordering.deadline(message)
-
     def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
-        self._carry_out(self._ordering.accept(message, now), "expired", out)
+        released = self._ordering.accept(message, now)
+        if released.ready or released.dropped:
+            self._carry_out(released, "expired", out)
         if self._ordering.timed:
             self._set_wakeup(out)
 
@@ -111,7 +110,8 @@ class Layered(Protocol):
 
     def _set_wakeup(self, out: list[Effect]) -> None:
         wakeup = self._ordering.wakeup()
-        if wakeup is not None and wakeup != self._wakeup:
+        # A timer that turns out to be too early costs less than moving it with every delivery.
+        if wakeup is not None and (self._wakeup is None or wakeup < self._wakeup):
             self._wakeup = wakeup
             out.append(SetTimer(EXPIRY, wakeup))
 

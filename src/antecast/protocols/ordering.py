@@ -9,19 +9,25 @@ says so with `skip`, and the ordering goes on as if they had been delivered.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from antecast.core import Message, NodeId, State
 
 S = TypeVar("S")
 
 
-class Released(NamedTuple):
+class Released(msgspec.Struct, frozen=True, gc=False):
     """What may be delivered, in the order of delivery, and what never will be."""
 
     ready: list[Message[Any]]
     dropped: list[Message[Any]]
+
+    def __iter__(self) -> Iterator[list[Message[Any]]]:
+        yield self.ready
+        yield self.dropped
 
 
 class Ordering(ABC, Generic[S]):

@@ -63,6 +63,8 @@ class Specification:
     make: Callable[[NodeId, Any], Protocol]
     loss_settings: Mapping[str, object] = field(default_factory=dict)
     """Settings under which the protocol also bears links that lose; empty if there are none."""
+    fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
+    """Settings completed with what a network of so many nodes at its start implies."""
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:
         """The protocol's settings from plain values, checked."""

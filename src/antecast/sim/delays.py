@@ -1,4 +1,7 @@
-"""Delay models: how long a frame travels. Each link draws from a stream of its own."""
+"""Delay models: how long a frame travels. Each link draws from a stream of its own.
+
+A delay may depend on when a frame is sent (`growing`); a frame on its way is not slowed down after that.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from antecast.core.settings import Duration, Settings
+from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream, exp
 
 
@@ -60,11 +64,36 @@ class Pareto(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pareto"
     """Draws beyond this are cut to it."""
 
 
-Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Triangular | Pareto
+class Growing(Settings, frozen=True, kw_only=True, tag_field="kind", tag="growing"):
+    """From one delay to another between two instants, in a straight line; constant before and after."""
+
+    low: Duration
+    """Until `start`."""
+    high: Duration
+    """From `until` on. It may also be the smaller of the two: then delays shrink."""
+    start: Duration = Duration(0)
+    until: Duration
+    spread: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    """Each draw differs from the line by up to this share of it, either way, uniformly."""
+
+    def __post_init__(self) -> None:
+        if self.start >= self.until:
+            raise ValueError(f"start ({self.start}) must come before until ({self.until})")
+
+    def line(self, now: int) -> int:
+        """The delay at an instant, before it is spread."""
+        share = (min(max(now, self.start), self.until) - self.start) / (self.until - self.start)
+        return self.low + int((self.high - self.low) * share)
 
 
-def sampler(model: Delay, stream: Stream) -> Callable[[], int]:
-    """A function that draws the next delay in nanoseconds."""
+Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Triangular | Pareto | Growing
+
+
+def sampler(model: Delay, stream: Stream, clock: Scheduler | None = None) -> Callable[[], int]:
+    """A function that draws the delay, in nanoseconds, of a frame that is sent now.
+
+    Without a clock it is always time 0, which matters only to delays that grow.
+    """
     match model:
         case Constant(value=value):
             return lambda: value
@@ -79,6 +108,11 @@ def sampler(model: Delay, stream: Stream) -> Callable[[], int]:
             return lambda: round(_triangular(low, mode, high, stream.uniform()))
         case Pareto(least=least, shape=shape, most=most):
             return lambda: min(most, round(least * exp(stream.exponential() / shape)))
+        case Growing(line=line, spread=spread):
+            clock = clock or Scheduler()
+            if not spread:
+                return lambda: line(clock.now)
+            return lambda: int(line(clock.now) * (1.0 + spread * (2.0 * stream.uniform() - 1.0)))
 
 
 def _triangular(low: int, mode: int, high: int, p: float) -> float:

@@ -8,13 +8,14 @@ from itertools import combinations
 
 import msgspec
 
-from antecast.core import NodeId
+from antecast.core import LinkSafety, NodeId
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
-from antecast.sim.host import Host
+from antecast.sim.host import Host, Sizes
 from antecast.sim.links import Link, Port
+from antecast.sim.overlay import Network, WatchedHost, make_overlay
 from antecast.sim.packet_links import PacketLink
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
@@ -39,6 +40,7 @@ class Engine:
         self._settings = scenario.protocol_settings
         self._make = scenario.specification.make
         self._workloads = Workloads(scenario, self.scheduler, self.hosts)
+        self._sizes: Sizes = {}
         self._special = {(link.a, link.b): link for link in scenario.network.links}
         self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
         self._ports: dict[NodeId, Port] = {}
@@ -47,9 +49,11 @@ class Engine:
         self._group: dict[NodeId, int] | None = None
         self._saved: dict[NodeId, bytes] = {}
         self._left: set[NodeId] = set()
+        topology = scenario.network.topology
+        network = Network(self.scheduler, self.hosts, self._meet, self._part)
+        self._overlay = make_overlay(topology, scenario.nodes, scenario.seed, scenario.duration, network)
 
         self._workloads.start()
-        topology = scenario.network.topology
         plan = load_plan(topology) if isinstance(topology, Contacts) else None
         for node in range(scenario.nodes):
             if plan is None or node not in plan.presence:
@@ -57,7 +61,8 @@ class Engine:
         if isinstance(topology, Complete):
             self._connect_everyone()
         else:
-            for a, b in edges(topology, scenario.nodes, scenario.seed):
+            first = self._overlay.start() if self._overlay else edges(topology, scenario.nodes, scenario.seed)
+            for a, b in first:
                 self._want(a, b)
                 self._connect(a, b, log=False)
         if plan is not None and isinstance(topology, Contacts):
@@ -73,7 +78,8 @@ class Engine:
 
     def _add_host(self, node: NodeId) -> Host:
         scenario = self.scenario
-        host = self.hosts[node] = Host(
+        make_host = Host if self._overlay is None else WatchedHost
+        host = self.hosts[node] = make_host(
             node,
             self._make(node, self._settings),
             make_clock(scenario.clocks, scenario.seed, node),
@@ -81,6 +87,7 @@ class Engine:
             self._events,
             self._workloads.on_deliver,
             self._link,
+            self._sizes,
             log_frames=scenario.log.events == "all",
         )
         return host
@@ -97,16 +104,23 @@ class Engine:
         self._wanted[a].add(b)
         self._wanted[b].add(a)
 
-    def _connect(self, a: NodeId, b: NodeId, *, log: bool = True) -> None:
+    def _connect(
+        self, a: NodeId, b: NodeId, by: NodeId | None = None, number: int | None = None, *, log: bool = True
+    ) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
         if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
             return
-        instance = self._broken.get((min(a, b), max(a, b)), 0) + 1
+        if number is None:
+            number = self._broken.get((min(a, b), max(a, b)), 0) + 1
         if log:
             one.note(Kind.UP, peer=b)
             other.note(Kind.UP, peer=a)
-        one.link_up(b, instance)
-        other.link_up(a, instance)
+        if by is not None:
+            for host, peer in ((one, b), (other, a)):
+                if isinstance(host.protocol, LinkSafety):
+                    host.protocol.introduce(peer, by)
+        one.link_up(b, number)
+        other.link_up(a, number)
 
     def _connect_everyone(self) -> None:
         """All pairs at the start, in their order, without asking for each what cannot be otherwise yet."""
@@ -137,6 +151,8 @@ class Engine:
             if host.up:
                 host.note(Kind.DOWN, peer=peer)
             host.link_down(peer)
+        if self._overlay is not None:
+            self._overlay.broke(a, b)
 
     def _parted(self, a: NodeId, b: NodeId) -> bool:
         return self._group is not None and self._group.get(a, -1) != self._group.get(b, -1)
@@ -166,9 +182,9 @@ class Engine:
             self._arrive(host)
             self._connect_all(node)
 
-    def _meet(self, pair: tuple[NodeId, NodeId]) -> None:
+    def _meet(self, pair: tuple[NodeId, NodeId], by: NodeId | None = None, number: int | None = None) -> None:
         self._want(*pair)
-        self._connect(*pair)
+        self._connect(*pair, by, number)
 
     def _part(self, pair: tuple[NodeId, NodeId]) -> None:
         a, b = pair
@@ -210,9 +226,9 @@ class Engine:
                     self._connect_all(node)
             case Cut(a=a, b=b):
                 self._part((a, b))
-            case LinkFault(a=a, b=b):
+            case LinkFault(a=a, b=b, by=by):
                 if a != b and not {a, b} & self._left:
-                    self._meet((a, b))
+                    self._meet((a, b), by)
 
     def _crash(self, node: NodeId) -> bool:
         host = self.hosts.get(node)
@@ -244,6 +260,9 @@ class Engine:
     def _join(self, fault: Join) -> None:
         if fault.node in self.hosts:
             return
+        if self._overlay is not None:
+            self._join_overlay(fault)
+            return
         present = sorted(self.hosts.keys() - self._left)  # crashed ones too: they link when they recover
         if fault.peers is not None:
             peers = fault.peers
@@ -260,6 +279,13 @@ class Engine:
                 self._want(fault.node, peer)
         self._connect_all(fault.node)
 
+    def _join_overlay(self, fault: Join) -> None:
+        assert self._overlay is not None
+        host = self._add_host(fault.node)
+        host.note(Kind.JOIN)
+        self._arrive(host)
+        self._overlay.join(fault.node, fault.peers[0] if fault.peers else None)
+
     def _leave(self, node: NodeId) -> None:
         host = self.hosts.get(node)
         if host is None or node in self._left:
@@ -268,6 +294,8 @@ class Engine:
             host.note(Kind.LEAVE)
             self._stop(host)
         self._left.add(node)
+        if self._overlay is not None:
+            self._overlay.leave(node)
         self._saved.pop(node, None)
         for peer in self._wanted[node]:
             self._wanted[peer].discard(node)
@@ -302,7 +330,10 @@ class Engine:
         now = self.scheduler.now
         for node, host in self.hosts.items():
             if host.up:
-                for gauge, value in host.protocol.gauges().items():
+                gauges = host.protocol.gauges()
+                for gauge, value in (
+                    gauges if self._overlay is None else gauges | self._overlay.gauges(node)
+                ).items():
                     self._samples.append(node, now, gauge, value)
         only_the_end_is_left = len(self.scheduler) <= 1
         if now < self.scenario.duration or not only_the_end_is_left:

@@ -7,7 +7,7 @@ in the scheduler and one `receive`. It writes the log as it goes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from antecast.core import (
     CancelTimer,
@@ -35,13 +35,20 @@ _BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD, _EXPIRE = (
 )  # fmt: skip
 
 
+Sizes: TypeAlias = dict[int, tuple[Frame, int]]
+"""Encoded lengths of the messages sent last, shared by the hosts of a run: a message is measured once, however
+often it is sent. Kept by identity, which stays taken while the message is kept here too."""
+
+_SIZES_KEPT = 1 << 14
+"""More messages than are on their way at once in most runs, and few to keep alive."""
+
+
 class Host:
     """One node: its protocol, clock, links and timers, and its position in its own history."""
 
     __slots__ = (
         "_clock", "_frame", "_frames", "_generation", "_log", "_make_link", "_on_deliver", "_scheduler", "_size",
-        "_timers",
-        "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
+        "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +60,7 @@ class Host:
         log: EventWriter,
         on_deliver: Callable[[Host, Message[Any]], None] | None,
         make_link: Callable[[Host, NodeId, int], Link],
+        sizes: Sizes,
         *,
         log_frames: bool,
     ) -> None:
@@ -73,9 +81,10 @@ class Host:
         self._frames = log_frames
         self._timers: dict[Timer, int] = {}
         self._generation = 0
-        # A frame is mostly sent to several neighbours, or passed on as it came: measure it once.
+        # A frame is mostly sent to several neighbours, or passed on as it came: no need to look it up.
         self._frame: Frame | None = None
         self._size = 0
+        self._sizes = sizes
 
     def local_time(self) -> int:
         now = self._scheduler.now
@@ -99,7 +108,8 @@ class Host:
             else:
                 self._note_frame(_RECEIVE, frame, sender, size)
         self._frame, self._size = frame, size
-        effects = self.protocol.receive(frame, sender, self.local_time())
+        now = self._scheduler.now if self._clock is None else self.local_time()
+        effects = self.protocol.receive(frame, sender, now)
         if effects:
             self.perform(effects)
 
@@ -111,7 +121,11 @@ class Host:
                 self._send(effect.to, effect.frame)  # type: ignore[union-attr]
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
-                self.note(_DELIVER, message.origin, message.seq, NONE, len(message.payload))
+                self._log.append(
+                    self.node, self.pos, self._scheduler.now, _DELIVER, message.origin, message.seq, NONE,
+                    len(message.payload),
+                )  # fmt: skip
+                self.pos += 1
                 if self._on_deliver is not None:
                     self._on_deliver(self, message)
             elif isinstance(effect, SetTimer):
@@ -133,7 +147,8 @@ class Host:
         if frame is self._frame:
             size = self._size
         else:
-            size = self._size = self.protocol.codec.size(frame)
+            known = self._sizes.get(id(frame))
+            size = self._size = self._measure(frame) if known is None else known[1]
             self._frame = frame
         if not link.send(frame, size):  # type: ignore[union-attr]
             self.dropped += 1
@@ -151,6 +166,14 @@ class Host:
         for message in carried:
             self.note(kind, message.origin, message.seq, peer, size)
             size = 0
+
+    def _measure(self, frame: Frame) -> int:
+        size = self.protocol.codec.size(frame)
+        if frame.__class__ is Message:
+            if len(self._sizes) >= _SIZES_KEPT:
+                self._sizes.clear()
+            self._sizes[id(frame)] = frame, size
+        return size
 
     def _set_timer(self, token: Timer, local: int) -> None:
         at = local if self._clock is None else self._clock.when(local)

@@ -16,7 +16,7 @@ import antecast
 from antecast.core import InputError
 from antecast.sim.scenario import Scenario
 
-_DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/schema.py")
+_DETERMINING = ("core", "protocols", "observer", "sim", "traces", "history/log.py", "history/schema.py")
 _INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_")
 """Beside them, but at work before a run starts."""
 

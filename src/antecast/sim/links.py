@@ -2,6 +2,9 @@
 
 A link here is one direction of a connection, from the moment it comes up until it goes down. A
 connection that comes back is a new link: what was in flight on the old one is lost.
+
+Frames that follow each other on a link and arrive at one instant travel as a train: one event for the
+scheduler. They are received one by one, exactly as if each had been an event of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ class Link:
     """One direction of a connection while it is up."""
 
     __slots__ = (
-        "_bandwidth", "_delay", "_fifo", "_last", "_loss_below", "_loss_bits", "_port", "_queue_limit",
-        "_scheduler", "alive", "receiver", "sender",
+        "_arrives", "_bandwidth", "_delay", "_fifo", "_loss_below", "_loss_bits", "_number", "_port",
+        "_queue_limit", "_scheduler", "_train", "alive", "receiver", "sender",
     )  # fmt: skip
 
     def __init__(
@@ -57,11 +60,13 @@ class Link:
         self.sender = sender
         self.receiver = receiver
         self._scheduler = scheduler
-        self._delay: Callable[[], int] = sampler(delay, Stream(seed, "delay", *index))
+        self._delay: Callable[[], int] = sampler(delay, Stream(seed, "delay", *index), scheduler)
         self._loss_below = int(loss * 2**64)
         self._loss_bits = Stream(seed, "loss", *index).bits
         self._fifo = network.fifo
-        self._last = 0
+        self._arrives = 0
+        self._number = -1
+        self._train: list[tuple[Frame, int]] = []
         self._bandwidth = special.bandwidth if special and special.bandwidth else network.bandwidth
         self._queue_limit = network.queue_limit
         self._port = port
@@ -81,11 +86,23 @@ class Link:
         arrives = leaves + self._delay()
         if self._loss_below and self._loss_bits() < self._loss_below:
             return True
-        if self._fifo:
-            arrives = self._last = max(arrives, self._last)
-        scheduler.at(arrives, self._arrive, (frame, size))
+        self._board(arrives, frame, size)
         return True
 
-    def _arrive(self, what: tuple[Frame, int]) -> None:
-        if self.alive:
-            self.receiver.receive(what[0], self.sender.node, what[1])
+    def _board(self, arrives: int, frame: Frame, size: int) -> None:
+        """Put a frame onto the train that arrives then, or onto a new one."""
+        scheduler = self._scheduler
+        if self._fifo and arrives < self._arrives:
+            arrives = self._arrives
+        if arrives == self._arrives and scheduler.scheduled == self._number:
+            self._train.append((frame, size))
+        else:
+            train = self._train = [(frame, size)]
+            scheduler.at(arrives, self._arrive, train)
+            self._arrives, self._number = arrives, scheduler.scheduled
+
+    def _arrive(self, train: list[tuple[Frame, int]]) -> None:
+        receive, sender = self.receiver.receive, self.sender.node
+        for frame, size in train:
+            if self.alive:
+                receive(frame, sender, size)

@@ -54,21 +54,20 @@ class PacketLink(Link):
         self._index = (sender.node, receiver.node, instance)
 
     def send(self, frame: Frame, size: int) -> bool:
-        scheduler, transmission = self._scheduler, self._transmission
-        leaves = scheduler.now + self._processing
+        transmission = self._transmission
+        leaves = self._scheduler.now + self._processing
         if transmission is not None:
             port = self._port
             leaves = port.free_at = max(leaves, port.free_at) + transmission
         arrives = leaves + (self._delay() if self._model is None else self._coupled_delay(self._model, frame))
         if self._loss_below and self._loss_bits() < self._loss_below:
             return True
-        if self._fifo:
-            arrives = self._last = max(arrives, self._last)
-        scheduler.at(arrives, self._arrive, (frame, size))
+        self._board(arrives, frame, size)
         return True
 
     def _coupled_delay(self, model: Delay, frame: Frame) -> int:
         if not frame.carried:
             return self._delay()
         last = frame.carried[-1]
-        return sampler(model, Stream(self._seed, "delay of", *self._index, last.origin, last.seq))()
+        stream = Stream(self._seed, "delay of", *self._index, last.origin, last.seq)
+        return sampler(model, stream, self._scheduler)()

@@ -18,7 +18,7 @@ from antecast.core.settings import BitRate, Duration, Settings, parse_duration, 
 from antecast.protocols import Need, Specification, specification
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
-from antecast.sim.topology import Complete, Contacts, Explicit, Topology
+from antecast.sim.topology import Complete, Contacts, Explicit, Spray, Topology
 
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -205,6 +205,8 @@ class Link(_Fault, frozen=True, kw_only=True, tag="link"):
 
     a: Node
     b: Node
+    by: Node | None = None
+    """The neighbour of both through whom it comes about, if there is one."""
 
 
 class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):
@@ -257,7 +259,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     @property
     def protocol_settings(self) -> Settings:
-        return self.specification.configure({k: v for k, v in self.protocol.items() if k != "name"})
+        spec = self.specification
+        settings = spec.configure({k: v for k, v in self.protocol.items() if k != "name"})
+        fitted: Settings = spec.fit(settings, self.nodes)
+        return fitted
 
     @property
     def horizon(self) -> int:
@@ -275,7 +280,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         unmet = {
             Need.RELIABLE_LINKS: lossy,
             Need.FIFO_LINKS: not network.fifo,
-            Need.STATIC_MEMBERS: bool(self.faults),
+            Need.STATIC_MEMBERS: bool(self.faults) or isinstance(network.topology, Spray),
             Need.COMPLETE_GRAPH: not isinstance(network.topology, Complete),
         }
         return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
@@ -307,8 +312,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
             elif not isinstance(workload, Trace):
                 yield from ((f"workload[{index}].senders", node) for node in workload.senders or ())
         for index, fault in enumerate(self.faults):
-            for name in ("node", "a", "b"):
-                if hasattr(fault, name):
+            for name in ("node", "a", "b", "by"):
+                if getattr(fault, name, None) is not None:
                     yield f"faults[{index}].{name}", getattr(fault, name)
             groups = fault.groups if isinstance(fault, Partition) else ()
             yield from ((f"faults[{index}].groups", node) for group in groups for node in group)

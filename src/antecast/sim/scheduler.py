@@ -7,7 +7,7 @@ event knows, when it fires, whether it still matters.
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import count, repeat
+from itertools import repeat
 from typing import Any, TypeAlias
 
 Action: TypeAlias = Callable[[Any], object]
@@ -35,16 +35,18 @@ class Scheduler:
     (['first', 'second'], 100)
     """
 
-    __slots__ = ("_heap", "_next", "now")
+    __slots__ = ("_heap", "now", "scheduled")
 
     def __init__(self) -> None:
         self.now = 0
         self._heap: list[tuple[int, int, Action, Any]] = []
-        self._next = count().__next__
+        self.scheduled = 0
+        """Events scheduled so far: as long as it stays the same, nothing came between."""
 
     def at(self, time: int, action: Action, argument: Any) -> None:
         """Call `action(argument)` at a time; a time that has passed means as soon as possible."""
-        heappush(self._heap, (time, self._next(), action, argument))
+        self.scheduled = number = self.scheduled + 1
+        heappush(self._heap, (time, number, action, argument))
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -55,7 +57,7 @@ class Scheduler:
         Every few thousand events `between()` is called; the run stops early when it returns False.
         """
         heap = self._heap
-        before = self._executed()
+        before = self.scheduled - len(heap)
 
         def end(_: None) -> None:
             raise _End
@@ -73,8 +75,4 @@ class Scheduler:
                     break
         except _End:
             pass
-        return self._executed() - before - 1
-
-    def _executed(self) -> int:
-        """Numbers given out (this call takes one too) less the events still waiting."""
-        return self._next() - len(self._heap)
+        return self.scheduled - len(heap) - before

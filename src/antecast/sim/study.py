@@ -47,7 +47,7 @@ from antecast.sim.scenario import (
     read_toml,
     resolve_files,
 )
-from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Star, Topology, Tree
+from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Spray, Star, Topology, Tree
 
 MAX_RUNS = 100_000
 """A run is a task, a folder and a row: beyond this the driver and the file system become the bottleneck."""
@@ -355,6 +355,8 @@ def link_count(topology: Topology, nodes: int) -> int:
             return min(nodes * degree // 2, nodes * (nodes - 1) // 2)
         case Explicit(links=links):
             return len(links)
+        case Spray(arcs=arcs):
+            return round(nodes * (math.log(nodes) if arcs is None else arcs))
         case Star() | Tree() | Contacts():  # at contacts, every node is given a message about once
             return nodes - 1
 

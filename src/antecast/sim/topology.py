@@ -1,4 +1,4 @@
-"""Topologies: who is linked with whom when a run starts."""
+"""Topologies: who is linked with whom when a run starts, and what changes that while it goes on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,24 @@ class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="conta
     """How long it takes until a contact can be used."""
 
 
-Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts
+class Spray(Settings, frozen=True, kw_only=True, tag_field="kind", tag="spray"):
+    """Processes choose their neighbours themselves and exchange them now and then (`sim/overlay`)."""
+
+    every: Duration | None = Duration(60 * 10**9)
+    """How often a process starts an exchange; it takes part in about as many again. 0 for never: a static
+    random graph."""
+    patience: Duration = Duration(120 * 10**9)
+    """How long a new connection may take to become safe before it is dropped."""
+    core: Annotated[int, msgspec.Meta(ge=1)] = 2
+    """Processes that know each other at the start; the others join one by one, before the run. Views hold about
+    ln n arcs with 2, and ln n + core − 1 − H(core) with more."""
+    arcs: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Instead of joins: each process starts with this many arcs, on average, to random others."""
+    settle: Annotated[int, msgspec.Meta(ge=0)] = 10
+    """Rounds of exchanges before the run starts."""
+
+
+Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts | Spray
 
 
 def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
@@ -82,7 +99,7 @@ def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
             pairs = _random(n, degree, Stream(seed, "topology"))
         case Explicit(links=links):
             pairs = links
-        case Contacts():
+        case Contacts() | Spray():
             pairs = []
     return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from antecast.core import InputError, Message
-from antecast.sim.delays import Delay, sampler
+from antecast.sim.delays import sampler
 from antecast.sim.host import Host
 from antecast.sim.scenario import At, Chatter, Once, Periodic, Poisson, Scenario, Trace
 from antecast.sim.scheduler import Scheduler
@@ -59,7 +59,7 @@ class Workloads:
                     for node in everyone:
                         stream = Stream(scenario.seed, "workload", index, node)
                         what = (node, self._payload(workload.payload), workload.lifetime)
-                        self._next((_times(workload, until, stream), what))
+                        self._next((broadcast_times(workload, until, stream), what))
                 case At(broadcasts=broadcasts):
                     for each in broadcasts:
                         what = (each.node, self._payload(each.payload), each.lifetime)
@@ -129,19 +129,15 @@ class Workloads:
                 host.broadcast(payload, chatter.lifetime)
             else:
                 what = (node, payload, chatter.lifetime)
-                scheduler.at(scheduler.now + _draw(model, stream), self._broadcast, what)
+                scheduler.at(scheduler.now + sampler(model, stream, scheduler)(), self._broadcast, what)
 
         return answer
 
 
-def _draw(model: Delay, stream: Stream) -> int:
-    return sampler(model, stream)()
-
-
-def _times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
+def broadcast_times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
     """The instants of one sender's broadcasts."""
     if isinstance(workload, Once):
-        t = workload.start + _draw(workload.at, stream)
+        t = workload.start + sampler(workload.at, stream)()
         if t < until:
             yield t
     elif isinstance(workload, Periodic):

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from antecast.history.confidence import t_expansion, t_quantile
 from antecast.history.metrics import QUANTILES
 from antecast.history.schema import EVENTS
 from antecast.sim.study import column_name
-from antecast.spark.confidence import t_expansion, t_quantile
 
 MESSAGE = ["run", "origin", "seq"]
 """What names a message."""

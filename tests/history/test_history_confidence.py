@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.spark.confidence import t_expansion, t_probability, t_quantile
+from antecast.history.confidence import t_expansion, t_probability, t_quantile
 
 
 @pytest.mark.parametrize(

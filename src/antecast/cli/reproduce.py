@@ -1,0 +1,188 @@
+"""`antecast reproduce`: the papers' experiments, our figures beside theirs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from antecast.cli.console import Exit, Json, OutFolder, Quiet, err, out
+from antecast.core import ConfigurationError
+from antecast.report.page import write
+from antecast.report.study import study_page
+from antecast.spark.reproduce import default_folder
+from antecast.spark.reproduce import reproduce as run_study
+from antecast.spark.reproduce.job import Stage
+from antecast.spark.session import spark_session
+from antecast.studies import STUDIES
+from antecast.studies.findings import Mark, Results, as_table, count_marks
+from antecast.studies.layout import Grid, lay_out, summary
+from antecast.studies.paper import load_paper
+
+_LINE_SECONDS = 5.0
+"""Time between two lines of progress where there is no terminal."""
+
+
+def reproduce(
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[STUDY]...", help=f"Which papers: {', '.join(STUDIES)}, or all.", show_default=False
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes and few seeds: minutes instead of hours.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="How many runs each figure is a mean of.")
+    ] = None,
+    gtfs: Annotated[
+        Path | None, typer.Option("--gtfs", metavar="FEED.zip", help="barrier: the buses of a timetable.")
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", metavar="DAY", help="barrier: the day of the feed.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="barrier: a mobility or contact trace.")
+    ] = None,
+    reach: Annotated[
+        float | None,
+        typer.Option("--range", metavar="METRES", help="barrier: the radio range on a feed or trace."),
+    ] = None,
+    out_folder: OutFolder = None,
+    master: Annotated[
+        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
+    ] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Print all tables, not only the summaries.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run the experiments of the papers on Spark and set our figures beside theirs.
+
+    Results go to reproductions/STUDY (STUDY-quick with --quick): findings as Parquet and CSV, tables as Markdown,
+    the points of the figures as Parquet. The same command goes on after an interrupt.
+    """
+    names = _chosen(studies)
+    options = {"gtfs": gtfs and str(gtfs), "date": date, "trace": trace and str(trace), "range": reach}
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and names != ["barrier"]:
+        raise ConfigurationError("is an option of `antecast reproduce barrier`", field=f"--{min(given)}")
+    if out_folder is not None and len(names) > 1:
+        raise ConfigurationError("takes one study; several have a folder each", field="--out")
+    found = []
+    try:
+        with spark_session("antecast reproduce", master=master) as spark:
+            for name in names:
+                folder = out_folder or default_folder(name, quick=quick)
+                with _progress(quiet=quiet) as on_progress:
+                    results = run_study(
+                        name,
+                        out=folder,
+                        quick=quick,
+                        seeds=seeds,
+                        spark=spark,
+                        options=given,
+                        on_progress=on_progress,
+                    )
+                found.append((folder, results))
+                if not (quiet or as_json):
+                    _show(results, folder, whole=tables)
+    except KeyboardInterrupt:
+        err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    report = _report(found, quick=quick, options=given, seeds=seeds)
+    if as_json:
+        print(json.dumps({results.study: _as_json(results, folder) for folder, results in found}, indent=2))
+    else:
+        out.print(f"report: {report}", markup=False, soft_wrap=True)
+
+
+def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str, Any], seeds: int | None) -> Path:
+    """Write the page of all studies of this call, beside the only one or over several."""
+    words = ["antecast", "reproduce", *(results.study for _, results in found)]
+    words += ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
+    words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    page = study_page([(results, folder) for folder, results in found], command=shlex.join(words))
+    folder = found[0][0] if len(found) == 1 else found[0][0].parent
+    path = folder / "report.html"
+    write(page, path)
+    return path
+
+
+def _chosen(studies: list[str] | None) -> list[str]:
+    if not studies or studies == ["all"]:
+        return list(STUDIES)
+    for name in studies:
+        if name not in STUDIES:
+            raise ConfigurationError(f"unknown study {name!r}; choose {', '.join(STUDIES)}, or all", field="STUDY")
+    return list(dict.fromkeys(studies))
+
+
+def _as_json(results: Results, folder: Path) -> dict[str, object]:
+    return {
+        "folder": str(folder),
+        "notes": list(results.notes),
+        "marks": {str(mark): count for mark, count in count_marks(results.findings).items()},
+        "findings": as_table(results.findings).to_pylist(),
+    }
+
+
+def _show(results: Results, folder: Path, *, whole: bool) -> None:
+    paper = load_paper(results.study)
+    for note in results.notes:
+        out.print(note, style="dim", markup=False)
+    for grid in lay_out(paper, results.findings) if whole else ():
+        _print(grid)
+    _print(summary(paper, results.findings))
+    marks = ", ".join(f"{count} {mark}" for mark, count in count_marks(results.findings).items())
+    out.print(
+        f"{results.study}: {marks}; tables in {folder / 'results.md'}", style="bold", markup=False, soft_wrap=True
+    )
+
+
+def _print(grid: Grid) -> None:
+    table = Table(title=grid.title, title_justify="left", box=None, pad_edge=False)
+    for column in grid.header:
+        table.add_column(column, overflow="fold", justify="right" if column in ("figures", *Mark) else "left")
+    for row in grid.rows:
+        table.add_row(*row)
+    out.print(table)
+    for note in grid.notes:
+        out.print(note, style="dim", markup=False)
+    out.print()
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[Stage], None] | None]:
+    if quiet:
+        yield None
+    elif err.is_terminal:
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
+        with Progress(*columns, console=err, transient=True) as bar:
+            task = bar.add_task("starting", total=1.0, state="")
+            yield lambda at: bar.update(task, description=at.name, completed=at.share, state=at.text)
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """Progress as plain lines, for logs: when a stage begins or ends, and every few seconds."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._said = ("", "")
+
+    def __call__(self, at: Stage) -> None:
+        new = at.name != self._said[0] or at.share in (0, 1) or time.monotonic() >= self._due
+        if new and (at.name, at.text) != self._said:
+            self._due = time.monotonic() + _LINE_SECONDS
+            self._said = (at.name, at.text)
+            err.print(f"{at.name}: {at.text}", soft_wrap=True, markup=False)

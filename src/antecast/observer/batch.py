@@ -1,0 +1,329 @@
+"""The observer on arrays: many messages in, their order out. The same observer as `online`, only faster.
+
+`observe` takes the messages that arrived since the last call, in the order of their arrival, and what
+was carried over from it; it returns what is delivered, what is refused, and what to carry on. How messages
+are divided into calls changes nothing: the clock moves with each message as it would one by one.
+
+How it works. Messages and the buffer get ranks by timestamp, in one sort. Without a look at the
+queue, a message goes at the first reading of the clock after its due: a binary search, and a sort by
+(reading, rank). With it (`cbd`), a heap of ranks in a compiled loop. What arrays cannot do well is rare: stamps
+from a doubtful future, a clock that must be set back, a state that is not valid. Then the batch goes through
+`online` itself, message by message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+
+from antecast.core.compiled import compiled
+from antecast.core.errors import LocalMisuse
+from antecast.observer.columns import UNKNOWN, Batch, Carried, Flags, Stamps
+from antecast.observer.online import CONFIRM, ClockKind, Observed, Observer, Waiting, default_gap
+from antecast.observer.policy import (
+    FUTURE,
+    LARGE_C,
+    NEGATIVE_C,
+    WRONG_BEFORE,
+    WRONG_COUNT,
+    WRONG_LENGTH,
+    Longs,
+    Policy,
+)
+
+REASONS = (NEGATIVE_C, LARGE_C, WRONG_LENGTH, WRONG_COUNT, WRONG_BEFORE, FUTURE)
+"""Why a message can be refused; `Batch.reason` has indices into this, and −1 for none."""
+
+_LONG_AGO = -(1 << 62)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchObserver:
+    """An observer without state of its own.
+
+    >>> from antecast.observer import Bounds
+    >>> observer = BatchObserver(policy=Policy(bounds=Bounds(epsilon=1, delta=2), stamps="physical"))
+    >>> stamps = Stamps.make(r=np.array([12, 11, 30]), source=np.array([0, 1, 0]))
+    >>> done = observer.observe(Carried.nothing(observer.policy), stamps)
+    >>> done.delivered.tolist(), done.kept.tolist(), done.carried.now
+    ([1, 0], [2], 30)
+    """
+
+    policy: Policy
+    clock: ClockKind = "rows"
+    gap: int | None = None
+    confirm: int = CONFIRM
+    every_tick: bool = False
+    """Whether the observer looks at every tick, as one does that sleeps until the next due; otherwise it looks
+    when something comes."""
+
+    def observe(
+        self,
+        carried: Carried,
+        stamps: Stamps,
+        *,
+        readings: Longs | None = None,
+        until: int | None = None,
+        flush: bool = False,
+    ) -> Batch:
+        """Observe messages that arrived at `readings` of the clock (or by their r); then the clock reads `until`.
+
+        With `flush` nothing more will come: all that waits is delivered.
+        """
+        if self.policy.stamps == "physical":
+            stamps = Stamps.make(stamps.r, stamps.source)
+        faults = self._faults(stamps)
+        clock = self._clock(carried, stamps, faults, readings)
+        if clock is None or carried.held or not self._valid(carried):
+            return self._one_by_one(carried, stamps, readings, until, flush)
+        if self.clock == "given":
+            future = stamps.r + stamps.c > clock + self.policy.bounds.epsilon
+            faults[future & (faults < 0)] = REASONS.index(FUTURE)
+        return self._arrays(carried, stamps, clock, faults, until, flush)
+
+    def _arrays(
+        self, carried: Carried, stamps: Stamps, clock: Longs, faults: Longs, until: int | None, flush: bool
+    ) -> Batch:
+        """All messages at once, of which those without a fault join the buffer at their reading of the clock."""
+        good = np.flatnonzero(faults < 0)
+        fine, joined = (stamps, clock) if len(good) == len(stamps) else (stamps.take(good), clock[good])
+        due = self.policy.due(fine.r, fine.c, self._before(fine))
+        due = np.concatenate([carried.due, np.clip(due, joined, joined + self.policy.bounds.longest)])
+        arrived = np.concatenate([carried.arrived, joined])
+        all_stamps = carried.stamps + fine
+        keys = all_stamps.keys()
+        by_key = np.lexsort((due, *keys.T[::-1]))
+        rank = np.empty(len(keys), np.int64)
+        rank[by_key] = np.arange(len(keys))
+        now = _latest(carried.now, int(clock[-1]) if len(clock) and clock[-1] > _LONG_AGO else None)
+        last = now if until is None else _latest(now, until)
+        if flush and self.every_tick and len(due):
+            last = _latest(last, int(due.max()) + 1)  # the clock ticks on until nothing waits
+        end = _LONG_AGO if last is None else last
+        if self.policy.queued:
+            joins = np.full(len(clock), -1)
+            joins[good] = len(carried) + np.arange(len(good))
+            order, at = drain(rank, by_key, due, len(carried), clock, joins, end, self.every_tick)
+        else:
+            order, at = self._by_due(rank, due, np.append(clock, end))
+        gone = np.zeros(len(keys), bool)
+        gone[order] = True
+        if flush:
+            rest = by_key[~gone[by_key]]
+            at = np.concatenate([at, np.full(len(rest), end)])
+            order = np.concatenate([order, rest])
+            gone[:] = True
+        top, late = self._late(carried.top, keys, by_key, order)
+        kept = np.flatnonzero(~gone)
+        after = replace(
+            carried,
+            stamps=all_stamps.take(kept),
+            arrived=arrived[kept],
+            due=due[kept],
+            now=last,
+            position=carried.position + len(order),
+            top=top,
+            late=carried.late + int(late.sum()),
+            behind=0 if len(good) else carried.behind,
+        )
+        names = np.concatenate([np.arange(len(carried)), len(carried) + good])
+        bad = np.flatnonzero(faults >= 0)
+        waited = at - arrived[order]
+        return Batch(
+            names[order], carried.position, waited, late, len(carried) + bad, faults[bad], names[kept], after
+        )
+
+    def _by_due(self, rank: Longs, due: Longs, readings: Longs) -> tuple[Longs, Longs]:
+        """Rows that go, in order, and the reading at which each goes."""
+        if self.every_tick:
+            go = np.flatnonzero(due < readings[-1])
+            order = go[np.lexsort((rank[go], due[go]))]
+            return order, due[order] + 1
+        turn = np.searchsorted(readings, due, side="right")
+        go = np.flatnonzero(turn < len(readings))
+        order = go[np.lexsort((rank[go], turn[go]))]
+        return order, readings[turn[order]]
+
+    def _late(self, top: Longs | None, keys: Longs, by_key: Longs, order: Longs) -> tuple[Longs | None, Flags]:
+        """The largest key delivered, and which of the rows went after a larger one."""
+        if not len(order):
+            return top, np.zeros(0, bool)
+        level = np.empty(len(keys), np.int64)  # ranks in which equal keys are equal
+        level[by_key] = np.append(0, np.cumsum((keys[by_key[1:]] != keys[by_key[:-1]]).any(axis=1)))
+        highest = np.maximum.accumulate(level[order])
+        late = level[order] < highest
+        best = order[level[order].argmax()]
+        if top is None:
+            return keys[best], late
+        below = _below(keys[order], top)
+        return top if below.all() else keys[best], late | below
+
+    def _faults(self, stamps: Stamps) -> Longs:
+        """What is wrong with each stamp whatever the time is, as an index into `REASONS`, or −1."""
+        policy, size = self.policy, len(stamps)
+        faults = np.full(size, -1)
+        wrong = (stamps.before != UNKNOWN) & (stamps.before > stamps.r + stamps.c)
+        faults[wrong] = REASONS.index(WRONG_BEFORE)
+        if stamps.kn.shape[1] != policy.width:
+            faults[:] = REASONS.index(WRONG_LENGTH)
+        elif policy.width:
+            wrong = (stamps.kn < 0).any(axis=1)
+            if policy.most is not None:
+                wrong |= (stamps.kn > policy.most).any(axis=1)
+            faults[wrong] = REASONS.index(WRONG_COUNT)
+        faults[stamps.c > policy.bounds.epsilon] = REASONS.index(LARGE_C)
+        faults[stamps.c < 0] = REASONS.index(NEGATIVE_C)
+        return faults
+
+    def _clock(self, carried: Carried, stamps: Stamps, faults: Longs, readings: Longs | None) -> Longs | None:
+        """The reading of the clock when each message arrives; None if it does not simply move on."""
+        start = carried.now
+        if self.clock == "given":
+            if readings is None:
+                raise LocalMisuse("pass the readings of the observer's clock, one a message")
+            clock = np.maximum.accumulate(readings)
+            if start is not None:
+                clock = np.maximum(clock, start)
+            return None if (readings < clock - self.policy.bounds.epsilon).any() else clock
+        if readings is not None:
+            raise LocalMisuse("the clock of this observer is the largest r it has seen; pass no readings")
+        believed = np.flatnonzero(faults < 0)
+        r = np.full(len(stamps), _LONG_AGO)
+        r[believed] = stamps.r[believed]
+        clock = np.maximum.accumulate(r)
+        if start is not None:
+            clock = np.maximum(clock, start)
+        if len(believed):
+            gap = default_gap(self.policy) if self.gap is None else self.gap
+            seen = clock[believed]
+            before = np.append(seen[0] if start is None else start, seen[:-1])
+            if (np.abs(stamps.r[believed] - before) > gap).any():
+                return None
+        return clock
+
+    def _before(self, stamps: Stamps) -> Longs:
+        oldest = stamps.r + stamps.c - self.policy.bounds.longest
+        return np.where(stamps.before == UNKNOWN, oldest, stamps.before)
+
+    def _valid(self, carried: Carried) -> bool:
+        """Whether a state is one that this observer can have left behind."""
+        bounds, now = self.policy.bounds, carried.now
+        if now is None:
+            return not len(carried) and carried.top is None
+        size = len(carried) - carried.held
+        arrived, due, stamps = carried.arrived[:size], carried.due[:size], carried.stamps.take(slice(size))
+        fine = (arrived <= now) & (arrived <= due) & (due <= arrived + bounds.longest)
+        fine &= (stamps.r + stamps.c <= arrived + bounds.epsilon) & (self._faults(stamps) < 0)
+        return bool(fine.all()) and (carried.top is None or int(carried.top[0]) <= now + bounds.epsilon)
+
+    def _one_by_one(
+        self, carried: Carried, stamps: Stamps, readings: Longs | None, until: int | None, flush: bool
+    ) -> Batch:
+        """The same by the observer for single messages, whose items are row numbers."""
+        observer: Observer[int] = Observer(self.policy, clock=self.clock, gap=self.gap, confirm=self.confirm)
+        self._restore(observer, carried)
+        out: list[Observed[int]] = []
+        start = len(carried)
+        for row in range(len(stamps)):
+            stamp, source = stamps.at(row), int(stamps.source[row])
+            if self.clock == "rows":
+                out += observer.receive(start + row, stamp, source)
+            else:
+                assert readings is not None
+                out += observer.receive(start + row, stamp, source, int(readings[row]))
+        if until is not None:
+            out += observer.advance(_latest(observer.now, until) or until)
+        if flush:
+            out += observer.flush()
+        done = [each for each in out if each.reason is None]
+        bad = [each for each in out if each.reason is not None]
+        after, kept = self._saved(observer, carried)
+        return Batch(
+            np.array([each.item for each in done], np.int64),
+            carried.position,
+            np.array([each.waited for each in done], np.int64),
+            np.array([each.late for each in done], bool),
+            np.array([each.item for each in bad], np.int64),
+            np.array([REASONS.index(each.reason) for each in bad if each.reason], np.int64),
+            kept,
+            after,
+        )
+
+    def _restore(self, observer: Observer[int], carried: Carried) -> None:
+        size = len(carried) - carried.held
+        observer.now, observer.position, observer.late = carried.now, carried.position, carried.late
+        observer.resets, observer.behind, observer.behind_r = carried.resets, carried.behind, carried.behind_r
+        observer.top = None if carried.top is None else tuple(carried.top.tolist())
+        rows = [(carried.stamps.at(row), int(carried.stamps.source[row])) for row in range(len(carried))]
+        observer.restore(
+            Waiting(stamp.key(source), int(carried.due[row]), int(carried.arrived[row]), row, stamp, source)
+            for row, (stamp, source) in enumerate(rows[:size])
+        )
+        observer.held = [(size + row, *each) for row, each in enumerate(rows[size:])]
+
+    def _saved(self, observer: Observer[int], carried: Carried) -> tuple[Carried, Longs]:
+        waiting = sorted(observer.waiting(), key=lambda each: each.item)
+        rows = [(each.stamp, int(each.source)) for each in waiting]
+        rows += [(stamp, int(source)) for _, stamp, source in observer.held]
+        names = [each.item for each in waiting] + [each[0] for each in observer.held]
+        blank = [0] * len(observer.held)
+        after = Carried(
+            Stamps.gather(rows, self.policy.width),
+            np.array([each.arrived for each in waiting] + blank, np.int64),
+            np.array([each.due for each in waiting] + blank, np.int64),
+            len(observer.held),
+            observer.now,
+            observer.position,
+            None if observer.top is None else np.array(observer.top, np.int64),
+            observer.late,
+            observer.resets,
+            observer.behind,
+            observer.behind_r,
+        )
+        return after, np.array(names, np.int64)
+
+
+def _below(keys: Longs, top: Longs) -> Flags:
+    """Which keys are smaller than one key."""
+    below, same = np.zeros(len(keys), bool), np.ones(len(keys), bool)
+    for column in range(keys.shape[1]):
+        below |= same & (keys[:, column] < top[column])
+        same &= keys[:, column] == top[column]
+    return below
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
+
+
+@compiled
+def drain(
+    rank: Longs, by_rank: Longs, due: Longs, carried: int, clock: Longs, joins: Longs, end: int, every_tick: bool
+) -> tuple[Longs, Longs]:
+    """Check before delivery: rows that go, in order, and the reading at which each goes.
+
+    Rows up to `carried` are in the queue; at each reading of the clock one may join it, −1 if none does.
+    """
+    heap = [np.int64(0) for _ in range(0)]
+    for row in range(carried):
+        heappush(heap, rank[row])
+    order = np.empty(len(rank), np.int64)
+    at = np.empty(len(rank), np.int64)
+    gone = 0
+    for turn in range(len(clock) + 1):
+        now = clock[turn] if turn < len(clock) else end
+        first = gone
+        while len(heap) > 0 and due[by_rank[heap[0]]] < now:
+            row = by_rank[heappop(heap)]
+            order[gone] = row
+            at[gone] = now
+            if every_tick:
+                at[gone] = due[row] + 1 if gone == first else max(at[gone - 1], due[row] + 1)
+            gone += 1
+        if turn < len(clock) and joins[turn] >= 0:
+            heappush(heap, rank[joins[turn]])
+    return order[:gone], at[:gone]

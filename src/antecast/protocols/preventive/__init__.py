@@ -1,0 +1,38 @@
+"""Preventive causal broadcast: links are used only once they are safe.
+
+`pc-broadcast` is the protocol to use. `pc-broadcast-paper` is Algorithms 2 and 3 as they are printed, which can
+break causal order when links come and go; it is there to show the difference.
+"""
+
+import msgspec
+
+from antecast.protocols.preventive.pc import PreventiveBroadcast
+from antecast.protocols.preventive.settings import PreventiveSettings
+from antecast.protocols.registry import Guarantee, Need, Specification, register
+
+_PAPER = (
+    "Nédelec, Molli and Mostéfaoui, Breaking the scalability barrier of causal broadcast for large and dynamic"
+    " systems"
+)
+_NEEDS = frozenset({Need.RELIABLE_LINKS, Need.FIFO_LINKS})
+
+
+def _found(settings: PreventiveSettings, nodes: int) -> PreventiveSettings:
+    return settings if settings.founders is not None else msgspec.structs.replace(settings, founders=nodes)
+
+
+PC_BROADCAST = register(
+    Specification(
+        name="pc-broadcast",
+        title="causal, by links that are used once they are safe",
+        reference=_PAPER,
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
+        needs=lambda settings: _NEEDS,
+        control="constant",
+        memory="a counter a live source, kept messages",
+        delivery="constant",
+        settings=PreventiveSettings,
+        make=PreventiveBroadcast,
+        fit=_found,
+    )
+)

@@ -1,0 +1,78 @@
+"""The page of a study: marks first, then each table and figure of the paper with ours beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from antecast.report.charts import chart
+from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
+from antecast.studies.findings import Finding, Mark, Results, count_marks
+from antecast.studies.layout import Grid, figure_file, lay_out, summary
+from antecast.studies.paper import Paper, load_paper
+
+
+def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page:
+    """One page for one study or several; the paths are where their files lie."""
+    findings = [finding for results, _ in studies for finding in results.findings]
+    sections = [_overview(studies)]
+    for results, folder in studies:
+        sections += _sections(results, folder, prefix=len(studies) > 1)
+    title = "The papers' figures, and ours" if len(studies) > 1 else f"{load_paper(studies[0][0].study).title}"
+    facts = {"command": command} | {results.study: str(folder) for results, folder in studies}
+    return Page(title=title, verdict=_verdict(findings), tone=_tone(findings), sections=sections, facts=facts)
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    counts = count_marks(findings)
+    known = [f"{counts[mark]:,} {text}" for mark, text in _TEXTS.items() if counts[mark]]
+    return f"Of {len(findings):,} figures and statements {', '.join(known)}."
+
+
+_TEXTS = {Mark.AGREES: "agree", Mark.DIFFERS: "differ, with the reason", Mark.INCOMPARABLE: "cannot be compared"}
+
+
+def _tone(findings: Sequence[Finding]) -> Tone:
+    counts = count_marks(findings)
+    return "good" if counts[Mark.AGREES] > counts[Mark.DIFFERS] else "plain"
+
+
+def _overview(studies: Sequence[tuple[Results, Path]]) -> Section:
+    blocks: list[Block] = []
+    for results, folder in studies:
+        paper = load_paper(results.study)
+        blocks.append(
+            _table(summary(paper, results.findings), f"{results.study}: “{paper.title}”, {paper.authors}")
+        )
+        blocks += [Text(note) for note in results.notes]
+        blocks.append(Text(f"All figures: {folder / 'findings.parquet'}."))
+    return Section("Summary", blocks)
+
+
+def _sections(results: Results, folder: Path, *, prefix: bool) -> list[Section]:
+    paper = load_paper(results.study)
+    grids = {grid.item: grid for grid in lay_out(paper, results.findings)}
+    sections = []
+    for item in paper.items:
+        blocks: list[Block] = [_table(grids[item], "")] if item in grids else []
+        blocks += _charts(paper, item, results, folder)
+        if blocks:
+            name = f"{results.study}, {item}" if prefix else item
+            sections.append(Section(f"{name}: {paper.items[item].title}", blocks))
+    return sections
+
+
+def _charts(paper: Paper, item: str, results: Results, folder: Path) -> list[Block]:
+    settings, name = paper.items[item].chart, figure_file(item)
+    points = results.figures.get(name)
+    if settings is None or points is None or not len(points):
+        return []
+    spec, cut = chart(points, settings)
+    series = f" for each {settings.series_title or settings.series}" if settings.series else ""
+    words = settings.words or f"{settings.y_title} against {settings.x_title}{series}."
+    note = f"{cut} Data: {folder / 'figures' / f'{name}.parquet'}.".strip()
+    return [Chart(f"{item}: {paper.items[item].title}", spec, words, note)]
+
+
+def _table(grid: Grid, title: str) -> TableBlock:
+    return TableBlock(title, grid.header, grid.rows, grid.notes)

@@ -1,0 +1,281 @@
+"""The compiled engine makes the reference's run: every frame, at the same nanosecond, in the same order."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.core import Codec, ConfigurationError, Frame, Message, Send
+from antecast.history.log import DiscardSink, EventWriter, MemorySink, SampleWriter
+from antecast.history.schema import EVENTS
+from antecast.protocols.preventive.frames import Ask, Hello, Notice, Ping, Pong, Refuse, Start, Sync
+from antecast.protocols.preventive.pc import PreventiveBroadcast
+from antecast.sim.engine import Engine
+from antecast.sim.overlay import arrays, simulation
+from antecast.sim.overlay.arrays import UNHEARD
+from antecast.sim.overlay.simulation import simulate
+from antecast.sim.scenario import make_scenario
+
+DELAYS = [
+    {"kind": "constant", "value": "200ms"},
+    {"kind": "uniform", "low": "0ms", "high": "3s"},
+    {"kind": "uniform", "low": "0ns", "high": "2ns"},
+    {"kind": "growing", "low": "10ms", "high": "5s", "until": "60s"},
+    {"kind": "growing", "low": "10ms", "high": "5s", "start": "5s", "until": "60s", "spread": 0.6},
+]
+
+
+class Plain(Frame, frozen=True, array_like=True, tag=30):
+    """A message of R-broadcast that flows beside."""
+
+    origin: int
+    seq: int
+    hops: int
+
+
+CODEC = Codec([Message[None], Notice, Ping, Pong, Hello, Sync, Refuse, Start, Ask, Plain])
+
+
+class Beside(PreventiveBroadcast):
+    """PC-broadcast, and every message by R-broadcast too, over all links."""
+
+    def __init__(self, node, settings):
+        super().__init__(node, settings)
+        self.codec = CODEC
+        self.plain = {}
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        effects = super().broadcast(payload, now)
+        self.plain[self.node, self._seq] = (now, 0)
+        return [*(Send(peer, Plain(self.node, self._seq, 1)) for peer in self._links), *effects]
+
+    def receive(self, frame, sender, now):
+        if not isinstance(frame, Plain):
+            return super().receive(frame, sender, now)
+        if (frame.origin, frame.seq) in self.plain:
+            return []
+        self.plain[frame.origin, frame.seq] = (now, frame.hops)
+        onward = Plain(frame.origin, frame.seq, frame.hops + 1)
+        return [Send(peer, onward) for peer in self._links if peer != sender]
+
+
+def spray_scenario(nodes=30, seed=1, delay=None, broadcasts=(), duration="60s", **topology):
+    return make_scenario(
+        {
+            "nodes": nodes,
+            "seed": seed,
+            "duration": duration,
+            "drain": "100s",
+            "protocol": {"name": "pc-broadcast", "timeout": "1000s"},
+            "network": {
+                "topology": {"kind": "spray", "every": "5s", "patience": "1000s"} | topology,
+                "fifo": True,
+                "delay": delay or DELAYS[3],
+            },
+            "workload": [{"kind": "at", "broadcasts": list(broadcasts)}],
+            "log": {"sample": 0},
+        }
+    )
+
+
+def reference(scenario, make=None):
+    """The reference's engine after the run, and its log."""
+    events = MemorySink(EVENTS)
+    writer = EventWriter("run", events)
+    if make is None:
+        engine = Engine(scenario, writer, SampleWriter("run", DiscardSink()))
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(scenario), "specification", _Making(scenario.specification, make))
+            engine = Engine(scenario, writer, SampleWriter("run", DiscardSink()))
+    engine.run()
+    writer.close()
+    return engine, events.table().to_pylist()
+
+
+class _Making:
+    """A specification with another maker."""
+
+    def __init__(self, specification, make):
+        self._specification, self.make = specification, make
+
+    def __getattr__(self, name):
+        return getattr(self._specification, name)
+
+
+def assert_same_run(scenario, make=None):
+    engine, rows = reference(scenario, make)
+    found = simulate(scenario, trace=True, arrivals=True, beside=make is not None)
+    seen, index = {}, {}
+    for m, origin in sorted(
+        enumerate(found.origins.tolist()), key=lambda each: (found.broadcasts[each[0]], each[0])
+    ):
+        seen[origin] = seen.get(origin, 0) + 1
+        index[origin, seen[origin]] = m
+    received = [row for row in rows if row["kind"] == "receive"]
+    frames = [
+        (row["t"], row["node"], row["peer"], -1 if row["origin"] is None else index[row["origin"], row["seq"]])
+        for row in received
+    ]
+    assert list(map(tuple, found.trace.tolist())) == frames
+    assert found.counts["frames"] == len(frames)
+    arrival = np.full_like(found.arrival, -1)
+    for row in rows:
+        if row["kind"] == "deliver":
+            arrival[index[row["origin"], row["seq"]], row["node"]] = row["t"]
+    assert (arrival == found.arrival).all()
+    assert found.views == [
+        [(arc.peer, arc.age) for arc in engine._overlay.views[p]] for p in range(scenario.nodes)
+    ]
+    assert found.counts["exchanges"] == sum(engine._overlay.exchanges.values())
+    return engine, rows, found, index
+
+
+broadcasts = st.lists(
+    st.fixed_dictionaries({"t": st.integers(0, 59_000).map(lambda ms: f"{ms}ms"), "node": st.integers(0, 1)}),
+    max_size=12,
+)
+
+
+@given(
+    st.integers(2, 40),
+    st.integers(0, 2**40),
+    st.sampled_from(DELAYS),
+    broadcasts,
+    st.sampled_from([{"core": 1}, {"core": 4}, {"arcs": 3.5, "settle": 2}, {"every": "1s"}, {"every": "0s"}]),
+)
+def test_every_frame_is_the_reference_s(nodes, seed, delay, sent, topology):
+    assert_same_run(spray_scenario(nodes, seed, delay, sent, **topology))
+
+
+@given(st.integers(2, 30), st.integers(0, 2**40), st.sampled_from(DELAYS), broadcasts)
+def test_and_so_is_every_frame_with_r_broadcast_beside(nodes, seed, delay, sent):
+    scenario = spray_scenario(nodes, seed, delay, sent, core=3)
+    engine, _, found, index = assert_same_run(scenario, Beside)
+    for (origin, seq), m in index.items():
+        for p, host in engine.hosts.items():
+            at, hops = host.protocol.plain.get((origin, seq), (-1, UNHEARD))
+            assert (found.plain_arrival[m, p], found.plain_hops[m, p]) == (at, hops)
+
+
+def test_a_run_of_1000_processes_is_the_reference_s():
+    sent = [{"t": f"{t}s", "node": 7 * t} for t in range(1, 30, 4)]
+    delay = {"kind": "growing", "low": "10ms", "high": "2s", "until": "20s", "spread": 0.6}
+    scenario = spray_scenario(1000, 5, delay, sent, duration="30s", every="20s", arcs=8.4)
+    _, rows, found, index = assert_same_run(scenario)
+    assert found.counts["frames"] > 100_000 and found.counts["flushed"] > 1000
+    # Hops, told from the log: those of whoever the message first came from, and one.
+    hops = {}
+    for row in rows:
+        if row["kind"] in ("broadcast", "receive") and row["origin"] is not None:
+            m = index[row["origin"], row["seq"]]
+            if row["kind"] == "broadcast":
+                hops[m, row["node"]] = 0
+            elif (m, row["node"]) not in hops:
+                hops[m, row["node"]] = hops[m, row["peer"]] + 1
+    assert all(found.hops[m, p] == each for (m, p), each in hops.items())
+    assert found.path_lengths()[1].sum() == found.hops.size - len(hops) == 0
+
+
+def test_samples_are_those_of_the_reference():
+    scenario = spray_scenario(60, 3, DELAYS[4], [{"t": f"{t}s", "node": t} for t in range(1, 50)])
+    every = 7 * 10**9
+    sampled = {}
+
+    def look(t):
+        overlay = engine._overlay
+        gauges = [overlay.gauges(p) for p in range(60)]
+        protocols = [host.protocol for host in engine.hosts.values()]
+        mean = {name: sum(each[name] for each in gauges) / 60 for name in gauges[0]}
+        pinged = [
+            (each, start) for each in protocols for link in each._links.values() for start in link.pings.values()
+        ]
+        mean["buffered"] = sum(len(each._log) - start for each, start in pinged) / 60
+        sampled[t] = mean
+
+    engine = Engine(scenario, EventWriter("run", DiscardSink()), SampleWriter("run", DiscardSink()))
+    for t in range(every, scenario.duration, every):
+        engine.scheduler.at(t - 1, lambda t: engine.scheduler.at(t - 1, look, t), t)
+    engine.run()
+    found = simulate(scenario, every=every, sources=5)
+    assert len(found.samples) == len(sampled) > 5
+    for each in found.samples:
+        mean = sampled[each.t]
+        assert each.links == mean["links"] and each.unsafe_links == mean["unsafe_links"]
+        assert each.lent_links == mean["lent_links"] and each.arcs == mean["arcs"]
+        assert each.exchanges == round(60 * mean["exchanges"])
+        assert each.buffered == mean["buffered"]
+    assert max(each.buffered for each in found.samples) > 0
+
+
+def test_paths_are_longer_over_safe_links_and_longest_without_what_is_lent():
+    sent = [{"t": "0s", "node": 0}]
+    scenario = spray_scenario(400, 1, "5s", sent, duration="240s", every="60s", arcs=8.4)
+    paths = simulate(scenario, every=60 * 10**9, sources=20).samples[-1].paths
+    assert paths.all < paths.safe < paths.published_safe
+    assert paths.all < paths.published < paths.published_safe
+    assert set(paths.unreached.values()) == {0}
+
+
+def test_what_is_not_reached_is_counted_apart():
+    """A message that is broadcast too late to arrive before the run ends."""
+    scenario = spray_scenario(20, 1, {"kind": "constant", "value": "70s"}, [{"t": "59s", "node": 0}], every="0s")
+    hops, unreached = simulate(scenario).path_lengths()
+    assert hops.tolist() == [1.0] and 0 < unreached[0] < 19
+
+
+def test_narrow_arrays_and_full_ones_make_the_same_run(monkeypatch):
+    scenario = spray_scenario(50, 2, DELAYS[1], [{"t": f"{t}s", "node": t} for t in range(1, 40)], every="2s")
+    wide = simulate(scenario, trace=True)
+    make_queue, make_links, runs = arrays.make_queue, arrays.make_links, []
+    monkeypatch.setattr(arrays, "make_queue", lambda room: make_queue(1024 if room >= 1 << 16 else room))
+    monkeypatch.setattr(arrays, "make_links", lambda nodes, room, width: make_links(nodes, 1024, width))
+    first = simulation._Run.__init__
+
+    def narrow(self, scenario, topology, width, **options):
+        runs.append(width // 8)
+        first(self, scenario, topology, width // 8, **options)
+
+    monkeypatch.setattr(simulation._Run, "__init__", narrow)
+    assert (simulate(scenario, trace=True).trace == wide.trace).all()
+    assert len(runs) > 1, "the first width was wide enough"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"protocol": {"name": "r-broadcast"}}, "protocol.name: .* runs pc-broadcast, not r-broadcast"),
+        ({"network": {"fifo": True}}, "network.topology.kind: .* runs over spray"),
+        ({"network": {"topology": {"kind": "spray"}}}, "network.fifo: .* needs links that keep order"),
+        ({"network": {"topology": {"kind": "spray"}, "fifo": True, "loss": 0.1}}, "network: .* no losses"),
+        ({"faults": [{"kind": "crash", "at": "1s", "node": 0}]}, "faults: .* no faults"),
+        ({"workload": [{"kind": "chatter"}]}, "workload: .* kinds at, periodic and poisson"),
+        ({"workload": [{"kind": "poisson", "rate": 500.0}]}, "protocol.retain: .* set it to .* or more"),
+    ],
+)
+def test_what_the_compiled_engine_does_not_know_it_refuses(change, problem):
+    values = {
+        "protocol": {"name": "pc-broadcast"},
+        "network": {"topology": {"kind": "spray"}, "fifo": True},
+    }
+    with pytest.raises(ConfigurationError, match=problem):
+        simulate(make_scenario(values | change))
+
+
+@pytest.mark.parametrize("field", ["protocol.timeout", "network.topology.patience"])
+def test_a_ping_phase_that_would_be_tried_again_is_refused(field):
+    values = spray_scenario(30, 1, DELAYS[3], [{"t": "1s", "node": 0}]).plain()
+    (values["protocol"] if field == "protocol.timeout" else values["network"]["topology"])[
+        field.split(".")[-1]
+    ] = "5s"
+    with pytest.raises(ConfigurationError, match=f"{field}: a ping phase took .* s, .* set this higher"):
+        simulate(make_scenario(values))
+
+
+def test_periodic_and_random_workloads_are_the_reference_s_too():
+    values = spray_scenario(25, 4, DELAYS[1]).plain()
+    values["workload"] = [
+        {"kind": "poisson", "rate": 0.02},
+        {"kind": "periodic", "every": "20s", "senders": [3, 4]},
+    ]
+    assert_same_run(make_scenario(values))
