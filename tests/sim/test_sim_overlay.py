@@ -13,6 +13,7 @@ from antecast.sim import run
 from antecast.sim.overlay.views import first_views
 from antecast.sim.scenario import make_scenario
 from antecast.sim.streams import Stream
+from antecast.sim.study import link_count
 from antecast.sim.topology import Spray
 
 _spec = importlib.util.spec_from_file_location("pinging", Path(__file__).parent / "pinging.py")
@@ -201,13 +202,19 @@ def test_a_dropped_connection_leaves_the_lender_s_arc_alone():
     assert slow_enough._overlay.dropped == 0
 
 
+def test_the_work_of_a_run_is_estimated_from_the_links_it_will_have():
+    for topology in (Spray(), Spray(arcs=6.5)):
+        engine = spray_engine(1, 200, core=topology.core, **({"arcs": topology.arcs} if topology.arcs else {}))
+        assert link_count(topology, 200) == pytest.approx(len(engine._overlay.connections.pairs()), rel=0.15)
+
+
 def test_a_newcomer_whose_contact_crashes_finds_another():
     scenario = {
         "nodes": 12,
         "duration": "60s",
         "drain": "60s",
         "protocol": {"name": "pc-broadcast"},
-        "network": {"topology": {"kind": "spray", "every": "5s", "core": 4}, "delay": "1s", "fifo": True},
+        "network": {"topology": {"kind": "spray", "every": "0s", "core": 4}, "delay": "1s", "fifo": True},
         "workload": [{"kind": "at", "broadcasts": [{"t": "1s", "node": 0}, {"t": "50s", "node": 0}]}],
         "faults": [
             {"kind": "join", "at": "10s", "node": 12, "peers": [3]},

@@ -1,0 +1,47 @@
+"""Kernels may call parts, also of other files, and never run machine code that a part has outlived."""
+
+import os
+import subprocess
+import sys
+
+KERNEL = """
+from antecast.core.compiled import compiled
+from parts import twice
+
+@compiled
+def kernel(x):
+    return twice(x) + 1
+
+print(kernel(5), kernel.__name__)
+"""
+
+PARTS = """
+from antecast.core.compiled import part
+
+@part
+def times(x, n):
+    return {expression}
+
+@part
+def twice(x):
+    return times(x, 2)
+"""
+
+
+def outcome(folder):
+    environment = os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{folder}"}
+    command = [sys.executable, str(folder / "kernels.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_kernel_is_compiled_again_when_a_part_in_another_file_changes(tmp_path):
+    (tmp_path / "kernels.py").write_text(KERNEL)
+    (tmp_path / "parts.py").write_text(PARTS.format(expression="x * n"))
+    assert outcome(tmp_path) == "11 kernel"
+    cached = set(tmp_path.glob("__pycache__/*.nbi"))
+    assert cached
+    assert outcome(tmp_path) == "11 kernel"
+    (tmp_path / "parts.py").write_text(PARTS.format(expression="x + n"))
+    assert outcome(tmp_path) == "8 kernel"
