@@ -87,12 +87,12 @@ class Vector(Ordering[dict[NodeId, int]]):
 
     def _missing(self, message: Message[dict[NodeId, int]]) -> tuple[NodeId, int] | None:
         """A delivery that this message must wait for, or None."""
-        delivered = self._delivered
+        delivered = self._delivered.get
         before = message.seq - 1
-        if delivered.get(message.origin, 0) < before:
+        if delivered(message.origin, 0) < before:
             return message.origin, before
         for source, count in message.stamp.items():
-            if delivered.get(source, 0) < count:
+            if delivered(source, 0) < count:
                 return source, count
         return None
 

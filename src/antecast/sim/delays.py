@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -53,7 +54,7 @@ def sampler(model: Delay, stream: Stream) -> Callable[[], int]:
     """A function that draws the next delay in nanoseconds."""
     match model:
         case Constant(value=value):
-            return lambda: value
+            return repeat(value).__next__
         case Uniform(low=low, high=high):
             span, bits = high - low + 1, stream.bits
             return lambda: low + ((bits() * span) >> 64)
