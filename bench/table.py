@@ -14,8 +14,10 @@ from rich.table import Table
 RESULTS = Path(__file__).parent / "results"
 
 
-def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: str = "") -> None:
-    """Print rows as a table and write them to bench/results/NAME.json."""
+def report(
+    name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: str = "", part: str | None = None
+) -> None:
+    """Print rows as a table and write them to bench/results/NAME.json, or to NAME_PART.json."""
     table = Table(title=title, title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
@@ -35,7 +37,8 @@ def report(name: str, title: str, rows: Sequence[Mapping[str, Any]], *, note: st
         "rows": list(rows),
         "note": note,
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    file = name if part is None else f"{name}_{part}"
+    (RESULTS / f"{file}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def text(value: object) -> str:

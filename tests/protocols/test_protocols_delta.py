@@ -224,3 +224,32 @@ def test_the_published_rule_violates_causal_order_in_some_networks():
     seeds = range(30)
     assert sum(violations("paper", seed) > 0 for seed in seeds) >= 1
     assert sum(violations("safe", seed) for seed in seeds) == 0
+
+
+def test_under_the_published_rule_a_later_message_of_the_source_stands_for_the_one_awaited():
+    """Its sender, whose clock is ahead, has dropped the earlier one from its barrier; here it lives on."""
+    d = delta(2, rule="paper")
+    waiting = Message(1, 1, b"", Stamp(at(12), {0: at(8)}))
+    assert ids(d.accept(waiting, at(1)).ready) == []
+    later = Message(0, 2, b"", Stamp(at(9), {}))
+    assert ids(d.accept(later, at(2)).ready) == [(0, 2), (1, 1)]
+    assert d.gauges()["pending"] == 0
+
+
+@pytest.mark.parametrize("rule", ["safe", "paper"])
+def test_a_message_waits_no_longer_than_its_predecessor_lives(rule):
+    d = delta(2, rule=rule)
+    waiting = Message(1, 1, b"", Stamp(at(12), {0: at(8)}))
+    d.accept(waiting, at(1))
+    assert ids(d.expire(at(8)).ready) == []
+    assert ids(d.expire(at(8) + 1).ready) == [(1, 1)]
+
+
+def test_under_the_published_rule_what_expires_while_it_waits_is_dropped():
+    d = delta(2, rule="paper")
+    early, late = (Message(1, seq, b"", Stamp(at(tag), {0: at(8)})) for seq, tag in ((1, 5), (2, 12)))
+    for message in (early, late):
+        d.accept(message, at(1))
+    assert ids(d.expire(at(6)).dropped) == [(1, 1)]
+    assert d.gauges()["pending"] == 1
+    assert ids(d.expire(at(9)).ready) == [(1, 2)]

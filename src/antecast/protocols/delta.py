@@ -91,11 +91,9 @@ class Delta(Ordering[Stamp]):
 
     def admit(self, message: Message[Stamp], now: int) -> str | None:
         deadline = message.stamp.deadline
-        if deadline < now:
-            return "expired"
-        if deadline > now + self._furthest:
-            return "deadline too far ahead"
-        return None
+        if now <= deadline <= now + self._furthest:
+            return None
+        return "expired" if deadline < now else "deadline too far ahead"
 
     def accept(self, message: Message[Stamp], now: int) -> Released:
         missing = self._missing(message, now)
@@ -111,9 +109,9 @@ class Delta(Ordering[Stamp]):
 
     def _missing(self, message: Message[Stamp], now: int) -> tuple[int, NodeId] | None:
         """A predecessor that a message must wait for, or None."""
-        delivered = self._delivered
+        delivered = self._delivered.get
         for source, tag in message.stamp.barrier.items():
-            if delivered.get(source, _LONG_AGO) < tag and tag >= now:
+            if delivered(source, _LONG_AGO) < tag and tag >= now:
                 return tag, source
         return None
 
@@ -142,6 +140,8 @@ class Delta(Ordering[Stamp]):
                 if not self._safe:
                     for key in self._overtaken(*reached):
                         self._look_again(waiting.pop(key), now, ready, dropped)
+        if not waiting:
+            self._expiries.clear()
         return Released(ready, dropped)
 
     def _overtaken(self, tag: int, source: NodeId) -> list[tuple[int, NodeId]]:

@@ -109,9 +109,7 @@ class Flood(Dissemination):
         if not self._received.add(origin, seq):
             return
         self._store[origin, seq] = message
-        for peer in self._peers:
-            if peer != sender:
-                out.append(Send(peer, message))
+        out += [Send(peer, message) for peer in self._peers if peer != sender]
         self.above.arrived(message, now, out)
 
     def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:

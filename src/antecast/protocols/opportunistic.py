@@ -1,8 +1,9 @@
 """Protocols for opportunistic networks: epidemic exchange, without order, in causal order, and in Δ-causal
-order ("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo).
+order ("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo). Vector clocks over
+the same exchange are there to compare with.
 
 None of them can promise that a message reaches everyone: that depends on who meets whom, and when. Over
-links that stay up and lose nothing, `epidemic` and `barrier` do.
+links that stay up and lose nothing, all do but `delta`, whose messages expire.
 """
 
 from typing import Annotated, Any
@@ -97,6 +98,21 @@ BARRIER = register(
         make=lambda node, settings: _over_epidemic(
             node, Vector(node, stamps="pruned" if settings.prune else "changes"), settings
         ),
+    )
+)
+
+EPIDEMIC_VECTOR = register(
+    Specification(
+        name="epidemic-vector",
+        title="causal, by whole vector clocks, store, carry and forward",
+        reference="Birman, Schiper and Stephenson, Lightweight causal and atomic group multicast",
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
+        needs=_needs,
+        control="N entries",
+        memory="N counters, the cache, early messages",
+        delivery="N, and what it releases",
+        settings=EpidemicSettings,
+        make=lambda node, settings: _over_epidemic(node, Vector(node, stamps="whole"), settings),
     )
 )
 

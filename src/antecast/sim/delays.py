@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import repeat
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -96,7 +97,7 @@ def sampler(model: Delay, stream: Stream, clock: Scheduler | None = None) -> Cal
     """
     match model:
         case Constant(value=value):
-            return lambda: value
+            return repeat(value).__next__
         case Uniform(low=low, high=high):
             span, bits = high - low + 1, stream.bits
             return lambda: low + ((bits() * span) >> 64)

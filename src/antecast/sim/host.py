@@ -7,6 +7,7 @@ in the scheduler and one `receive`. It writes the log as it goes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any, TypeAlias
 
 from antecast.core import (
@@ -39,6 +40,9 @@ Sizes: TypeAlias = dict[int, tuple[Frame, int]]
 """Encoded lengths of the messages sent last, shared by the hosts of a run: a message is measured once, however
 often it is sent. Kept by identity, which stays taken while the message is kept here too."""
 
+_LONG = 8
+"""So many effects at once may be a transfer: worth a look whether they are."""
+
 _SIZES_KEPT = 1 << 14
 """More messages than are on their way at once in most runs, and few to keep alive."""
 
@@ -47,8 +51,8 @@ class Host:
     """One node: its protocol, clock, links and timers, and its position in its own history."""
 
     __slots__ = (
-        "_clock", "_frame", "_frames", "_generation", "_log", "_make_link", "_on_deliver", "_scheduler", "_size",
-        "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
+        "_append", "_clock", "_frame", "_frames", "_generation", "_make_link", "_on_deliver", "_scheduler",
+        "_size", "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +79,7 @@ class Host:
         self.dropped = 0
         self._clock = clock
         self._scheduler = scheduler
-        self._log = log
+        self._append = log.append
         self._on_deliver = on_deliver
         self._make_link = make_link
         self._frames = log_frames
@@ -92,7 +96,7 @@ class Host:
 
     def note(self, kind: int, origin: int = NONE, seq: int = NONE, peer: int = NONE, size: int = NONE) -> None:
         """Write an event of this node to the log."""
-        self._log.append(self.node, self.pos, self._scheduler.now, kind, origin, seq, peer, size)
+        self._append(self.node, self.pos, self._scheduler.now, kind, origin, seq, peer, size)
         self.pos += 1
 
     def broadcast(self, payload: bytes, lifetime: int | None = None) -> None:
@@ -101,30 +105,33 @@ class Host:
         self.note(_BROADCAST, message.origin, message.seq, NONE, len(payload))
         self.perform(effects)
 
+    # What follows runs for every frame: it notes what happens without the detour over `note`.
+
     def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
+        now = self._scheduler.now
         if self._frames:
             if frame.__class__ is Message:
-                self.note(_RECEIVE, frame.origin, frame.seq, sender, size)
+                self._append(self.node, self.pos, now, _RECEIVE, frame.origin, frame.seq, sender, size)
+                self.pos += 1
             else:
                 self._note_frame(_RECEIVE, frame, sender, size)
         self._frame, self._size = frame, size
-        now = self._scheduler.now if self._clock is None else self.local_time()
-        effects = self.protocol.receive(frame, sender, now)
+        effects = self.protocol.receive(frame, sender, now if self._clock is None else self._clock.read(now))
         if effects:
             self.perform(effects)
 
     def perform(self, effects: list[Effect]) -> None:
         """Carry out effects in order. A delivery reaches the application before the next effect."""
+        if len(effects) > _LONG and self._transfer(effects):
+            return
         for effect in effects:
             kind = effect.__class__
             if kind is Send:
                 self._send(effect.to, effect.frame)  # type: ignore[union-attr]
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
-                self._log.append(
-                    self.node, self.pos, self._scheduler.now, _DELIVER, message.origin, message.seq, NONE,
-                    len(message.payload),
-                )  # fmt: skip
+                now, size = self._scheduler.now, len(message.payload)
+                self._append(self.node, self.pos, now, _DELIVER, message.origin, message.seq, NONE, size)
                 self.pos += 1
                 if self._on_deliver is not None:
                     self._on_deliver(self, message)
@@ -144,17 +151,15 @@ class Host:
             return
         if link.__class__ is int:
             link = self.links[to] = self._make_link(self, to, link)
-        if frame is self._frame:
-            size = self._size
-        else:
-            known = self._sizes.get(id(frame))
-            size = self._size = self._measure(frame) if known is None else known[1]
-            self._frame = frame
+        if frame is not self._frame:
+            self._frame, self._size = frame, self._measure(frame)
+        size = self._size
         if not link.send(frame, size):  # type: ignore[union-attr]
             self.dropped += 1
         elif self._frames:
             if frame.__class__ is Message:
-                self.note(_SEND, frame.origin, frame.seq, to, size)
+                self._append(self.node, self.pos, self._scheduler.now, _SEND, frame.origin, frame.seq, to, size)
+                self.pos += 1
             else:
                 self._note_frame(_SEND, frame, to, size)
 
@@ -167,7 +172,31 @@ class Host:
             self.note(kind, message.origin, message.seq, peer, size)
             size = 0
 
+    def _transfer(self, effects: list[Effect]) -> bool:
+        """Carry out effects that all send to one neighbour; False if these are others."""
+        if not isinstance(effects[0], Send):
+            return False
+        to = effects[0].to
+        frames = [each.frame for each in effects if each.__class__ is Send and each.to == to]
+        if len(frames) < len(effects):
+            return False
+        link = self.links.get(to)
+        if link is None:
+            return True
+        if isinstance(link, int):
+            link = self.links[to] = self._make_link(self, to, link)
+        sizes = [self._measure(frame) for frame in frames]
+        found_room = link.send_all(frames, sizes)
+        self.dropped += found_room.count(False)
+        if self._frames:
+            for frame, size in compress(zip(frames, sizes, strict=True), found_room):
+                self._note_frame(_SEND, frame, to, size)
+        return True
+
     def _measure(self, frame: Frame) -> int:
+        known = self._sizes.get(id(frame))
+        if known is not None:
+            return known[1]
         size = self.protocol.codec.size(frame)
         if frame.__class__ is Message:
             if len(self._sizes) >= _SIZES_KEPT:

@@ -62,8 +62,13 @@ class PacketLink(Link):
         arrives = leaves + (self._delay() if self._model is None else self._coupled_delay(self._model, frame))
         if self._loss_below and self._loss_bits() < self._loss_below:
             return True
-        self._board(arrives, frame, size)
+        if self._fifo:
+            arrives = self._last = max(arrives, self._last)
+        self._scheduler.at(arrives, self._arrive, (frame, size))
         return True
+
+    def send_all(self, frames: list[Frame], sizes: list[int]) -> list[bool]:
+        return [self.send(frame, size) for frame, size in zip(frames, sizes, strict=True)]
 
     def _coupled_delay(self, model: Delay, frame: Frame) -> int:
         if not frame.carried:

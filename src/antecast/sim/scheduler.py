@@ -35,17 +35,16 @@ class Scheduler:
     (['first', 'second'], 100)
     """
 
-    __slots__ = ("_heap", "now", "scheduled")
+    __slots__ = ("_heap", "_scheduled", "now")
 
     def __init__(self) -> None:
         self.now = 0
         self._heap: list[tuple[int, int, Action, Any]] = []
-        self.scheduled = 0
-        """Events scheduled so far: as long as it stays the same, nothing came between."""
+        self._scheduled = 0
 
     def at(self, time: int, action: Action, argument: Any) -> None:
         """Call `action(argument)` at a time; a time that has passed means as soon as possible."""
-        self.scheduled = number = self.scheduled + 1
+        self._scheduled = number = self._scheduled + 1
         heappush(self._heap, (time, number, action, argument))
 
     def __len__(self) -> int:
@@ -57,7 +56,7 @@ class Scheduler:
         Every few thousand events `between()` is called; the run stops early when it returns False.
         """
         heap = self._heap
-        before = self.scheduled - len(heap)
+        before = self._scheduled - len(heap)
 
         def end(_: None) -> None:
             raise _End
@@ -75,4 +74,4 @@ class Scheduler:
                     break
         except _End:
             pass
-        return self.scheduled - len(heap) - before
+        return self._scheduled - len(heap) - before

@@ -12,6 +12,7 @@ the last bit from one machine to the next, and a bit is enough to change a run.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -30,11 +31,16 @@ def mix(key: int, counter: int) -> int:
 
 def stream_key(seed: int, purpose: str, *index: int) -> int:
     """The key of the stream for a purpose, such as ("delay", sender, receiver)."""
-    digest = blake2b(purpose.encode(), digest_size=8, key=(seed & MASK).to_bytes(8, "big")).digest()
-    key = int.from_bytes(digest, "big")
+    key = _purpose_key(seed, purpose)
     for part in index:
         key = mix(key, (part & MASK) + 1)
     return key
+
+
+@lru_cache(maxsize=1024)
+def _purpose_key(seed: int, purpose: str) -> int:
+    digest = blake2b(purpose.encode(), digest_size=8, key=(seed & MASK).to_bytes(8, "big")).digest()
+    return int.from_bytes(digest, "big")
 
 
 class Stream:
@@ -54,7 +60,11 @@ class Stream:
     def bits(self) -> int:
         """64 random bits."""
         counter = self._counter = self._counter + 1
-        return mix(self._key, counter)
+        # `mix`, written out: this is drawn for every frame.
+        z = (self._key + counter * GOLDEN) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return z ^ (z >> 31)
 
     def below(self, n: int) -> int:
         """An integer in 0 … n − 1 (the bias is below n / 2⁶⁴)."""
