@@ -15,6 +15,9 @@ from antecast.core.frames import Count, Seq, Source
 
 Sources: TypeAlias = Annotated[list[Source], msgspec.Meta(max_length=MAX_SOURCES)]
 
+Births: TypeAlias = Annotated[dict[Source, tuple[Source, Seq]], msgspec.Meta(max_length=MAX_SOURCES)]
+"""For each source that was announced, the name of the message that did."""
+
 HOPS: Final = 255
 """How far a flooded ping goes. Copies are recognised by a table that is bounded, so a limit has to end what
 the table has forgotten."""
@@ -56,8 +59,7 @@ class Sync(Frame, frozen=True, array_like=True, tag=5):
     """What the sender has, so that the receiver can make its link to it safe at once."""
 
     upto: Clock
-    had: Sources
-    """Of what the receiver found lacking, the sources that came and went here."""
+    births: Births
     want: bool
     """Asks for the same in return."""
     take: bool
@@ -73,10 +75,15 @@ class Refuse(Frame, frozen=True, array_like=True, tag=6):
 
 
 class Start(Frame, frozen=True, array_like=True, tag=7):
-    """The link is safe from here on. The base counts as received, and its absent sources as forgotten."""
+    """The link is safe from here on."""
 
     base: Clock
+    """This counts as received."""
+    births: Births
     gone: Sources
+    """The sources that went last within the base."""
+    more: bool
+    """Whether others went before them."""
 
 
 class Ask(Frame, frozen=True, array_like=True, tag=8, gc=False):

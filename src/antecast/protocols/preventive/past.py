@@ -9,10 +9,12 @@
 
 A source is known when it is a *founder* (its number is below `founders`) or has been announced by a message of
 a known source. A message of an unknown source is a leftover of one that has gone, and is dropped: so a source
-can be forgotten as soon as it is known to have gone, however late its messages still turn up. `forgotten`
-remembers the latest of those that went, to tell them from sources that were never heard of when two pasts are
-compared; nothing about duplicates depends on it. It holds `TOMBSTONES` numbers at the most, and more only while
-their departures are in the log.
+can be forgotten as soon as it is known to have gone, however late its messages still turn up.
+
+When two pasts are compared, a source that one of them does not know has gone there, or was never heard of. The
+name of the message that announced it (`births`) tells: it has gone where that message has been received. The
+sources that went last are remembered too (`forgotten`), which settles it where the announcer has gone as well.
+Where both fail, the source counts as gone: that can cost messages, never order.
 """
 
 from __future__ import annotations
@@ -23,15 +25,13 @@ from itertools import islice
 from typing import Final
 
 from antecast.core import Message, NodeId, State
-from antecast.protocols.preventive.frames import CODEC, EVERYTHING, Entry, Notice
+from antecast.protocols.preventive.frames import CODEC, EVERYTHING, Entry, Notice, Start
 
-TOMBSTONES: Final = 4096
-"""Sources remembered as gone. One more is a number; at this size they cost less than one large payload."""
+TOMBSTONES: Final = 1024
+"""Sources remembered as gone; more only while their departures are in the log."""
 
 
 class Past:
-    __slots__ = ("first", "forgot_more", "forgotten", "founders", "log", "retain", "trimmed", "vector")
-
     def __init__(self, *, retain: int, founders: int) -> None:
         self.retain = retain
         self.founders = founders
@@ -39,8 +39,13 @@ class Past:
         self.log: deque[Entry] = deque()
         self.first = 0
         self.trimmed: dict[NodeId, int] = {}
+        self.births: dict[NodeId, tuple[NodeId, int]] = {}
         self.forgotten: dict[NodeId, int] = {}
+        """The sources that went last, and the positions of their departures."""
         self.forgot_more = False
+        """Whether others have gone before those."""
+        self.given = False
+        """Whether part of the past was taken as given, and never delivered."""
 
     @property
     def end(self) -> int:
@@ -69,8 +74,9 @@ class Past:
         if source < self.founders:
             return
         if not notice.gone:
-            if source not in self.forgotten:  # announced twice, and gone since
-                self.vector.setdefault(source, 0)
+            if source not in self.forgotten and source not in self.vector:  # it may be announced twice
+                self.vector[source] = 0
+                self.births[source] = notice.origin, notice.seq
         elif self.vector.pop(source, None) is not None:
             self._bury(source, self.end - 1)
 
@@ -93,6 +99,7 @@ class Past:
             if isinstance(entry, Notice) and entry.source >= self.founders:
                 if entry.gone:
                     trimmed.pop(entry.source, None)
+                    self.births.pop(entry.source, None)
                 elif self.forgotten.get(entry.source, self.first) >= self.first:
                     trimmed.setdefault(entry.source, 0)
             self.first += 1
@@ -105,64 +112,100 @@ class Past:
         """What is kept and not covered by another's vector, in the order of delivery."""
         return (entry for entry in self.log if entry.seq > upto.get(entry.origin, 0))
 
-    def lacking(self, upto: Mapping[NodeId, int], had: Collection[NodeId]) -> dict[NodeId, int]:
-        """What another with that vector lacks and this log cannot give; `had` came and went there."""
-        lacking = {
-            source: count
-            for source, count in self.trimmed.items()
-            if count > upto.get(source, 0) and source not in had
-        }
-        for source in upto:
-            if self.count(source) is None and self._left_the_log(source):
-                lacking[source] = EVERYTHING
-        return lacking
+    def lacking(
+        self, upto: Mapping[NodeId, int], births: Mapping[NodeId, tuple[NodeId, int]]
+    ) -> dict[NodeId, int]:
+        """What another with that vector lacks and this log cannot give."""
+        lacking = {}
+        for source, count in self.trimmed.items():
+            if source in upto or source < self.founders:
+                if count > upto.get(source, 0):
+                    lacking[source] = count
+            elif not self._went_there(source, upto, unclear=False):
+                lacking[source] = max(count, 1)
+        return lacking | dict.fromkeys(self.gone_before(upto, births), EVERYTHING)
 
-    def _left_the_log(self, source: NodeId) -> bool:
-        """Whether an unknown source has gone, and its departure is no longer kept. When in doubt, it has."""
-        position = self.forgotten.get(source)
-        return self.forgot_more if position is None else position < self.first
+    def _went_there(self, source: NodeId, upto: Mapping[NodeId, int], *, unclear: bool) -> bool:
+        """Whether a source that another does not know came and went there; `unclear` when it cannot be told."""
+        while source in self.births:
+            announcer, seq = self.births[source]
+            if announcer in upto or announcer < self.founders:
+                return upto.get(announcer, 0) >= seq
+            source = announcer
+        return unclear
 
-    def base_for(self, upto: Mapping[NodeId, int]) -> tuple[dict[NodeId, int], list[NodeId]]:
-        """What another has to take as given before this log can serve it, and the sources gone in it."""
-        gone = [
+    def gone_before(self, upto: Mapping[NodeId, int], births: Mapping[NodeId, tuple[NodeId, int]]) -> list[NodeId]:
+        """Of the sources another knows, those that have gone here, and whose departure is no longer kept."""
+        return [
             source
-            for source in upto
-            if source not in self.trimmed and self.count(source) is None and self._left_the_log(source)
+            for source, count in upto.items()
+            if count < EVERYTHING
+            and self.count(source) is None
+            and (self.forgotten[source] < self.first if source in self.forgotten else self.came(source, births))
         ]
-        return dict(self.trimmed), gone
+
+    def came(self, source: NodeId, births: Mapping[NodeId, tuple[NodeId, int]]) -> bool:
+        """Whether a source that is not known came before it went. When it cannot be told, it did."""
+        while source not in self.forgotten:
+            if not self.forgot_more:
+                return False
+            if source not in births:
+                return True
+            announcer, seq = births[source]
+            count = self.count(announcer)
+            if count is not None:
+                return count >= seq
+            source = announcer
+        return True
+
+    def base(self, gone: list[NodeId]) -> Start:
+        """What has left the log, for one who takes it as given."""
+        births = {source: self.births[source] for source in self.trimmed if source in self.births}
+        remembered = (source for source, position in self.forgotten.items() if position < self.first)
+        return Start(dict(self.trimmed), births, [*dict.fromkeys([*remembered, *gone])], self.forgot_more)
 
     def covers(self, lacking: Mapping[NodeId, int]) -> bool:
         """Whether nothing of that is lacking here any more."""
         return all(count <= self.vector.get(source, 0) or self.gone(source) for source, count in lacking.items())
 
     def gone(self, source: NodeId) -> bool:
-        """Whether a source is known to have come and gone."""
+        """Whether a source is remembered to have come and gone."""
         return source in self.forgotten and source not in self.vector
 
-    def take(self, base: Mapping[NodeId, int], gone: Collection[NodeId]) -> dict[NodeId, int]:
+    def take(
+        self,
+        base: Mapping[NodeId, int],
+        births: Mapping[NodeId, tuple[NodeId, int]],
+        gone: Collection[NodeId],
+        more: bool,
+    ) -> dict[NodeId, int]:
         """Count a base as received; for each source that this moved on, the count it moved to.
 
-        A source of the base that has gone here stays gone: its last messages would be delivered again.
+        A source of the base that has gone here stays gone: its last messages would be delivered again. A source
+        that has gone within the base goes here too, also one heard of only since the base was asked for.
         """
+        known = self.births.keys() & self.vector.keys() - base.keys()
+        departed = {*gone, *(source for source in known if self._went_there(source, base, unclear=more))}
         moved = {}
         for source, count in base.items():
             mine = self.count(source)
-            if mine is None:
-                if source in self.forgotten or self.forgot_more:
-                    continue
-                self.vector[source] = count
-            elif count > mine:
-                self.vector[source] = count
-            else:
-                continue
-            moved[source] = count
-        for source, count in moved.items():
-            self.trimmed[source] = max(count, self.trimmed.get(source, 0))
-        for source in gone:
+            if (count > mine) if mine is not None else not self.came(source, births):
+                moved[source] = count
+        self.vector.update(moved)
+        for source, count in base.items():
+            if source in self.vector:  # what moved, and the rest: what is no longer kept must stay closed
+                self.trimmed[source] = max(count, self.trimmed.get(source, 0))
+                if source in births:
+                    self.births.setdefault(source, births[source])
+        for source in sorted(departed):
             if self.vector.pop(source, None) is not None:
                 self.trimmed.pop(source, None)
-                self._bury(source, self.first - 1)
+                self.births.pop(source, None)
                 moved[source] = EVERYTHING
+            if source not in self.forgotten:
+                self._bury(source, self.first - 1)
+        self.forgot_more = self.forgot_more or more
+        self.given = self.given or bool(moved)
         return moved
 
     def snapshot(self) -> State:
@@ -171,8 +214,10 @@ class Past:
             "log": [CODEC.encode(entry) for entry in self.log],
             "first": self.first,
             "trimmed": dict(self.trimmed),
+            "births": {source: list(birth) for source, birth in self.births.items()},
             "forgotten": dict(self.forgotten),
             "forgot_more": self.forgot_more,
+            "given": self.given,
         }
 
     def restore(self, state: State) -> None:
@@ -183,5 +228,7 @@ class Past:
         self.log.extend(entry for entry in map(CODEC.decode, state["log"]) if isinstance(entry, Message | Notice))
         self.first = state["first"]
         self.trimmed = dict(state["trimmed"])
+        self.births = {source: (origin, seq) for source, (origin, seq) in state["births"].items()}
         self.forgotten = dict(state["forgotten"])
         self.forgot_more = state["forgot_more"]
+        self.given = state["given"]

@@ -68,14 +68,12 @@ from antecast.protocols.preventive.frames import (
     Sync,
 )
 from antecast.protocols.preventive.past import Past
+from antecast.protocols.preventive.pings import SeenPings
 from antecast.protocols.preventive.settings import PreventiveSettings
 
 LINK: Final = "pc/link/"
 PATIENCE: Final[Timer] = "pc/patience"
 SPONSOR: Final[Timer] = "pc/sponsor"
-
-SEEN: Final = 1024
-"""Processes whose last flooded ping is remembered, to pass each on once."""
 
 _SLOWEST: Final = 4
 """Time-outs double with each attempt, up to this often."""
@@ -84,12 +82,14 @@ _SLOWEST: Final = 4
 class Link:
     """One outgoing link, from the moment it comes up until it goes down."""
 
-    __slots__ = ("attempts", "by", "peer", "pings", "tries")
+    __slots__ = ("attempts", "by", "had", "peer", "pings", "tries")
 
     def __init__(self, peer: NodeId, by: NodeId | None) -> None:
         self.peer = peer
         self.by = by
         """Who introduced the neighbour, if anybody did."""
+        self.had: set[NodeId] = set()
+        """Sources that the neighbour missed here, and that have come and gone here."""
         self.renew()
 
     def renew(self) -> None:
@@ -121,7 +121,7 @@ class PreventiveBroadcast(Protocol):
         self._links: dict[NodeId, Link] = {}
         self._safe: dict[NodeId, None] = {}
         self._introduced: dict[NodeId, NodeId] = {}
-        self._seen: dict[NodeId, int] = {}
+        self._seen = SeenPings()
         # Joining and catching up.
         self._provider: NodeId | None = None
         self._providers: dict[NodeId, None] = {}
@@ -132,6 +132,8 @@ class PreventiveBroadcast(Protocol):
         self._waiting: list[Message[None]] = []
         self._clients: dict[NodeId, None] = {}
         self._asked: dict[NodeId, None] = {}
+        self._asking: NodeId | None = None
+        self._turn = 0
         self._left = False
         self._costs = dict.fromkeys(("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control"), 0)
 
@@ -257,6 +259,9 @@ class PreventiveBroadcast(Protocol):
         self._taking.discard(peer)
         self._providers.pop(peer, None)
         self._clients.pop(peer, None)
+        if self._asking == peer:
+            self._asking = None
+            self._ask(now, out)
         if self._joining == peer:
             self._joining = None
             for other in self._providers:
@@ -285,15 +290,8 @@ class PreventiveBroadcast(Protocol):
         out.append(SetTimer(f"{LINK}{link.peer}", now + wait))
 
     def _ping_arrived(self, ping: Ping, sender: NodeId, out: list[Effect]) -> None:
-        if ping.origin == self.node:
+        if ping.origin == self.node or not self._seen.first(ping):
             return
-        if ping.hops and ping.hops != 1:
-            last = self._seen.pop(ping.origin, 0)
-            self._seen[ping.origin] = max(last, ping.id)
-            if len(self._seen) > SEEN:
-                del self._seen[next(iter(self._seen))]
-            if ping.id <= last:
-                return
         if ping.target == self.node:
             self._costs["pongs"] += 1
             self._send([ping.origin], Pong(ping.id), out)
@@ -330,16 +328,19 @@ class PreventiveBroadcast(Protocol):
         elif token == PATIENCE:
             self._lose_patience(now, out)
         elif token == SPONSOR:
-            self._ask(now, out, again=True)
+            self._asking = None
+            self._turn += 1
+            self._ask(now, out)
         return out
 
     # Sync, joins and bases (rules 5 and 7).
 
     def _summary(self, peer: NodeId, *, want: bool = False, take: bool = False) -> Sync:
         self._costs["syncs"] += 1
-        refusal = self._refused.get(peer)
-        had = [source for source in refusal.lacking if self._past.gone(source)] if refusal else []
-        return Sync(self._vector.copy(), had, want, take)
+        births = self._past.births
+        known = {source: births[source] for source in self._vector if source in births} if births else {}
+        upto = self._vector | dict.fromkeys(self._links[peer].had, EVERYTHING)
+        return Sync(upto, known, want, take)
 
     @property
     def _fresh(self) -> bool:
@@ -353,7 +354,7 @@ class PreventiveBroadcast(Protocol):
         if sender not in self._safe:
             self._serve(sync, link, out)
         elif sync.take:
-            self._send([sender], Start({}, []), out)
+            self._send([sender], Start({}, {}, [], False), out)
         if sync.want:
             if self._fresh and sync.upto.keys() - {self.node}:
                 self._offered(sender, out)
@@ -361,21 +362,19 @@ class PreventiveBroadcast(Protocol):
                 self._send([sender], self._summary(sender), out)
 
     def _serve(self, sync: Sync, link: Link, out: list[Effect]) -> None:
-        past = self._past
-        upto: dict[NodeId, int] = sync.upto
-        base: dict[NodeId, int] = {}
-        gone: list[NodeId] = []
+        past, upto = self._past, sync.upto
+        start = Start({}, {}, [], False)
         if sync.take and self._settings.newcomers == "now" and upto.keys() <= {link.peer}:
-            base = self._vector.copy()
-            upto = upto | base
-        elif lacking := past.lacking(upto, sync.had):
+            start = Start(past.vector.copy(), past.births.copy(), [*past.forgotten], past.forgot_more)
+        elif lacking := past.lacking(upto, sync.births):
             if not sync.take:
                 self._costs["refusals"] += 1
                 self._send([link.peer], Refuse(lacking, self._provider), out)
                 return
-            base, gone = past.base_for(upto)
-            upto = upto | {source: max(count, upto.get(source, 0)) for source, count in base.items()}
-        self._send([link.peer], Start(base, gone), out)
+            start = past.base(past.gone_before(upto, sync.births))
+        self._send([link.peer], start, out)
+        if start.base:
+            upto = upto | {source: max(count, upto.get(source, 0)) for source, count in start.base.items()}
         self._use(link, past.above(upto), out)
 
     def _offered(self, peer: NodeId, out: list[Effect]) -> None:
@@ -391,14 +390,13 @@ class PreventiveBroadcast(Protocol):
     def _start_arrived(self, start: Start, sender: NodeId, now: int, out: list[Effect]) -> None:
         if (start.base or start.gone) and sender not in self._taking:
             raise RemoteFault(f"node {sender} sent a base that was not asked for")
-        self._taking.discard(sender)
         self._refused.pop(sender, None)
         newcomer = self._fresh
         if self._joining == sender:
             self._joining, self._provider = None, sender
             self._providers.clear()
         before = dict(self._vector)
-        moved = self._past.take(start.base, start.gone)
+        moved = self._past.take(start.base, start.births, start.gone, start.more)
         if not moved:
             self._ask(now, out)
             return
@@ -419,22 +417,25 @@ class PreventiveBroadcast(Protocol):
         for link in self._links.values():
             if link.peer != sender:
                 self._attempt(link, now, out)
+        if self._past.count(self.node) is not None:
+            self._release(now, out)
         self._ask(now, out)
 
     def _refuse_arrived(self, refuse: Refuse, sender: NodeId, now: int, out: list[Effect]) -> None:
-        if sender not in self._links:
+        link = self._links.get(sender)
+        if link is None:
             return
+        had = [source for source in refuse.lacking if self._past.gone(source) and source not in link.had]
+        if had:
+            link.had.update(had)
+            self._send([sender], self._summary(sender), out)
         known = self._refused.get(sender)
         if known is None or self._past.covers(known.lacking):
             # Patience counts from the first refusal, as long as nothing has come of what was lacking then.
             self._refused[sender] = Refusal(refuse.lacking, now + self._settings.patience)
-        if self._past.covers(refuse.lacking):
-            self._send([sender], self._summary(sender), out)
-        elif known is None:
-            if refuse.provider in self._links and refuse.provider != sender:
-                self._send([refuse.provider], self._summary(refuse.provider), out)
-            if len(self._refused) == 1:
-                out.append(SetTimer(PATIENCE, now + self._settings.patience))
+        if known is None and refuse.provider in self._links and refuse.provider != sender:
+            self._send([refuse.provider], self._summary(refuse.provider), out)
+        out.append(SetTimer(PATIENCE, min(refusal.until for refusal in self._refused.values())))
 
     def _lose_patience(self, now: int, out: list[Effect]) -> None:
         for peer, refusal in list(self._refused.items()):
@@ -452,22 +453,23 @@ class PreventiveBroadcast(Protocol):
 
     # Sources come and go (rule 8).
 
-    def _ask(self, now: int, out: list[Effect], *, again: bool = False) -> None:
+    def _ask(self, now: int, out: list[Effect]) -> None:
         """Ask a neighbour to announce this process, if that is needed and not under way."""
-        if not (self._waiting or self._clients) or self._past.count(self.node) is not None or self._left:
+        if self._asking is not None or not (self._waiting or self._clients):
             return
-        if not again and any(peer in self._links for peer in self._asked):
+        if self._left or self._past.count(self.node) is not None:
             return
-        wanted = [peer for peer in self._links if peer not in self._asked and peer not in self._clients]
-        if self._provider in wanted:
-            wanted = [self._provider]
-        if wanted or again:
-            out.append(SetTimer(SPONSOR, now + self._settings.timeout))
-        for peer in wanted or list(self._asked):
-            if peer in self._links:
-                self._asked[peer] = None
-                self._send([peer], Ask(), out)
-                break
+        # Whoever was asked before may have announced it already: that one first, or the provider.
+        willing = sorted(
+            self._links,
+            key=lambda peer: (peer in self._clients, peer not in self._asked, peer != self._provider),
+        )
+        if willing:
+            peer = willing[self._turn % len(willing)]
+            self._asking = peer
+            self._asked[peer] = None
+            self._send([peer], Ask(), out)
+            out.append(SetTimer(SPONSOR, now + (self._settings.timeout << min(self._turn, _SLOWEST))))
 
     def _sponsor(self, client: NodeId, now: int, out: list[Effect]) -> None:
         if self._past.count(self.node) is None:
@@ -488,6 +490,10 @@ class PreventiveBroadcast(Protocol):
             self._left = self.node >= self._past.founders
             return
         self._asked.pop(notice.origin, None)
+        self._release(now, out)
+
+    def _release(self, now: int, out: list[Effect]) -> None:
+        """This process is known as a source: what waited for that goes out."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._spread(message, out)

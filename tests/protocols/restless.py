@@ -1,0 +1,311 @@
+"""A network that does not sit still: the test bench of the protocols that care about links.
+
+Small, quick and merciless: links open and close, processes crash with and without memory, join and leave, the
+network parts and heals, delays differ by orders of magnitude from one direction of a link to the next, pings and
+pongs get lost. Everything is drawn from one seed. Causal order and integrity are judged as messages are
+delivered, completeness once everything has come to rest.
+"""
+
+import heapq
+from itertools import combinations, count, pairwise
+from random import Random
+
+import msgspec
+
+from antecast.core import CancelTimer, Deliver, LinkSafety, Send, SetTimer
+from antecast.protocols import specification
+from antecast.protocols.preventive.frames import Ping, Pong
+
+MS = 10**6
+SECOND = 10**9
+
+
+class Wire:
+    """One direction of a connection: in order, with a delay of its own."""
+
+    def __init__(self, random, spread):
+        self.alive = True
+        self.scale = MS * 10 ** random.choice([0, spread, random.uniform(0, spread)])
+        self.last = 0
+
+
+class Restless:
+    def __init__(self, seed, *, protocol="pc-broadcast", make=None, nodes=5, spread=3.0, loss=0.0, stray=True, answers=0.5, **settings):
+        self.random = Random(seed)
+        self.spec = specification(protocol)
+        self.settings = self.spec.fit(self.spec.configure(settings), nodes)
+        self.make = make or self.spec.make
+        self.spread, self.loss, self.stray, self.answers = spread, loss, stray, answers
+        self.now, self.heap, self.order = 0, [], count().__next__
+        self.nodes, self.saved, self.timers = {}, {}, {}
+        self.wires = {}
+        self.bit, self.past = {}, {}
+        self.seen, self.pasts, self.delivered, self.skipped = {}, {}, {}, {}
+        self.violations, self.duplicates = [], []
+        self.leaving = set()
+        self.next_id = nodes
+        self.frames = 0
+        for node in range(nodes):
+            self.start(node)
+
+    # Processes.
+
+    def start(self, node):
+        self.nodes[node] = self.make(node, self.settings)
+        self.timers[node] = {}
+        self.delivered[node], self.seen[node], self.pasts[node], self.skipped[node] = [], 0, 0, False
+
+    def crash(self, node, *, memory):
+        protocol = self.nodes.pop(node)
+        if memory:
+            self.saved[node] = msgspec.msgpack.encode(protocol.snapshot())
+        self.timers[node] = {}
+        for a, b in [pair for pair in self.wires if node in pair]:
+            if (a, b) in self.wires:
+                self.close(a, b)
+
+    def recover(self, node):
+        protocol = self.make(node, self.settings)
+        protocol.restore(msgspec.msgpack.decode(self.saved.pop(node), strict=False))
+        self.nodes[node] = protocol
+
+    def join(self, peers):
+        node = self.next_id
+        self.next_id += 1
+        self.start(node)
+        for peer in peers:
+            self.open(node, peer)
+        return node
+
+    def leave(self, node):
+        """Say so; the process itself goes some time later."""
+        self.leaving.add(node)
+        self.perform(node, self.nodes[node].leave(self.now))
+        self.at(self.now + round(self.random.uniform(0, 5) * SECOND), self.go, node)
+
+    def go(self, node):
+        self.leaving.discard(node)
+        if node in self.nodes:
+            self.crash(node, memory=False)
+        self.saved.pop(node, None)
+
+    # Links.
+
+    def open(self, a, b, by=None):
+        if a == b or (a, b) in self.wires or a not in self.nodes or b not in self.nodes:
+            return
+        for one, other in ((a, b), (b, a)):
+            self.wires[one, other] = Wire(self.random, self.spread)
+        for one, other in ((a, b), (b, a)):
+            if by is not None and isinstance(self.nodes[one], LinkSafety):
+                self.nodes[one].introduce(other, by)
+            self.perform(one, self.nodes[one].link_up(other, self.now))
+
+    def close(self, a, b):
+        for one, other in ((a, b), (b, a)):
+            wire = self.wires.pop((one, other), None)
+            if wire is not None:
+                wire.alive = False
+                if one in self.nodes:
+                    self.perform(one, self.nodes[one].link_down(other, self.now))
+
+    def peers(self, node):
+        return [b for a, b in self.wires if a == node]
+
+    # Messages.
+
+    def broadcast(self, node):
+        if node not in self.nodes or node in self.leaving:
+            return
+        effects = self.nodes[node].broadcast(b"", self.now)
+        message = next(each.message for each in effects if isinstance(each, Deliver))
+        name = (message.origin, message.seq)
+        self.bit[name] = 1 << len(self.bit)
+        self.past[name] = self.seen[node] | self.pasts[node]
+        self.perform(node, effects)
+
+    def deliver(self, node, message):
+        name = (message.origin, message.seq)
+        bit = self.bit[name]
+        if self.seen[node] & bit:
+            self.duplicates.append((node, name))
+        if self.pasts[node] & bit:
+            self.violations.append((node, name))
+        self.seen[node] |= bit
+        self.pasts[node] |= self.past[name]
+        self.delivered[node].append(name)
+        if message.origin != node and self.random.random() * len(self.nodes) < self.answers:
+            self.broadcast(node)
+
+    def perform(self, node, effects):
+        for effect in effects:
+            match effect:
+                case Send(to=to, frame=frame):
+                    self.send(node, to, frame)
+                case Deliver(message=message):
+                    self.deliver(node, message)
+                case SetTimer(token=token, at=at):
+                    self.timers[node][token] = number = self.order()
+                    self.at(at, self.fire, (node, token, number))
+                case CancelTimer(token=token):
+                    self.timers[node].pop(token, None)
+
+    def send(self, node, to, frame):
+        self.frames += 1
+        if self.loss and isinstance(frame, Ping | Pong) and self.random.random() < self.loss:
+            return
+        if self.stray and isinstance(frame, Pong):
+            # Pongs may come by any way there is: they outlive the link, and are in no order with anything.
+            after = round(MS * 10 ** self.random.uniform(0, self.spread + 0.5))
+            self.at(self.now + after, self.stray_pong, (node, to, frame))
+            return
+        wire = self.wires.get((node, to))
+        if wire is None:
+            return
+        wire.last = max(wire.last, self.now + round(wire.scale * self.random.uniform(0.1, 1)))
+        self.at(wire.last, self.arrive, (wire, node, to, frame))
+
+    def arrive(self, what):
+        wire, node, to, frame = what
+        if wire.alive:
+            self.perform(to, self.nodes[to].receive(frame, node, self.now))
+
+    def stray_pong(self, what):
+        node, to, frame = what
+        if to in self.nodes:
+            self.perform(to, self.nodes[to].receive(frame, node, self.now))
+
+    def fire(self, what):
+        node, token, number = what
+        if self.timers[node].get(token) == number and node in self.nodes:
+            del self.timers[node][token]
+            self.perform(node, self.nodes[node].timer(token, self.now))
+
+    # Time.
+
+    def at(self, time, action, argument):
+        heapq.heappush(self.heap, (time, self.order(), action, argument))
+
+    def run(self, until):
+        while self.heap and self.heap[0][0] <= until:
+            self.now, _, action, argument = heapq.heappop(self.heap)
+            action(argument)
+        self.now = until
+
+    def settle(self, seconds=600):
+        """Everybody comes back, all are linked, and the rest takes its course."""
+        self.run(self.now + 5 * SECOND)
+        for node in list(self.saved):
+            self.recover(node)
+            for peer in self.random.sample(sorted(self.nodes), min(2, len(self.nodes))):
+                self.open(node, peer)
+        ring = sorted(self.nodes)
+        for a, b in pairwise(ring):
+            self.open(a, b)
+        deadline = self.now + seconds * SECOND
+        while self.heap and self.now < deadline:
+            self.run(min(self.heap[0][0], deadline))
+        assert not self.heap, "it does not come to rest"
+
+    # Verdicts.
+
+    def assert_order(self):
+        assert not self.violations, f"delivered too late: {self.violations[:3]}"
+        assert not self.duplicates, f"delivered twice: {self.duplicates[:3]}"
+
+    def assert_complete(self):
+        """At rest all have the same, every link is safe, and nobody lacks what it was not told to skip."""
+        pasts = {node: self._vector(node) for node in self.nodes}
+        first = next(iter(pasts.values()), {})
+        for node, vector in pasts.items():
+            assert vector == first, f"node {node} has {vector}, another {first}"
+        for a, b in self.wires:
+            assert self.nodes[a].safe(b), f"the link from {a} to {b} never became safe"
+        everything = 0
+        for node in self.nodes:
+            everything |= self.seen[node]
+        for node, protocol in self.nodes.items():
+            if not protocol.snapshot()["past"]["given"]:
+                missing = [
+                    name for name, bit in self.bit.items() if everything & bit and not self.seen[node] & bit
+                ]
+                assert not missing, f"node {node} never delivered {missing[:3]}"
+
+    def _vector(self, node):
+        return {source: n for source, n in self.nodes[node].snapshot()["past"]["vector"].items() if n}
+
+
+LINKS = ["broadcast"] * 8 + ["toggle"] * 8 + ["move", "introduce"]
+"""What can happen while all processes stay."""
+
+EVERYTHING = [*LINKS, "crash", "recover", "recover", "join", "leave", "die", "part"]
+
+
+def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, **settings):
+    """One run with everything that can happen, drawn from a seed; it is left to come to rest."""
+    random = Random(seed ^ 0x5EED)
+    nodes = random.randint(2, 7)
+    kept = {frozenset((a, (a + 1) % nodes)) for a in range(nodes)} if random.random() < 0.5 else set()
+    net = Restless(
+        seed,
+        protocol=protocol,
+        nodes=nodes,
+        spread=random.choice([0.5, 2.0, 3.5, 3.5]),
+        loss=random.choice([0, 0, 0.3]),
+        answers=random.choice([0, 0.5, 0.8]),
+        stray=random.random() < 0.5,
+        **settings,
+    )
+    for a, b in combinations(range(nodes), 2):
+        if b == a + 1 or frozenset((a, b)) in kept or random.random() < 0.3:
+            net.open(a, b)
+    kinds = kinds or EVERYTHING
+    pace = random.choice([0.02, 0.05, 0.2, 1.0])
+    for _ in range(steps):
+        net.run(net.now + round(random.expovariate(1 / pace) * SECOND))
+        alive = sorted(net.nodes.keys() - net.leaving)
+        match random.choice(kinds):
+            case "broadcast":
+                net.broadcast(random.choice(alive))
+            case "toggle" if len(alive) > 1:
+                a, b = random.sample(alive, 2)
+                if (a, b) not in net.wires:
+                    net.open(a, b)
+                elif frozenset((a, b)) not in kept:
+                    net.close(a, b)
+            case "move" if len(alive) > 2 and not kept:
+                node, to = random.sample(alive, 2)
+                for peer in net.peers(node):
+                    net.close(node, peer)
+                net.open(node, to)
+            case "introduce":
+                by = random.choice(alive)
+                if len(peers := net.peers(by)) > 1:
+                    net.open(*random.sample(peers, 2), by=by)
+            case "crash" if len(alive) > 1:
+                net.crash(random.choice(alive), memory=True)
+            case "recover" if net.saved:
+                back = random.choice(sorted(net.saved))
+                net.recover(back)
+                for peer in random.sample(alive, min(2, len(alive))):
+                    net.open(back, peer)
+            case "join":
+                net.join(random.sample(alive, min(random.randint(1, 3), len(alive))))
+            case "leave" if len(alive) > 2 and (old := [node for node in alive if node >= nodes]):
+                net.leave(random.choice(old))
+            case "die" if len(alive) > 3 and (mortal := [node for node in alive if node]):
+                net.crash(random.choice(mortal), memory=False)  # all but one founder
+            case "part" if len(alive) > 3:
+                group = set(random.sample(alive, len(alive) // 2))
+                cut = [(a, b) for a, b in net.wires if a < b and (a in group) != (b in group)]
+                for pair in cut:
+                    net.close(*pair)
+                net.at(net.now + round(random.uniform(0, 20) * SECOND), _heal, (net, cut))
+    net.settle()
+    return net
+
+
+def _heal(what):
+    net, cut = what
+    for pair in cut:
+        net.open(*pair)
