@@ -126,7 +126,7 @@ def test_without_faults_no_arc_and_no_path_is_ever_lost(seed, nodes, delay, core
     def introduce(what, proceed=overlay._introduce):
         assert network.safe(what.by, what.borrower) and network.safe(what.by, what.peer)
         assert not overlay.connections.held(what.by, what.peer), "gives what is lent or pinned"
-        proceed(what)
+        return proceed(what)
 
     overlay._introduce = introduce
     watch(engine, look)

@@ -7,6 +7,7 @@ break causal order when links come and go; it is there to show the difference.
 import msgspec
 
 from antecast.protocols.preventive.pc import PreventiveBroadcast
+from antecast.protocols.preventive.printed import PrintedBroadcast, PrintedSettings
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 
@@ -34,5 +35,20 @@ PC_BROADCAST = register(
         settings=PreventiveSettings,
         make=PreventiveBroadcast,
         fit=_found,
+    )
+)
+
+PC_BROADCAST_PAPER = register(
+    Specification(
+        name="pc-broadcast-paper",
+        title="PC-broadcast as printed: causal only while links stay",
+        reference=_PAPER,
+        guarantees=frozenset({Guarantee.INTEGRITY}),
+        needs=lambda settings: _NEEDS,
+        control="constant",
+        memory="N counters, a buffer an unsafe link",
+        delivery="unsafe links",
+        settings=PrintedSettings,
+        make=PrintedBroadcast,
     )
 )

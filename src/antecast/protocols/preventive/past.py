@@ -32,10 +32,6 @@ TOMBSTONES: Final = 1024
 
 
 class Past:
-    __slots__ = (
-        "births", "first", "forgot_more", "forgotten", "founders", "given", "log", "retain", "trimmed", "vector",
-    )  # fmt: skip
-
     def __init__(self, *, retain: int, founders: int) -> None:
         self.retain = retain
         self.founders = founders

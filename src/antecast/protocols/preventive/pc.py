@@ -68,14 +68,12 @@ from antecast.protocols.preventive.frames import (
     Sync,
 )
 from antecast.protocols.preventive.past import Past
+from antecast.protocols.preventive.pings import SeenPings
 from antecast.protocols.preventive.settings import PreventiveSettings
 
 LINK: Final = "pc/link/"
 PATIENCE: Final[Timer] = "pc/patience"
 SPONSOR: Final[Timer] = "pc/sponsor"
-
-SEEN: Final = 1024
-"""Processes whose last flooded ping is remembered, to pass each on once."""
 
 _SLOWEST: Final = 4
 """Time-outs double with each attempt, up to this often."""
@@ -123,7 +121,7 @@ class PreventiveBroadcast(Protocol):
         self._links: dict[NodeId, Link] = {}
         self._safe: dict[NodeId, None] = {}
         self._introduced: dict[NodeId, NodeId] = {}
-        self._seen: dict[NodeId, int] = {}
+        self._seen = SeenPings()
         # Joining and catching up.
         self._provider: NodeId | None = None
         self._providers: dict[NodeId, None] = {}
@@ -292,15 +290,8 @@ class PreventiveBroadcast(Protocol):
         out.append(SetTimer(f"{LINK}{link.peer}", now + wait))
 
     def _ping_arrived(self, ping: Ping, sender: NodeId, out: list[Effect]) -> None:
-        if ping.origin == self.node:
+        if ping.origin == self.node or not self._seen.first(ping):
             return
-        if ping.hops and ping.hops != 1:
-            last = self._seen.pop(ping.origin, 0)
-            self._seen[ping.origin] = max(last, ping.id)
-            if len(self._seen) > SEEN:
-                del self._seen[next(iter(self._seen))]
-            if ping.id <= last:
-                return
         if ping.target == self.node:
             self._costs["pongs"] += 1
             self._send([ping.origin], Pong(ping.id), out)

@@ -143,11 +143,12 @@ class SprayOverlay(Overlay):
 
     # Introductions: connections on the way to being safe.
 
-    def _introduce(self, what: Introduction) -> None:
+    def _introduce(self, what: Introduction) -> bool:
+        """Open a connection and see it through; whether it came up."""
         u, v, y = what.by, what.borrower, what.peer
         if not self._network.connect(v, y, u):
             self._network.disconnect(v, y)
-            return
+            return False
         if what.arc is not None:
             what.arc.lent = True
         self.connections.hold(u, v)
@@ -158,6 +159,7 @@ class SprayOverlay(Overlay):
         else:
             self._network.watch(v, y, self.became_safe)
             self._network.at(self._network.now + self._topology.patience, self._give_up, what)
+        return True
 
     def became_safe(self, a: NodeId, b: NodeId) -> None:
         if not self._network.safe(a, b):
@@ -231,13 +233,8 @@ class SprayOverlay(Overlay):
         """The contact tells each of its neighbours of the newcomer, and stands in for those it cannot tell."""
         told = [arc.peer for arc in self.views[contact]]
         for x in told or [node]:
-            before = len(self._opening)
             tellable = x != node and self._network.safe(contact, x) and not self._network.linked(x, node)
-            if tellable:
-                arcs = len(self.views[x])
-                self._introduce(Introduction(contact, x, node, None))
-                tellable = len(self._opening) > before or len(self.views[x]) > arcs
-            if not tellable:
+            if not tellable or not self._introduce(Introduction(contact, x, node, None)):
                 self._stand_in(contact, node)
 
     def _stand_in(self, p: NodeId, peer: NodeId) -> None:
