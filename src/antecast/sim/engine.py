@@ -25,12 +25,6 @@ _JOIN_LINKS = 3
 """Links of a node that joins a network that is not complete: enough to survive the loss of two."""
 
 
-def _sizes_matter(scenario: Scenario) -> bool:
-    network = scenario.network
-    limited = network.bandwidth is not None or any(link.bandwidth is not None for link in network.links)
-    return limited or scenario.log.events == "all"
-
-
 class Engine:
     """One run in the making."""
 
@@ -43,7 +37,7 @@ class Engine:
         self._settings = scenario.protocol_settings
         self._make = scenario.specification.make
         self._workloads = Workloads(scenario, self.scheduler, self.hosts)
-        self._sizes: Sizes | None = {} if _sizes_matter(scenario) else None
+        self._sizes: Sizes = {}
         self._special = {(link.a, link.b): link for link in scenario.network.links}
         self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
         self._ports: dict[NodeId, Port] = {}

@@ -38,8 +38,7 @@ _BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD, _EXPIRE = (
 
 Sizes: TypeAlias = dict[int, tuple[Frame, int]]
 """Encoded lengths of the messages sent last, shared by the hosts of a run: a message is measured once, however
-often it is sent. Kept by identity, which stays taken while the message is kept here too. Where sizes neither
-are logged nor take time to send, nobody measures: there is None, and all count as 0."""
+often it is sent. Kept by identity, which stays taken while the message is kept here too."""
 
 _LONG = 8
 """So many effects at once may be a transfer: worth a look whether they are."""
@@ -64,7 +63,7 @@ class Host:
         scheduler: Scheduler,
         log: EventWriter,
         on_deliver: Callable[[Host, Message[Any]], None] | None,
-        sizes: Sizes | None,
+        sizes: Sizes,
         *,
         log_frames: bool,
     ) -> None:
@@ -146,8 +145,8 @@ class Host:
         link = self.links.get(to)
         if link is None:
             return
-        if frame is not self._frame and self._sizes is not None:
-            self._frame, self._size = frame, self._measure(frame, self._sizes)
+        if frame is not self._frame:
+            self._frame, self._size = frame, self._measure(frame)
         size = self._size
         if not link.send(frame, size):
             self.dropped += 1
@@ -169,8 +168,7 @@ class Host:
         link = self.links.get(to)
         if link is None:
             return True
-        known = self._sizes
-        sizes = [0] * len(frames) if known is None else [self._measure(frame, known) for frame in frames]
+        sizes = [self._measure(frame) for frame in frames]
         found_room = link.send_all(frames, sizes)
         self.dropped += found_room.count(False)
         if self._frames:
@@ -179,15 +177,15 @@ class Host:
                 self.note(_SEND, origin, seq, to, size)
         return True
 
-    def _measure(self, frame: Frame, sizes: Sizes) -> int:
-        known = sizes.get(id(frame))
+    def _measure(self, frame: Frame) -> int:
+        known = self._sizes.get(id(frame))
         if known is not None:
             return known[1]
         size = self.protocol.codec.size(frame)
         if frame.__class__ is Message:
-            if len(sizes) >= _SIZES_KEPT:
-                sizes.clear()
-            sizes[id(frame)] = frame, size
+            if len(self._sizes) >= _SIZES_KEPT:
+                self._sizes.clear()
+            self._sizes[id(frame)] = frame, size
         return size
 
     def _set_timer(self, token: Timer, local: int) -> None:
