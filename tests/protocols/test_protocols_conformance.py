@@ -30,9 +30,16 @@ def test_frames_survive_the_wire(spec: Specification, data: st.DataObject) -> No
     with pytest.MonkeyPatch.context() as patch:
         from antecast.sim.links import Link
 
-        send = Link.send
+        send, send_all = Link.send, Link.send_all
         patch.setattr(
             Link, "send", lambda link, frame, size: (frames.append((frame, size)), send(link, frame, size))[1]
+        )
+        patch.setattr(
+            Link,
+            "send_all",
+            lambda link, some, sizes: (frames.extend(zip(some, sizes, strict=True)), send_all(link, some, sizes))[
+                1
+            ],
         )
         run(scenario)
     codec = spec.make(0, scenario.protocol_settings).codec
