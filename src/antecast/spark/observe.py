@@ -95,10 +95,10 @@ def causal_order(
     `key` says which rows belong to one system; all do, if nothing is said. `epsilon`, `delta` and `gap` are
     numbers of ticks or texts such as "5ms"; `c` is the percentage of the exact waiting time that is waited.
     `columns` says what the roles r, c, kn, l, counter, before and source are called; r (or l) and arrival are
-    whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset; without it
-    the rows of one micro-batch count as arrived in the order of r. `slack` is how much longer timers wait, for
-    the way that rows take to Spark. `fault` names a text column that refuses a row. `drains` is a stream of keys
-    whose groups are to be emptied.
+    whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
+    without it the rows of one micro-batch count as arrived in the order of r. `slack` is how much longer timers
+    wait, for the way that rows take to Spark. `fault` names a text column that refuses a row. `drains` is a stream
+    of keys whose groups are to be emptied.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     tick_ns = parse_duration(tick)

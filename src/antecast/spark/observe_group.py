@@ -24,8 +24,13 @@ from antecast.observer.columns import Carried
 from antecast.observer.policy import Longs
 from antecast.spark.observe_rows import (
     ARRIVAL,
+    BEFORE,
     FAULT,
     INTERNAL,
+    KN,
+    SOURCE,
+    C,
+    R,
     RowFormat,
     read_stream,
     stamps_of,
@@ -107,7 +112,7 @@ class GroupObserver:
         refused: list[pa.Table] = []
         if fresh is not None and fresh.column(FAULT).null_count < len(fresh):
             bad = fresh.filter(pc.is_valid(fresh.column(FAULT)))
-            refused.append(_added(bad.drop_columns(_ours(bad)), None, 0, None, None, bad.column(FAULT)))
+            refused.append(_added(bad.select(self._plain(bad)), None, 0, None, None, bad.column(FAULT)))
             fresh = fresh.filter(pc.is_null(fresh.column(FAULT)))
         carried = self._carried(state)
         size = 0 if fresh is None else len(fresh)
@@ -120,11 +125,10 @@ class GroupObserver:
             fresh, stamps = fresh.take(order), stamps.take(order)
             readings = arrival[order] if self.observer.clock == "given" else None
         done = self.observer.observe(carried, stamps, readings=readings, until=until, flush=flush)
-        both = [each for each in (self._waiting(state), fresh) if each is not None and len(each)]
+        both = [each.select(self._plain(each)) for each in (state.rows, fresh) if each is not None and len(each)]
         out: list[pa.Table] = []
         if len(done.delivered) or len(done.refused):
-            rows = pa.concat_tables(both)
-            plain = rows.drop_columns(_ours(rows))
+            plain = pa.concat_tables(both)
             out.append(
                 _added(plain.take(done.delivered), done.first, len(done.delivered), done.waited, done.late, None)
             )
@@ -133,9 +137,8 @@ class GroupObserver:
                 refused.append(_added(plain.take(done.refused), None, 0, None, None, reasons))
         kept = None
         if len(done.kept):
-            kept = pa.concat_tables(both).take(done.kept).combine_chunks()
-            kept = kept.append_column(ARRIVED, pa.array(done.carried.arrived))
-            kept = kept.append_column(DUE, pa.array(done.carried.due))
+            rows = pa.concat_tables(both).take(done.kept)
+            kept = _carrying(rows.combine_chunks(), done.carried)
         header = self._header(state.header, done.carried, sum(map(len, refused)))
         whole = [each for each in (*out, *refused) if len(each)]
         return Step(State(header, kept), pa.concat_tables(whole) if whole else None)
@@ -151,8 +154,9 @@ class GroupObserver:
         keys = carried.stamps.keys()[:size]
         return int(carried.due[np.lexsort(keys.T[::-1])[0]]) + 1
 
-    def _waiting(self, state: State) -> pa.Table | None:
-        return None if state.rows is None else state.rows.drop_columns([ARRIVED, DUE])
+    def _plain(self, table: pa.Table) -> list[str]:
+        """The columns that rows came with."""
+        return [name for name in table.schema.names if name not in (*INTERNAL, ARRIVED, DUE)]
 
     def _carried(self, state: State) -> Carried:
         header = state.header
@@ -192,8 +196,18 @@ class GroupObserver:
         )
 
 
-def _ours(table: pa.Table) -> list[str]:
-    return [name for name in table.schema.names if name in INTERNAL]
+def _carrying(table: pa.Table, carried: Carried) -> pa.Table:
+    """Rows with what the observer carries for them: where it has put a timestamp right, the right one."""
+    stamps = carried.stamps
+    columns = {R: stamps.r, C: stamps.c, BEFORE: stamps.before, SOURCE: stamps.source}
+    columns |= {ARRIVED: carried.arrived, DUE: carried.due}
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    width = stamps.kn.shape[1]
+    if width:
+        kn = pa.FixedSizeListArray.from_arrays(pa.array(stamps.kn.ravel()), width)
+        table = table.append_column(KN, kn)
+    return table
 
 
 def _added(
