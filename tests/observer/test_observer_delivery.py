@@ -215,6 +215,25 @@ def test_after_a_silence_a_few_rows_that_agree_are_believed():
     assert [(each.item, each.reason) for each in out] == [(item, None) for item in range(5)]
 
 
+def test_rows_that_leap_on_and_on_are_believed_too():
+    """A stream with a row now and then, further apart than the gap: none is refused that is confirmed later."""
+    observer = rows_observer()
+    out = []
+    for item in range(10):
+        out += observer.receive(item, row(1000 * item), 0)
+    assert [(each.item, each.reason) for each in out + observer.flush() if each.reason is None] == [
+        (item, None) for item in range(10)
+    ]
+
+
+def test_another_clock_can_vouch_for_a_leap():
+    observer = rows_observer()
+    observer.receive("first", row(10), 0)
+    observer.evidence = 4950
+    assert [each.item for each in observer.receive("second", row(5000), 0)] == ["first"]
+    assert observer.now == 5000
+
+
 def test_a_clock_that_was_wrong_from_the_start_is_set_back():
     observer = rows_observer()
     observer.receive("wrong", row(10**9), 0)

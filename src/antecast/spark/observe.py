@@ -42,6 +42,7 @@ from pyspark.sql.types import (
 from antecast.core.errors import ConfigurationError
 from antecast.core.settings import parse_duration, read_settings
 from antecast.observer.batch import BatchObserver
+from antecast.observer.online import default_gap
 from antecast.observer.policy import Mode, Policy
 from antecast.observer.policy import Stamps as StampKind
 from antecast.spark.observe_group import ADDED, GroupObserver, State
@@ -58,6 +59,7 @@ Span: TypeAlias = int | str
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ALL = "__group"
+_DAY = 86_400 * 10**9
 _EVENT = "__event_time"
 
 
@@ -97,7 +99,8 @@ def causal_order(
     `columns` says what the roles r, c, kn, l, counter, before and source are called; r (or l) and arrival are
     whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
     without it the rows of one micro-batch count as arrived in the order of r. `slack` is how much longer timers
-    wait, for the way that rows take to Spark. `fault` names a text column that refuses a row. `drains` is a stream
+    wait, for the way that rows take to Spark. A row whose r leaps by more than `gap` (a day, if not said) waits
+    until others confirm it. `fault` names a text column that refuses a row. `drains` is a stream
     of keys whose groups are to be emptied.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
@@ -125,7 +128,7 @@ def causal_order(
     observer = BatchObserver(
         policy=policy,
         clock="given" if clock == "arrival" else "rows",
-        gap=None if gap is None else _ticks("gap", gap, tick_ns),
+        gap=max(default_gap(policy), _DAY // tick_ns) if gap is None else _ticks("gap", gap, tick_ns),
     )
     group = GroupObserver(observer, rows, ordered="arrival" in roles)
     output = StructType([*frame.schema.fields, *_ADDED_FIELDS])
@@ -265,12 +268,14 @@ class _Processor(StatefulProcessor):
         blobs: list[bytes | None] = [blob for frame in rows for blob in frame["rows"]]
         tables = [read_stream(blob) for blob in blobs if blob is not None]
         state = self._load()
-        until = None
+        until = evidence = None
         if self._timers == "processing":
             now = timerValues.getCurrentProcessingTimeInMs()
-            until = self._passed(state, now)
+            until = evidence = self._passed(state, now)
             state.header.fed = now
-        yield from self._step(state, tables, until, flush=len(tables) < len(blobs))
+        elif self._timers == "event":
+            evidence = timerValues.getCurrentWatermarkInMs() * 10**6 // self._group.rows.tick
+        yield from self._step(state, tables, until, flush=len(tables) < len(blobs), evidence=evidence)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         state = self._load()
@@ -282,7 +287,7 @@ class _Processor(StatefulProcessor):
         else:
             until = self._passed(state, timerValues.getCurrentProcessingTimeInMs()) or state.header.now
             state.header.fed = timerValues.getCurrentProcessingTimeInMs() - self._slack
-        yield from self._step(state, [], until, flush=False)
+        yield from self._step(state, [], until)
 
     def _passed(self, state: State, now: int) -> int | None:
         """The group's clock, carried on by the real time since it was last set, less the slack."""
@@ -291,11 +296,17 @@ class _Processor(StatefulProcessor):
         return state.header.now + max(0, now - state.header.fed - self._slack) * 10**6 // self._group.rows.tick
 
     def _step(
-        self, state: State, tables: list[pa.Table], until: int | None, *, flush: bool
+        self,
+        state: State,
+        tables: list[pa.Table],
+        until: int | None,
+        *,
+        flush: bool = False,
+        evidence: int | None = None,
     ) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        done = self._group.step(state, tables, until=until, flush=flush)
+        done = self._group.step(state, tables, until=until, flush=flush, evidence=evidence)
         self._set_timer(done.state)
         self._state.update((done.state.waiting, done.state.dump()))
         if done.out is not None:

@@ -105,7 +105,13 @@ class GroupObserver:
     order of their clocks."""
 
     def step(
-        self, state: State, new: Sequence[pa.Table], *, until: int | None = None, flush: bool = False
+        self,
+        state: State,
+        new: Sequence[pa.Table],
+        *,
+        until: int | None = None,
+        flush: bool = False,
+        evidence: int | None = None,
     ) -> Step:
         """Observe new rows of a group; then its clock reads `until`."""
         fresh = pa.concat_tables(new).combine_chunks() if new else None
@@ -124,7 +130,9 @@ class GroupObserver:
             order = np.lexsort((*stamps.keys().T[::-1], stamps.c, stamps.r, *([arrival] if self.ordered else [])))
             fresh, stamps = fresh.take(order), stamps.take(order)
             readings = arrival[order] if self.observer.clock == "given" else None
-        done = self.observer.observe(carried, stamps, readings=readings, until=until, flush=flush)
+        done = self.observer.observe(
+            carried, stamps, readings=readings, until=until, flush=flush, evidence=evidence
+        )
         both = [each.select(self._plain(each)) for each in (state.rows, fresh) if each is not None and len(each)]
         out: list[pa.Table] = []
         if len(done.delivered) or len(done.refused):
