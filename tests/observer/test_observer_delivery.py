@@ -162,6 +162,15 @@ def test_one_heap_does_what_the_published_scans_do(seed, bounds, percent):
     assert out == scanning.out
 
 
+@pytest.mark.parametrize("mode", ["dapw", "cbd", "margin"])
+def test_what_goes_at_one_reading_goes_in_the_order_of_the_timestamps(mode):
+    """The second is due before the first, and sorts after it: c makes its timestamp larger."""
+    observer = Observer(Policy(bounds=Bounds(epsilon=10, delta=10), mode=mode, percent=0, stamps="hybrid"))
+    observer.receive("first", Timestamp(r=105, kn=(0,)), 0, now=100)
+    observer.receive("second", Timestamp(r=100, c=10, kn=(0,)), 1, now=100)
+    assert [each.item for each in observer.advance(120)] == ["first", "second"]
+
+
 def test_next_due_is_when_to_look_again():
     observer = Observer(Policy(bounds=Bounds(epsilon=1, delta=2), stamps="hybrid"))
     assert observer.next_due() is None

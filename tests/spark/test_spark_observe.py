@@ -6,8 +6,10 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -265,18 +267,58 @@ def test_the_example_is_put_into_causal_order(tmp_path: Path) -> None:
     assert all(place[cause] < place[effect] for cause, effect in causes)
 
 
+def test_a_socket_is_followed_until_interrupted(tmp_path: Path) -> None:
+    """Rows of a live source; the last ones go when real time has passed, and Ctrl-C is an ordinary end."""
+    server = socket.create_server(("127.0.0.1", 0))
+    rows = [{"source": "a", "r": 1000 + 7 * (n ^ 1), "c": 0, "kn": [0], "n": n} for n in range(60)]
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        connection.sendall("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    threading.Thread(target=serve, daemon=True).start()
+    options = ["--source", "socket", "--option", "host=127.0.0.1", "--option", f"port={server.getsockname()[1]}"]
+    options += [
+        "--schema",
+        "source string, r long, c int, kn array<int>, n long",
+        "--stamps",
+        "hybrid",
+        "--follow",
+    ]
+    options += ["--epsilon", "5ms", "--delta", "50ms", "--slack", "100ms", "--format", "json", "--json"]
+    process = subprocess.Popen(
+        command("-", tmp_path / "out", "--checkpoint", tmp_path / "state", *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        end = time.monotonic() + 400
+        while len(found := read(tmp_path / "out" / "delivered")) < len(rows):
+            assert process.poll() is None and time.monotonic() < end, process.communicate()
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        server.close()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, err
+    assert json.loads(out)["waiting"] == 0
+    assert [row["r"] for row in sorted(found, key=lambda row: row["position"])] == sorted(row["r"] for row in rows)
+
+
 def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     """Killed at random moments, and at the very moment when files of a batch have appeared in the output."""
     rows = traffic(150)
-    put(tmp_path / "in", rows, 12)
+    put(tmp_path / "in", rows, 9)
     options = ["--key", "g", "--epsilon", 4, "--delta", 6, "-c", 40, "--arrival", "n", "--quiet"]
     options += ["--option", "maxFilesPerTrigger=1"]
     places = [tmp_path / "in", tmp_path / "out", "--checkpoint", tmp_path / "state", "--master", "local[2]"]
     delivered = tmp_path / "out" / "delivered"
     draw = random.Random(11)
-    kills = {"written": 0, "random": 0}
-    for how in ("written", "random", "written", "random"):
-        before = set(delivered.glob("batch-*"))
+    for batch, delay in ((0, 0.0), (2, draw.uniform(0, 4)), (5, 0.0)):
         process = subprocess.Popen(
             command(*places, *options),
             start_new_session=True,
@@ -284,17 +326,16 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
             stderr=subprocess.DEVNULL,
         )
         try:
-            while process.poll() is None and set(delivered.glob("batch-*")) == before:
+            while process.poll() is None and not [*delivered.glob(f"batch-{batch:08}-*")]:
                 time.sleep(0.002)
-            if how == "random":
-                time.sleep(draw.uniform(0, 4))
-            if process.poll() is None:
-                kills[how] += 1
+            time.sleep(delay)
+            assert process.poll() is None, "came to its end before it could be killed"
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # the driver and its JVM, at once
             process.wait()
-    assert kills["written"] == 2
+        if not delay:  # its files are there, and Spark does not know of it yet
+            assert not (tmp_path / "state" / "query" / "commits" / str(batch)).exists()
     done = subprocess.run(command(*places, *options), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert by_group(read(delivered)) == expected(rows, Policy(bounds=BOUNDS, percent=40))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Mapping
@@ -136,7 +137,10 @@ def observe(
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
         log = checkpoint / "spark.log"
-    with spark_session("antecast observe", master=master, log=log) as spark:
+    # A micro-batch costs what its partitions cost: here, one a core is enough.
+    here = master is None or master.startswith("local")
+    settings = {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1)} if here else {}
+    with spark_session("antecast observe", master=master, log=log, settings=settings) as spark:
         try:
             if checkpoint is None:
                 del chosen["timers"], chosen["slack"]
