@@ -123,12 +123,14 @@ class GroupObserver:
         carried = self._carried(state)
         size = 0 if fresh is None else len(fresh)
         stamps = Carried.nothing(self.observer.policy).stamps
+        names = np.arange(len(carried) + size)  # rows of the observer as rows of the tables
         readings = np.zeros(0, np.int64) if self.observer.clock == "given" else None
         if fresh is not None and size:
             stamps = stamps_of(fresh, self.observer.policy.width)
             arrival = np.asarray(fresh.column(ARRIVAL).to_numpy())
             order = np.lexsort((*stamps.keys().T[::-1], stamps.c, stamps.r, *([arrival] if self.ordered else [])))
-            fresh, stamps = fresh.take(order), stamps.take(order)
+            stamps = stamps.take(order)
+            names = np.append(names[: len(carried)], len(carried) + order)
             readings = arrival[order] if self.observer.clock == "given" else None
         done = self.observer.observe(
             carried, stamps, readings=readings, until=until, flush=flush, evidence=evidence
@@ -138,14 +140,21 @@ class GroupObserver:
         if len(done.delivered) or len(done.refused):
             plain = pa.concat_tables(both)
             out.append(
-                _added(plain.take(done.delivered), done.first, len(done.delivered), done.waited, done.late, None)
+                _added(
+                    plain.take(names[done.delivered]),
+                    done.first,
+                    len(done.delivered),
+                    done.waited,
+                    done.late,
+                    None,
+                )
             )
             if len(done.refused):
                 reasons = pa.array([REASONS[each] for each in done.reason.tolist()], pa.string())
-                refused.append(_added(plain.take(done.refused), None, 0, None, None, reasons))
+                refused.append(_added(plain.take(names[done.refused]), None, 0, None, None, reasons))
         kept = None
         if len(done.kept):
-            rows = pa.concat_tables(both).take(done.kept)
+            rows = pa.concat_tables(both).take(names[done.kept])
             kept = _carrying(rows.combine_chunks(), done.carried)
         header = self._header(state.header, done.carried, sum(map(len, refused)))
         whole = [each for each in (*out, *refused) if len(each)]
