@@ -26,7 +26,7 @@ def commands(page):
     """The commands of console blocks that the suite can afford to run: no Spark."""
     lines = "".join(blocks(page, "console")).splitlines()
     found = [line.removeprefix("$ ") for line in lines if line.startswith("$ antecast")]
-    return [command for command in found if not re.search(r"sweep|--engine spark|--master", command)]
+    return [command for command in found if not re.search(r"sweep|observe|--engine spark|--master", command)]
 
 
 @pages

@@ -60,8 +60,9 @@ def stream(draw, policy, size, wild):
     return stamps, readings
 
 
-def one_by_one(policy, clock, stamps, readings, every_tick):
+def one_by_one(policy, clock, stamps, readings, every_tick, evidence=None):
     observer = Observer(policy, clock=clock, gap=GAP)
+    observer.evidence = evidence
     out = []
     for item, ((stamp, source), reading) in enumerate(zip(stamps, readings, strict=True)):
         if clock == "rows":
@@ -73,7 +74,7 @@ def one_by_one(policy, clock, stamps, readings, every_tick):
     return observer, out
 
 
-def on_arrays(policy, clock, stamps, readings, cuts, every_tick):
+def on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence=None):
     """The same in several calls; items are numbered through."""
     observer = BatchObserver(policy=policy, clock=clock, gap=GAP, every_tick=every_tick)
     carried, names, out, refused = Carried.nothing(policy), np.zeros(0, np.int64), [], []
@@ -81,7 +82,7 @@ def on_arrays(policy, clock, stamps, readings, cuts, every_tick):
     for start, end in pairwise(edges):
         columns = Stamps.gather(stamps[start:end], policy.width)
         given = np.array(readings[start:end], np.int64) if clock == "given" else None
-        done = observer.observe(carried, columns, readings=given)
+        done = observer.observe(carried, columns, readings=given, evidence=evidence)
         names = np.concatenate([names, np.arange(start, end)])
         places = range(done.first, done.first + len(done.delivered))
         out += zip(names[done.delivered].tolist(), places, done.waited.tolist(), done.late.tolist(), strict=True)
@@ -99,9 +100,10 @@ def test_arrays_and_single_messages_agree(clock, mode, data, seed, wild):
     policy = data.draw(policies(mode))
     stamps, readings = stream(draw, policy, draw.randrange(1, 80), wild)
     every_tick = clock == "given" and wild == 0 and draw.random() < 0.5
-    observer, single = one_by_one(policy, clock, stamps, readings, every_tick)
+    evidence = draw.choice([None, stamps[-1][0].r]) if clock == "rows" else None
+    observer, single = one_by_one(policy, clock, stamps, readings, every_tick, evidence)
     cuts = sorted(draw.randrange(len(stamps) + 1) for _ in range(draw.randrange(5)))
-    carried, names, out, refused = on_arrays(policy, clock, stamps, readings, cuts, every_tick)
+    carried, names, out, refused = on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence)
     assert out == [tuple(each)[:4] for each in single if each.reason is None]
     assert sorted(refused) == sorted((each.item, each.reason) for each in single if each.reason is not None)
     waiting = sorted(each.item for each in observer.waiting()) + [each[0] for each in observer.held]

@@ -162,6 +162,15 @@ def test_one_heap_does_what_the_published_scans_do(seed, bounds, percent):
     assert out == scanning.out
 
 
+@pytest.mark.parametrize("mode", ["dapw", "cbd", "margin"])
+def test_what_goes_at_one_reading_goes_in_the_order_of_the_timestamps(mode):
+    """The second is due before the first, and sorts after it: c makes its timestamp larger."""
+    observer = Observer(Policy(bounds=Bounds(epsilon=10, delta=10), mode=mode, percent=0, stamps="hybrid"))
+    observer.receive("first", Timestamp(r=105, kn=(0,)), 0, now=100)
+    observer.receive("second", Timestamp(r=100, c=10, kn=(0,)), 1, now=100)
+    assert [each.item for each in observer.advance(120)] == ["first", "second"]
+
+
 def test_next_due_is_when_to_look_again():
     observer = Observer(Policy(bounds=Bounds(epsilon=1, delta=2), stamps="hybrid"))
     assert observer.next_due() is None
@@ -213,6 +222,25 @@ def test_after_a_silence_a_few_rows_that_agree_are_believed():
         out += observer.receive(item, row(r), 0)
     out += observer.flush()
     assert [(each.item, each.reason) for each in out] == [(item, None) for item in range(5)]
+
+
+def test_rows_that_leap_on_and_on_are_believed_too():
+    """A stream with a row now and then, further apart than the gap: none is refused that is confirmed later."""
+    observer = rows_observer()
+    out = []
+    for item in range(10):
+        out += observer.receive(item, row(1000 * item), 0)
+    assert [(each.item, each.reason) for each in out + observer.flush() if each.reason is None] == [
+        (item, None) for item in range(10)
+    ]
+
+
+def test_another_clock_can_vouch_for_a_leap():
+    observer = rows_observer()
+    observer.receive("first", row(10), 0)
+    observer.evidence = 4950
+    assert [each.item for each in observer.receive("second", row(5000), 0)] == ["first"]
+    assert observer.now == 5000
 
 
 def test_a_clock_that_was_wrong_from_the_start_is_set_back():

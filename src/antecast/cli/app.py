@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from antecast.cli import audit, contacts, convert, doctor, generate, mobility, protocols, reproduce, run, sweep
+from antecast.cli import (
+    audit,
+    contacts,
+    convert,
+    doctor,
+    generate,
+    mobility,
+    observe,
+    protocols,
+    reproduce,
+    run,
+    sweep,
+)
 from antecast.cli.console import Exit, err
 from antecast.core import AntecastError
 from antecast.version import __version__
@@ -24,6 +36,7 @@ app.command()(run.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(audit.audit)
+app.command()(observe.observe)
 app.command()(contacts.contacts)
 app.command()(convert.convert)
 app.add_typer(generate.app, name="generate")

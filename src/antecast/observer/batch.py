@@ -67,17 +67,19 @@ class BatchObserver:
         readings: Longs | None = None,
         until: int | None = None,
         flush: bool = False,
+        evidence: int | None = None,
     ) -> Batch:
         """Observe messages that arrived at `readings` of the clock (or by their r); then the clock reads `until`.
 
-        With `flush` nothing more will come: all that waits is delivered.
+        With `flush` nothing more will come: all that waits is delivered. `evidence` is what another clock shows:
+        messages that leap no further are not doubted.
         """
         if self.policy.stamps == "physical":
             stamps = Stamps.make(stamps.r, stamps.source)
         faults = self._faults(stamps)
-        clock = self._clock(carried, stamps, faults, readings)
+        clock = self._clock(carried, stamps, faults, readings, evidence)
         if clock is None or carried.held or not self._valid(carried):
-            return self._one_by_one(carried, stamps, readings, until, flush)
+            return self._one_by_one(carried, stamps, readings, until, flush, evidence)
         if self.clock == "given":
             future = stamps.r + stamps.c > clock + self.policy.bounds.epsilon
             faults[future & (faults < 0)] = REASONS.index(FUTURE)
@@ -177,7 +179,9 @@ class BatchObserver:
         faults[stamps.c < 0] = REASONS.index(NEGATIVE_C)
         return faults
 
-    def _clock(self, carried: Carried, stamps: Stamps, faults: Longs, readings: Longs | None) -> Longs | None:
+    def _clock(
+        self, carried: Carried, stamps: Stamps, faults: Longs, readings: Longs | None, evidence: int | None
+    ) -> Longs | None:
         """The reading of the clock when each message arrives; None if it does not simply move on."""
         start = carried.now
         if self.clock == "given":
@@ -199,7 +203,8 @@ class BatchObserver:
             gap = default_gap(self.policy) if self.gap is None else self.gap
             seen = clock[believed]
             before = np.append(seen[0] if start is None else start, seen[:-1])
-            if (np.abs(stamps.r[believed] - before) > gap).any():
+            r, shown = stamps.r[believed], before if evidence is None else np.maximum(before, evidence)
+            if (r > shown + gap).any() or (r < before - gap).any():
                 return None
         return clock
 
@@ -219,11 +224,18 @@ class BatchObserver:
         return bool(fine.all()) and (carried.top is None or int(carried.top[0]) <= now + bounds.epsilon)
 
     def _one_by_one(
-        self, carried: Carried, stamps: Stamps, readings: Longs | None, until: int | None, flush: bool
+        self,
+        carried: Carried,
+        stamps: Stamps,
+        readings: Longs | None,
+        until: int | None,
+        flush: bool,
+        evidence: int | None,
     ) -> Batch:
         """The same by the observer for single messages, whose items are row numbers."""
         observer: Observer[int] = Observer(self.policy, clock=self.clock, gap=self.gap, confirm=self.confirm)
         self._restore(observer, carried)
+        observer.evidence = evidence
         out: list[Observed[int]] = []
         start = len(carried)
         for row in range(len(stamps)):

@@ -9,9 +9,9 @@ Two kinds of clock:
   at the most. A stamp from more than ε ahead is refused.
 - `rows`: the observer's clock is the largest r it has seen, for logs and streams that are read later than they
   were written. This is as good as a clock: whenever a message with r has arrived, some clock shows r or more.
-  A stamp that is more than `gap` ahead is held until `confirm` in a row agree (the stream was silent) or
-  another contradicts it (the stamp was wrong; it is refused). If `confirm` in a row are more than `gap` behind,
-  it is the clock that is wrong, and it is set back.
+  A stamp that is more than `gap` ahead is held until `confirm` in a row are (the stream was silent) or one comes
+  that is not (the stamp was wrong; it is refused). Where another clock tells the time, as `evidence`, it counts
+  from there. If `confirm` in a row are more than `gap` behind, it is the clock that is wrong, and it is set back.
 
 *Late* is what is delivered after something with a larger timestamp. The rest is in the order of the timestamps,
 which is causal order where timestamps are exact.
@@ -100,6 +100,8 @@ class Observer(Generic[T]):
         self.refused: Counter[str] = Counter()
         self.resets = 0
         """How often the clock or the buffer had to be put right."""
+        self.evidence: int | None = None
+        """What another clock shows, for the clock `rows`: set by the caller."""
         self.top: Key | None = None
         """The largest timestamp delivered."""
         self.held: list[tuple[T, Timestamp, Source]] = []
@@ -172,9 +174,9 @@ class Observer(Generic[T]):
         """Move the clock to a stamp's r, if that can be believed."""
         out: list[Observed[T]] = []
         r, now = stamp.r, self.now
-        if now is not None and r > now + self.gap:
+        if now is not None and r > max(now, now if self.evidence is None else self.evidence) + self.gap:
             self.behind = 0
-            if self.held and abs(r - self.held[-1][1].r) > self.gap:
+            if self.held and r < self.held[-1][1].r - self.gap:
                 out += self._drop_held()
             self.held.append((item, stamp, source))
             if len(self.held) >= self.confirm:

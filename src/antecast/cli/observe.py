@@ -1,0 +1,233 @@
+"""`antecast observe`: a stream or a log in causal order, on Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from antecast.cli.console import Json, Quiet, err, out
+from antecast.core import AntecastError, ConfigurationError, OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from antecast.spark.observe_run import Tally
+
+_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+
+
+def observe(
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="Files or a folder of them; with --source, - if it has no path.")
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write delivered/ and refused/ in.")],
+    epsilon: Annotated[str, typer.Option(help='How far clocks differ: "5ms", or a number of ticks.')],
+    delta: Annotated[str, typer.Option(help='How long a message takes: "100ms", or a number of ticks.')],
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Where to keep state, so that a run that was stopped goes on.")
+    ] = None,
+    key: Annotated[
+        str, typer.Option(metavar="COLUMN,...", help="What makes a group; all rows are one, if not said.")
+    ] = "",
+    mode: Annotated[
+        Literal["exact", "earlier-send", "dapw", "cbd", "margin"], typer.Option(help="When rows go.")
+    ] = "cbd",
+    percent: Annotated[
+        int, typer.Option("--percent", "-c", min=0, max=100, help="The part of the exact wait that is waited.")
+    ] = 100,
+    stamps: Annotated[
+        Literal["bounded", "hybrid", "physical"], typer.Option(help="What timestamps rows carry.")
+    ] = "bounded",
+    elements: Annotated[int | None, typer.Option(min=0, help="Elements of kn; all ε + 1, if not said.")] = None,
+    tick: Annotated[str, typer.Option(help="The length of a tick.")] = "1ms",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--map", metavar="NAME=COLUMN,...", help="What rows call r, c, kn, l, counter, before, source."
+        ),
+    ] = None,
+    arrival: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The order of arrival; that of r, if not said.")
+    ] = None,
+    clock: Annotated[
+        Literal["rows", "arrival"],
+        typer.Option(help="The observer's clock: the largest r, or the arrival column."),
+    ] = "rows",
+    gap: Annotated[str | None, typer.Option(help="How far r may leap before it is doubted.")] = None,
+    timers: Annotated[
+        Literal["none", "event", "processing"] | None,
+        typer.Option(help="What moves the clock of a group that is silent; processing with --follow, else none."),
+    ] = None,
+    slack: Annotated[str, typer.Option(help="How much longer timers wait, for the way of rows to Spark.")] = "1s",
+    spark_source: Annotated[
+        str | None, typer.Option("--source", metavar="FORMAT", help="A source of Spark: socket, kafka, rate …")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME=VALUE", help="An option of the source. Repeatable."),
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(metavar="DDL", help='Columns of JSON rows: "r long, c int, kn array<int>, …".')
+    ] = None,
+    out_format: Annotated[
+        Literal["parquet", "json"] | None,
+        typer.Option("--format", help="Of the output; that of the input, if not said."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until interrupted.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="A finished log at once, without a checkpoint.")] = False,
+    master: Annotated[
+        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put rows into causal order, exactly or sooner with some violations.
+
+    Reads what is there, delivers all of it in order, and ends; the same command goes on with what has come
+    since. Rows that cannot be ordered are written to refused/, with a reason.
+    """
+    from antecast.spark.observe_run import Source, observe_stream, observe_table
+    from antecast.spark.session import reason, spark_session
+    from antecast.spark.sweep import SparkFailed
+
+    if batch == (checkpoint is not None):
+        problem = "a stream needs --checkpoint DIR, and --batch needs none; give one of the two"
+        raise ConfigurationError(problem, field="--checkpoint")
+    if batch and follow:
+        raise ConfigurationError("a finished log cannot be followed", field="--follow")
+    if batch and folder.exists():
+        raise OutputError("exists already", path=folder)
+    kind = spark_source or _format_of(Path(source))
+    place = None if source == "-" else source
+    origin = Source(format=kind, path=place, options=_pairs("--option", options or []), schema=schema)
+    chosen: dict[str, Any] = {
+        "key": [each.strip() for each in key.split(",") if each.strip()],
+        "epsilon": _span(epsilon),
+        "delta": _span(delta),
+        "c": percent,
+        "mode": mode,
+        "stamps": stamps,
+        "elements": elements,
+        "tick": tick,
+        "columns": _pairs("--map", columns.split(",") if columns else []),
+        "arrival": arrival,
+        "clock": clock,
+        "gap": None if gap is None else _span(gap),
+        "timers": timers or ("processing" if follow else "none"),
+        "slack": slack,
+    }
+    result = out_format or (kind if kind in ("parquet", "json") else "parquet")
+    started = time.monotonic()
+
+    def progress(number: int, tally: Tally) -> None:
+        if not quiet and not as_json:
+            text = f"batch {number}: {tally.delivered:,} delivered, {tally.refused.total():,} refused so far"
+            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", markup=False)
+
+    log = None
+    if checkpoint is not None:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        log = checkpoint / "spark.log"
+    # A micro-batch costs what its partitions cost: here, one a core is enough.
+    here = master is None or master.startswith("local")
+    settings = {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1)} if here else {}
+    with spark_session("antecast observe", master=master, log=log, settings=settings) as spark:
+        try:
+            if checkpoint is None:
+                del chosen["timers"], chosen["slack"]
+                tally = observe_table(spark, origin, folder, result, **chosen)
+            else:
+                with _until_interrupted() as stoppable:
+                    tally = observe_stream(
+                        spark,
+                        origin,
+                        folder,
+                        result,
+                        checkpoint,
+                        follow=follow,
+                        on_batch=progress,
+                        on_start=stoppable.append,
+                        **chosen,
+                    )
+        except Exception as error:
+            if isinstance(error, AntecastError) or not type(error).__module__.startswith(("pyspark.", "py4j.")):
+                raise
+            raise SparkFailed(f"Spark could not observe {source}: {reason(str(error))}") from error
+    _report(tally, folder, as_json=as_json, quiet=quiet)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[list[Any]]:
+    """Stop queries at Ctrl-C or SIGTERM, between two micro-batches, as an ordinary end."""
+    queries: list[Any] = []
+
+    def stop(*_: object) -> None:
+        for query in queries:
+            query.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield queries
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _format_of(path: Path) -> str:
+    """The format of files by their names; of a folder by the first file in it."""
+    names = [path] if path.suffix in _FORMATS or not path.is_dir() else sorted(path.iterdir())
+    for each in names:
+        suffix = [part for part in each.suffixes if part != ".gz"]
+        if suffix and suffix[-1] in _FORMATS and not each.name.startswith((".", "_")):
+            return _FORMATS[suffix[-1]]
+    known = ", ".join(_FORMATS)
+    raise ConfigurationError(f"cannot tell the format of {path}: no file ends in {known}; say it with --source")
+
+
+def _span(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def _pairs(option: str, parts: list[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in parts:
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not name:
+            raise ConfigurationError(f"expected NAME=VALUE, got {part!r}", field=option)
+        pairs[name] = value
+    return pairs
+
+
+def _report(tally: Tally, folder: Path, *, as_json: bool, quiet: bool) -> None:
+    summary: Mapping[str, Any] = {
+        "delivered": tally.delivered,
+        "late": tally.late,
+        "refused": dict(tally.refused),
+        "waiting": tally.waiting,
+        "batches": tally.batches,
+        "out": str(folder),
+    }
+    if as_json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        return
+    if quiet:
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    table.add_row("delivered", f"{tally.delivered:,} rows, {tally.late:,} of them late")
+    for reason, size in sorted(tally.refused.items()):
+        table.add_row("refused", f"{size:,}: {reason}")
+    if tally.waiting:
+        table.add_row("waiting", f"{tally.waiting:,} rows, for the next run")
+    out.print(table)
+    out.print(f"rows are in {folder}", style="dim", markup=False, soft_wrap=True)

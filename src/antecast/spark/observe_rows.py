@@ -1,0 +1,238 @@
+"""From rows to timestamps: which columns mean what, what is missing, and rows packed by group.
+
+Spark hands rows of a group to a stateful Python operator one tuple at a time. So rows are packed before: an
+Arrow batch becomes one row for each group in it, whose only value is the group's rows as an Arrow stream.
+Everything that follows works on arrays, and no type is lost on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.core.errors import ConfigurationError
+from antecast.core.settings import Settings
+from antecast.observer.columns import UNKNOWN, Flags, Stamps
+from antecast.observer.policy import WRONG_LENGTH, Longs, Policy
+
+ROLES = ("r", "c", "kn", "l", "counter", "before", "source", "arrival")
+"""What a column can mean. `l` and `counter` are a hybrid logical clock's; `arrival` gives the order of arrival."""
+
+R, C, KN, BEFORE, SOURCE, ARRIVAL, FAULT = (
+    "__r",
+    "__c",
+    "__kn",
+    "__before",
+    "__source",
+    "__arrival",
+    "__fault",
+)
+INTERNAL = (R, C, KN, BEFORE, SOURCE, ARRIVAL, FAULT)
+
+
+class RowFormat(Settings, frozen=True, kw_only=True):
+    """How rows carry their timestamps."""
+
+    policy: Policy
+    key: tuple[str, ...]
+    columns: dict[str, str]
+    """Column names by role: those that are used."""
+    tick: int
+    """Nanoseconds, for columns that are timestamps; whole numbers count ticks already."""
+    fault: str | None = None
+    """A column that says why a row is of no use, null where it is fine."""
+
+
+def resolve(
+    names: Sequence[str], policy: Policy, given: Mapping[str, str], *, clock: str, arrival: str | None
+) -> dict[str, str]:
+    """The columns to use, by role, or an error that says which is missing."""
+    for role in given:
+        if role not in ROLES:
+            raise ConfigurationError(f"unknown role {role!r}; known: {', '.join(ROLES)}", field="columns")
+    named = {role: given.get(role, role) for role in ROLES} | ({"arrival": arrival} if arrival else {})
+    there = {role: name for role, name in named.items() if name in names}
+    needed: list[str] = ["l" if policy.stamps == "hybrid" and "l" in there else "r"]
+    if policy.stamps == "bounded" or (policy.stamps == "hybrid" and "l" not in there):
+        needed.append("c")
+    if policy.stamps == "bounded" and policy.width:
+        needed.append("kn")
+    if policy.stamps == "hybrid":
+        needed.append("kn" if "kn" in there and "counter" not in there else "counter")
+    if policy.mode == "earlier-send":
+        needed.append("before")
+    if arrival is not None or clock == "arrival":
+        needed.append("arrival")
+    missing = [named[role] for role in (*needed, *given) if role not in there]
+    if missing:
+        kind = f"{policy.stamps} timestamps"
+        problem = f"no column {missing[0]!r}, which {kind} need; the columns are {', '.join(names)}"
+        raise ConfigurationError(problem, field="columns")
+    optional: list[str] = [role for role in ("source", "before") if role in there and policy.stamps != "physical"]
+    if policy.stamps == "physical" and "source" in there:
+        optional = ["source"]
+    if policy.stamps == "hybrid" and "l" in there and "r" in there:
+        optional.append("r")
+    return {role: there[role] for role in dict.fromkeys(needed + optional)}
+
+
+@dataclass
+class _Faults:
+    """The first thing that is wrong with each row, as a number into `reasons`; −1 if nothing is."""
+
+    codes: Longs
+    reasons: list[str] = field(default_factory=list)
+
+    def note(self, wrong: Flags, reason: str) -> None:
+        wrong = wrong & (self.codes < 0)
+        if wrong.any():
+            self.codes[wrong] = len(self.reasons)
+            self.reasons.append(reason)
+
+    def column(self) -> pa.Array:
+        codes = pa.array(self.codes, mask=self.codes < 0)
+        return pa.array(self.reasons, pa.string()).take(codes)
+
+
+def read_rows(table: pa.Table, rows: RowFormat) -> pa.Table:
+    """A table with the timestamps beside its own columns, and what is wrong with a row in `FAULT`."""
+    size, columns, width = len(table), rows.columns, rows.policy.width
+    faults = _Faults(np.full(size, -1))
+    if rows.fault is not None:
+        given = table.column(rows.fault)
+        for reason in pc.drop_null(given.unique()).to_pylist():
+            faults.note(_flags(pc.fill_null(pc.equal(given, reason), False)), reason)
+
+    def numbers(role: str, *, nulls: int | None = None) -> Longs:
+        column = table.column(columns[role])
+        if nulls is None and column.null_count:
+            faults.note(_flags(column.is_null()), f"{columns[role]} is missing")
+        if pa.types.is_timestamp(column.type):
+            micros = pc.fill_null(column.cast(pa.timestamp("us")).cast(pa.int64()), 0)
+            values = np.asarray(micros.to_numpy(), np.int64) * 1000 // rows.tick
+        else:
+            values = np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), np.int64)
+        return values if nulls is None else np.where(_flags(column.is_null()), nulls, values)
+
+    if "l" in columns:
+        latest = numbers("l")
+        r = numbers("r") if "r" in columns else latest
+        c = latest - r
+    else:
+        r = numbers("r")
+        c = numbers("c") if "c" in columns else np.zeros(size, np.int64)
+    kn = np.zeros((size, width), np.int64)
+    if "counter" in columns:
+        kn[:, 0] = numbers("counter")
+    elif "kn" in columns:
+        _read_kn(table.column(columns["kn"]), columns["kn"], kn, faults)
+    values = {
+        R: r,
+        C: c,
+        BEFORE: numbers("before", nulls=UNKNOWN) if "before" in columns else np.full(size, UNKNOWN, np.int64),
+        SOURCE: _sources(table.column(columns["source"])) if "source" in columns else np.zeros(size, np.int64),
+        ARRIVAL: numbers("arrival") if "arrival" in columns else np.zeros(size, np.int64),
+    }
+    for name, value in values.items():
+        table = table.append_column(name, pa.array(value))
+    if width:
+        table = table.append_column(KN, pa.FixedSizeListArray.from_arrays(pa.array(kn.ravel()), width))
+    return table.append_column(FAULT, faults.column())
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    return np.asarray(column.to_numpy(), bool)
+
+
+def _read_kn(column: pa.ChunkedArray, name: str, kn: Longs, faults: _Faults) -> None:
+    width = kn.shape[1]
+    faults.note(_flags(column.is_null()), f"{name} is missing")
+    right = _flags(pc.fill_null(pc.equal(pc.list_value_length(column), width), False))
+    faults.note(~right, WRONG_LENGTH)
+    rows = np.flatnonzero(right)
+    lists = column.take(rows)
+    flat = pa.chunked_array([each.flatten() for each in lists.chunks], column.type.value_type)
+    if flat.null_count:
+        holes = np.zeros(len(right), bool)
+        holes[rows] = _flags(flat.is_null()).reshape(-1, width).any(axis=1)
+        faults.note(holes, f"a count of {name} is missing")
+    kn[rows] = np.asarray(pc.fill_null(flat.cast(pa.int64()), 0).to_numpy(), np.int64).reshape(-1, width)
+
+
+def _sources(column: pa.ChunkedArray) -> Longs:
+    """Numbers for sources: themselves, or hashes that are the same everywhere."""
+    if pa.types.is_integer(column.type):
+        return np.asarray(pc.fill_null(column.cast(pa.int64()), -1).to_numpy(), np.int64)
+    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    hashes = [
+        int.from_bytes(hashlib.blake2b(str(each).encode(), digest_size=8).digest(), "big", signed=True)
+        for each in coded.dictionary.to_pylist()
+    ]
+    codes = np.asarray(pc.fill_null(coded.indices, len(hashes)), np.int64)
+    return np.array([*hashes, -1], np.int64)[codes]
+
+
+def stamps_of(table: pa.Table, width: int) -> Stamps:
+    """The timestamps of rows that `read_rows` has read."""
+    r, c, before, source = (np.asarray(table.column(name).to_numpy()) for name in (R, C, BEFORE, SOURCE))
+    kn = np.zeros((len(table), width), np.int64)
+    if width and len(table):
+        flat = pa.chunked_array([each.flatten() for each in table.column(KN).chunks], pa.int64())
+        kn = np.asarray(flat.to_numpy()).reshape(-1, width)
+    return Stamps(r, c, kn, before, source)
+
+
+def pack(batches: Iterable[pa.RecordBatch], rows: RowFormat) -> Iterator[pa.RecordBatch]:
+    """Batches of rows as batches of (key, rows of the group as an Arrow stream)."""
+    for batch in batches:
+        if not len(batch):
+            continue
+        table = read_rows(pa.Table.from_batches([batch]), rows)
+        order, starts = _groups([batch.column(name) for name in rows.key], len(batch))
+        table = table.take(order).combine_chunks()
+        ends = [*starts[1:].tolist(), len(table)]
+        firsts = batch.take(order[starts])
+        blobs = [
+            write_stream(table.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
+        ]
+        keys = [firsts.column(name) for name in rows.key]
+        yield pa.RecordBatch.from_arrays([*keys, pa.array(blobs, pa.binary())], [*rows.key, "rows"])
+
+
+def _groups(keys: Sequence[pa.Array], size: int) -> tuple[Longs, Longs]:
+    """An order that brings rows of a group together, in their own order, and where each group starts."""
+    codes = np.zeros(size, np.int64)
+    for key in keys:
+        coded = key.dictionary_encode() if not pa.types.is_dictionary(key.type) else key
+        part = np.asarray(pc.fill_null(coded.indices, len(coded.dictionary)), np.int64)
+        _, codes = np.unique(codes * (len(coded.dictionary) + 1) + part, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+
+
+def write_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_stream(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of Arrow streams again, in batches of the size they came in."""
+    for batch in batches:
+        blobs = [blob.as_py() for blob in batch.column(0)]
+        if blobs:
+            table = pa.concat_tables([read_stream(blob) for blob in blobs]).select(schema.names)
+            yield from table.combine_chunks().to_batches()

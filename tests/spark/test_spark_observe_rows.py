@@ -1,0 +1,229 @@
+"""The step of a group, without Spark: rows packed and unpacked, states as bytes, the observer's own decisions."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.core import ConfigurationError
+from antecast.observer import BatchObserver, Bounds, Observer, Policy, Timestamp
+from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
+from antecast.spark.observe_group import GroupObserver, State
+from antecast.spark.observe_rows import (
+    FAULT,
+    INTERNAL,
+    RowFormat,
+    pack,
+    read_rows,
+    read_stream,
+    resolve,
+    stamps_of,
+    unpack,
+    write_stream,
+)
+
+SCHEMA = pa.schema(
+    [
+        ("g", pa.string()),
+        ("r", pa.int64()),
+        ("c", pa.int32()),
+        ("kn", pa.list_(pa.int32())),
+        ("source", pa.string()),
+        ("n", pa.int64()),
+        ("extra", pa.struct([("x", pa.float64()), ("when", pa.timestamp("us", "UTC"))])),
+    ]
+)
+ROLES = {"r": "r", "c": "c", "kn": "kn", "source": "source", "arrival": "n"}
+
+
+def rows_of(draw: random.Random, size: int, epsilon: int, *, wild: float) -> list[dict[str, Any]]:
+    rows, now = [], 1000
+    for n in range(size):
+        now += draw.choice([0, 0, 1, 2])
+        row = {
+            "g": draw.choice(["a", "b", None]),
+            "r": now - draw.randrange(6),
+            "c": draw.randrange(epsilon + 1),
+            "kn": [draw.randrange(3) for _ in range(epsilon + 1)],
+            "source": draw.choice(["ada", "ben", "cleo"]),
+            "n": n,
+            "extra": {"x": draw.random(), "when": datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)},
+        }
+        if draw.random() < wild:
+            missing = [{"r": None}, {"c": None}, {"kn": None}, {"kn": [None] * (epsilon + 1)}, {"source": None}]
+            wrong = [{"kn": [1]}, {"c": -1}, {"c": epsilon + 1}, {"r": 10**9}, {"extra": None}]
+            row |= draw.choice([*missing, *wrong])
+        rows.append(row)
+    return rows
+
+
+def observer_for(epsilon: int = 2, *, percent: int = 40, ordered: bool = True) -> GroupObserver:
+    policy = Policy(bounds=Bounds(epsilon=epsilon, delta=4), percent=percent)
+    roles = ROLES if ordered else {role: name for role, name in ROLES.items() if role != "arrival"}
+    rows = RowFormat(policy=policy, key=("g",), columns=roles, tick=10**6)
+    return GroupObserver(BatchObserver(policy=policy, gap=500), rows, ordered)
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def through_packs(group: GroupObserver, rows: list[dict[str, Any]], cuts: list[int]) -> list[dict[str, Any]]:
+    """Batches of rows, packed, stepped through with states that are bytes, flushed, unpacked."""
+    states: dict[Any, bytes] = {}
+    blobs: list[bytes] = []
+
+    def step(key: Any, tables: list[pa.Table], *, flush: bool = False) -> None:
+        done = group.step(State.load(states.get(key)), tables, flush=flush)
+        states[key] = done.state.dump()
+        blobs.extend([] if done.out is None else [write_stream(done.out)])
+
+    edges = [0, *cuts, len(rows)]
+    for start, end in pairwise(edges):
+        for batch in table(rows[start:end]).to_batches():
+            for packed in pack([batch], group.rows):
+                for key, blob in zip(
+                    packed.column("g").to_pylist(), packed.column("rows").to_pylist(), strict=True
+                ):
+                    step(key, [read_stream(blob)])
+    for key in list(states):
+        step(key, [], flush=True)
+        assert State.load(states[key]).waiting == 0
+    names = pa.schema([(name, pa.null()) for name in (*SCHEMA.names, "position", "waited", "late", "reason")])
+    batch = pa.RecordBatch.from_arrays([pa.array(blobs, pa.binary())], ["rows"])
+    return [row for out in unpack([batch], names) for row in out.to_pylist()]
+
+
+@given(seed=st.integers(0, 1 << 32), percent=st.integers(0, 100), wild=st.sampled_from([0.0, 0.1]))
+def test_steps_give_what_the_observer_gives_a_message_at_a_time(seed: int, percent: int, wild: float) -> None:
+    draw = random.Random(seed)
+    group = observer_for(percent=percent)
+    rows = rows_of(draw, draw.randrange(1, 60), 2, wild=wild)
+    cuts = sorted(draw.randrange(len(rows) + 1) for _ in range(3))
+    got = through_packs(group, rows, cuts)
+    assert sorted(each["n"] for each in got) == list(range(len(rows)))
+    read = read_rows(table(rows), group.rows)
+    sources, faults = stamps_of(read, 3).source.tolist(), read.column(FAULT).to_pylist()
+    for key in {row["g"] for row in rows}:
+        observer: Observer[int] = Observer(group.observer.policy, clock="rows", gap=500)
+        expected = []
+        for row, source, fault in zip(rows, sources, faults, strict=True):
+            if row["g"] == key and fault is None:
+                expected += observer.receive(row["n"], Timestamp(row["r"], row["c"], tuple(row["kn"])), source)
+        expected += observer.flush()
+        delivered = sorted(
+            (row for row in got if row["g"] == key and row["reason"] is None), key=lambda e: e["position"]
+        )
+        assert [(e["n"], e["position"], e["waited"], e["late"]) for e in delivered] == [
+            tuple(each)[:4] for each in expected if each.reason is None
+        ]
+        refused = {row["n"]: row["reason"] for row in got if row["g"] == key and row["reason"] is not None}
+        assert refused == {e.item: e.reason for e in expected if e.reason is not None} | {
+            row["n"]: fault
+            for row, fault in zip(rows, faults, strict=True)
+            if row["g"] == key and fault is not None
+        }
+    for row in got:  # and nothing happened to what rows carry
+        assert {name: row[name] for name in SCHEMA.names} == table([rows[row["n"]]]).to_pylist()[0]
+
+
+def test_what_is_wrong_with_a_row_is_said() -> None:
+    good = {"g": "a", "r": 5, "c": 1, "kn": [0, 0, 0], "source": "ada", "n": 0, "extra": None}
+    rows = [
+        good,
+        good | {"r": None},
+        good | {"c": None},
+        good | {"kn": None},
+        good | {"kn": [0, 0]},
+        good | {"kn": [0, None, 0]},
+        good | {"c": -1},
+        good | {"r": 10**12},
+        good | {"n": None},
+        good,
+    ]
+    got = through_packs(observer_for(), rows, [])
+    missing = ["r is missing", "c is missing", "kn is missing", "a count of kn is missing", "n is missing"]
+    expected = ["None", "None", *missing, WRONG_LENGTH, NEGATIVE_C, FUTURE]
+    assert sorted(str(row["reason"]) for row in got) == sorted(expected)
+
+
+def test_rows_without_an_order_of_arrival_count_as_arrived_by_their_clocks() -> None:
+    draw = random.Random(3)
+    group = observer_for(percent=100, ordered=False)
+    rows = [row | {"g": "a"} for row in rows_of(draw, 80, 2, wild=0)]
+    by_clock = through_packs(group, rows, [])
+    draw.shuffle(rows)
+    rows = [row | {"n": n} for n, row in enumerate(rows)]
+    for one, other in zip(by_clock, through_packs(group, rows, []), strict=True):
+        assert [one[name] for name in ("r", "c", "kn", "source", "position")] == [
+            other[name] for name in ("r", "c", "kn", "source", "position")
+        ]
+
+
+def test_a_state_holds_what_waits_and_no_more() -> None:
+    draw = random.Random(5)
+    group = observer_for()
+    rows = [row | {"g": "a"} for row in rows_of(draw, 6000, 2, wild=0.01)]
+    state, sizes = State.load(None), []
+    for start in range(0, len(rows), 50):
+        state = group.step(
+            State.load(state.dump()), [read_rows(table(rows[start : start + 50]), group.rows)]
+        ).state
+        sizes.append(len(state.dump()))
+    assert max(sizes[60:]) < 1.5 * max(sizes[:20])
+    assert max(sizes) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("stamps", "names", "used"),
+    [
+        ("physical", ["r", "text"], {"r"}),
+        ("hybrid", ["l", "counter"], {"l", "counter"}),
+        ("hybrid", ["r", "l", "counter", "source"], {"r", "l", "counter", "source"}),
+        ("hybrid", ["r", "c", "kn"], {"r", "c", "kn"}),
+        ("bounded", ["r", "c", "kn", "before", "text"], {"r", "c", "kn", "before"}),
+    ],
+)
+def test_columns_are_found_by_their_names(stamps: Any, names: list[str], used: set[str]) -> None:
+    policy = Policy(bounds=Bounds(epsilon=1, delta=1), stamps=stamps)
+    assert resolve(names, policy, {}, clock="rows", arrival=None).keys() == used
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "arrival", "words"),
+    [
+        (["r", "kn"], {}, None, "no column 'c', which bounded timestamps need; the columns are r, kn"),
+        (["r", "c", "kn"], {"r": "time"}, None, "no column 'time'"),
+        (["r", "c", "kn"], {"q": "r"}, None, "unknown role 'q'"),
+        (["r", "c", "kn"], {}, "offset", "no column 'offset'"),
+    ],
+)
+def test_columns_that_are_missing_are_told(names: Any, given: Any, arrival: Any, words: str) -> None:
+    policy = Policy(bounds=Bounds(epsilon=1, delta=1))
+    with pytest.raises(ConfigurationError, match=words):
+        resolve(names, policy, given, clock="rows", arrival=arrival)
+
+
+def test_a_hybrid_clock_without_physical_time_will_do() -> None:
+    """l and a counter, as databases have them; timestamps become ticks."""
+    policy = Policy(bounds=Bounds(epsilon=2, delta=4), stamps="hybrid")
+    rows = RowFormat(policy=policy, key=(), columns={"l": "l", "counter": "counter"}, tick=10**6)
+    times = pa.array([1_700_000_000_123_456, 1_700_000_000_124_000], pa.timestamp("us", "UTC"))
+    stamps = stamps_of(read_rows(pa.table({"l": times, "counter": [3, 4]}), rows), 1)
+    assert stamps.r.tolist() == [1_700_000_000_123, 1_700_000_000_124]
+    assert stamps.c.tolist() == [0, 0]
+    assert stamps.kn.tolist() == [[3], [4]]
+    assert not np.intersect1d(stamps.before, [0]).size
+
+
+def test_internal_columns_stay_inside() -> None:
+    got = through_packs(observer_for(), rows_of(random.Random(1), 20, 2, wild=0.2), [7])
+    assert not {name for row in got for name in row} & set(INTERNAL)
