@@ -48,6 +48,12 @@ def component(engine, *, safe):
     return reached, set(up)
 
 
+def assert_pings_went_over_safe_links(engine):
+    """Unless connections were given up: a ping of theirs may come late, to where a new one is being opened."""
+    if not engine._overlay.dropped:
+        assert sum(host.protocol.unsafe_legs for host in engine.hosts.values()) == 0
+
+
 def arcs(engine):
     return sum(len(view) for view in engine._overlay.views.values())
 
@@ -136,7 +142,7 @@ def test_without_faults_no_arc_and_no_path_is_ever_lost(seed, nodes, delay, core
     assert not overlay.connections._holds
     assert not any(arc.lent for view in overlay.views.values() for arc in view)
     assert all(network.safe(a, b) for a in range(nodes) for b in network.links(a))
-    assert sum(host.protocol.unsafe_legs for host in engine.hosts.values()) == 0
+    assert_pings_went_over_safe_links(engine)
     if patience == "90s":
         assert overlay.dropped == 0
 
@@ -165,7 +171,7 @@ def test_under_churn_the_overlay_stays_whole_and_its_loans_return(seed, delay, d
     assert reached == up
     assert not overlay._opening and not overlay.connections._holds
     assert not any(arc.lent for view in overlay.views.values() for arc in view)
-    assert sum(host.protocol.unsafe_legs for host in engine.hosts.values()) == 0
+    assert_pings_went_over_safe_links(engine)
     assert all(network.safe(a, b) for a in up for b in network.links(a))
     assert all(overlay.connections.needed(a, b) for a in up for b in network.links(a))
 
