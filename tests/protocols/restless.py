@@ -18,6 +18,8 @@ from antecast.protocols.preventive.frames import Ping, Pong
 
 MS = 10**6
 SECOND = 10**9
+STORM = 10**6
+"""Frames that no run of this size sends, unless something goes round in circles."""
 
 
 class Wire:
@@ -30,7 +32,19 @@ class Wire:
 
 
 class Restless:
-    def __init__(self, seed, *, protocol="pc-broadcast", make=None, nodes=5, spread=3.0, loss=0.0, stray=True, answers=0.5, **settings):
+    def __init__(
+        self,
+        seed,
+        *,
+        protocol="pc-broadcast",
+        make=None,
+        nodes=5,
+        spread=3.0,
+        loss=0.0,
+        stray=True,
+        answers=0.5,
+        **settings,
+    ):
         self.random = Random(seed)
         self.spec = specification(protocol)
         self.settings = self.spec.fit(self.spec.configure(settings), nodes)
@@ -190,6 +204,7 @@ class Restless:
         while self.heap and self.heap[0][0] <= until:
             self.now, _, action, argument = heapq.heappop(self.heap)
             action(argument)
+            assert self.frames < STORM, "it does not come to rest"
         self.now = until
 
     def settle(self, seconds=600):
