@@ -256,8 +256,8 @@ LINKS = ["broadcast"] * 8 + ["toggle"] * 8 + ["move", "introduce"]
 EVERYTHING = [*LINKS, "crash", "recover", "recover", "join", "leave", "die", "part"]
 
 
-def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, **settings):
-    """One run with everything that can happen, drawn from a seed; it is left to come to rest."""
+def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, rest=True, **settings):
+    """One run with everything that can happen, drawn from a seed, and left to come to rest unless told not to."""
     random = Random(seed ^ 0x5EED)
     nodes = random.randint(2, 7)
     kept = {frozenset((a, (a + 1) % nodes)) for a in range(nodes)} if random.random() < 0.5 else set()
@@ -316,7 +316,8 @@ def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, **setti
                 for pair in cut:
                     net.close(*pair)
                 net.at(net.now + round(random.uniform(0, 20) * SECOND), _heal, (net, cut))
-    net.settle()
+    if rest:
+        net.settle()
     return net
 
 
