@@ -61,26 +61,26 @@ def fails(seed, rule, **settings):
 
 
 RULES = [
-    (naive.AnyPong, {}, [127]),
-    (naive.OnlyLinkIsSafe, {}, [0]),
-    (naive.DeliveredNothingIsEmpty, {"newcomers": "now"}, [16]),
-    (naive.LinksAreReused, {}, [0]),
-    (naive.SafeAfterCrash, {}, [0]),
-    (naive.DeliverFirst, {}, [0]),
-    (naive.BuffersAreSets, {}, [0]),
-    (naive.StartNeedNotBeHeld, {"retain": 1}, [36]),
-    (naive.PingsAnyWay, {}, [1]),
-    (naive.NeverRefuses, {"retain": 1}, [0]),
-    (naive.BaseKeepsLinks, {"retain": 1}, [0]),
-    (naive.NoPatience, {"retain": 1}, [0]),
-    (naive.NoTimeOut, {}, [6]),
-    (naive.UnknownIsNew, {}, [10]),
-    (naive.NoBirths, {"retain": 5, "founders": 1, "patience": "3s"}, [40]),
+    (naive.AnyPong, {}),
+    (naive.OnlyLinkIsSafe, {}),
+    (naive.DeliveredNothingIsEmpty, {"newcomers": "now"}),
+    (naive.LinksAreReused, {}),
+    (naive.SafeAfterCrash, {}),
+    (naive.DeliverFirst, {}),
+    (naive.BuffersAreSets, {}),
+    (naive.StartNeedNotBeHeld, {"retain": 1}),
+    (naive.PingsAnyWay, {}),
+    (naive.NeverRefuses, {"retain": 1}),
+    (naive.BaseKeepsLinks, {"retain": 1}),
+    (naive.NoPatience, {"retain": 1}),
+    (naive.NoTimeOut, {}),
+    (naive.UnknownIsNew, {}),
+    (naive.NoBirths, {"retain": 5, "founders": 1, "patience": "3s"}),
 ]
 
 
-@pytest.mark.parametrize(("rule", "settings", "examples"), RULES, ids=lambda each: getattr(each, "__name__", ""))
-def test_without_the_rule_it_fails_and_with_it_it_does_not(rule, settings, examples):
-    for seed in examples:
-        assert fails(seed, rule, **settings)
-        assert not fails(seed, PreventiveBroadcast, **settings)
+@pytest.mark.parametrize(("rule", "settings"), RULES, ids=lambda each: getattr(each, "__name__", ""))
+def test_without_the_rule_it_fails_and_with_it_it_does_not(rule, settings):
+    found = next((seed for seed in range(1000) if fails(seed, rule, **settings)), None)
+    assert found is not None
+    assert not fails(found, PreventiveBroadcast, **settings)

@@ -65,9 +65,7 @@ class CatchingUp(SafeLinks):
         return self._past.vector.keys() <= {self.node}
 
     def _sync_arrived(self, sync: Sync, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        if link is None:
-            return
+        link = self._links[sender]
         if sender not in self._safe:
             self._serve(sync, link, out)
         elif sync.take:
@@ -95,20 +93,26 @@ class CatchingUp(SafeLinks):
         self._use(link, past.above(upto), out)
 
     def _offered(self, peer: NodeId, out: list[Effect]) -> None:
-        """A neighbour with a past: a newcomer joins through the first, and keeps the others in mind."""
+        """A neighbour with a past: a newcomer joins through the first, and keeps the others in mind.
+
+        One whose neighbours all have a past takes what is no longer kept as given, at once. Another may have been
+        here from the start, with messages on their way to it: it waits, as those with a past do.
+        """
         if not self._fresh:
             return
         self._providers[peer] = None
         if self._joining is None or self._joining == peer:
             self._joining = peer
-            self._taking.add(peer)
-            self._send([peer], self._summary(peer, take=True), out)
+            take = self._links.keys() <= self._providers.keys()
+            if take:
+                self._taking.add(peer)
+            self._send([peer], self._summary(peer, take=take), out)
 
     def _start_arrived(self, start: Start, sender: NodeId, now: int, out: list[Effect]) -> None:
         if (start.base or start.gone) and sender not in self._taking:
             raise RemoteFault(f"node {sender} sent a base that was not asked for")
         self._refused.pop(sender, None)
-        newcomer = self._fresh
+        newcomer = self._past.empty
         if self._joining == sender:
             self._joining, self._provider = None, sender
             self._providers.clear()
@@ -133,13 +137,15 @@ class CatchingUp(SafeLinks):
             self._attempt(link, now, out)
 
     def _refuse_arrived(self, refuse: Refuse, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        if link is None:
-            return
+        link = self._links[sender]
         had = [source for source in refuse.lacking if self._past.gone(source) and source not in link.had]
         if had:
             link.had.update(had)
             self._send([sender], self._summary(sender), out)
+        if self._joining == sender:
+            self._joining = None
+            if self._links.keys() <= self._providers.keys():
+                self._offered(sender, out)
         known = self._refused.get(sender)
         if known is None or self._past.covers(known.lacking):
             # Patience counts from the first refusal, as long as nothing has come of what was lacking then.

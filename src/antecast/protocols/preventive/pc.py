@@ -156,6 +156,8 @@ class PreventiveBroadcast(CatchingUp):
         self._heed(notice, now, out)
 
     def _control(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if sender not in self._links:
+            return
         match frame:
             case Notice():
                 self._notice(frame, sender, now, out)
