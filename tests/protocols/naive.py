@@ -154,7 +154,6 @@ class NoBirths(PreventiveBroadcast):
         self._past._went_there = lambda *args, **kwargs: False
 
 
-
 class GivenAsAsked(PreventiveBroadcast):
     """Only the sources that the giver names go with a base, not those heard of since it was asked."""
 
@@ -170,5 +169,3 @@ class GivenAsAsked(PreventiveBroadcast):
             return moved
 
         past.take = naive
-
-

@@ -18,6 +18,8 @@ from antecast.protocols.preventive.frames import Ping, Pong
 
 MS = 10**6
 SECOND = 10**9
+STORM = 10**6
+"""Frames that no run of this size sends, unless something goes round in circles."""
 
 
 class Wire:
@@ -30,7 +32,19 @@ class Wire:
 
 
 class Restless:
-    def __init__(self, seed, *, protocol="pc-broadcast", make=None, nodes=5, spread=3.0, loss=0.0, stray=True, answers=0.5, **settings):
+    def __init__(
+        self,
+        seed,
+        *,
+        protocol="pc-broadcast",
+        make=None,
+        nodes=5,
+        spread=3.0,
+        loss=0.0,
+        stray=True,
+        answers=0.5,
+        **settings,
+    ):
         self.random = Random(seed)
         self.spec = specification(protocol)
         self.settings = self.spec.fit(self.spec.configure(settings), nodes)
@@ -190,6 +204,7 @@ class Restless:
         while self.heap and self.heap[0][0] <= until:
             self.now, _, action, argument = heapq.heappop(self.heap)
             action(argument)
+            assert self.frames < STORM, "it does not come to rest"
         self.now = until
 
     def settle(self, seconds=600):
@@ -241,8 +256,8 @@ LINKS = ["broadcast"] * 8 + ["toggle"] * 8 + ["move", "introduce"]
 EVERYTHING = [*LINKS, "crash", "recover", "recover", "join", "leave", "die", "part"]
 
 
-def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, **settings):
-    """One run with everything that can happen, drawn from a seed; it is left to come to rest."""
+def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, rest=True, **settings):
+    """One run with everything that can happen, drawn from a seed, and left to come to rest unless told not to."""
     random = Random(seed ^ 0x5EED)
     nodes = random.randint(2, 7)
     kept = {frozenset((a, (a + 1) % nodes)) for a in range(nodes)} if random.random() < 0.5 else set()
@@ -301,7 +316,8 @@ def restless_run(seed, *, protocol="pc-broadcast", steps=80, kinds=None, **setti
                 for pair in cut:
                     net.close(*pair)
                 net.at(net.now + round(random.uniform(0, 20) * SECOND), _heal, (net, cut))
-    net.settle()
+    if rest:
+        net.settle()
     return net
 
 

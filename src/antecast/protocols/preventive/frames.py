@@ -90,7 +90,11 @@ class Ask(Frame, frozen=True, array_like=True, tag=8, gc=False):
     """Please announce me as a source."""
 
 
+class Known(Frame, frozen=True, array_like=True, tag=9, gc=False):
+    """The sender was asked to announce the receiver, and will not: it is known already."""
+
+
 Entry: TypeAlias = Message[None] | Notice
 """What has a number, is kept and is passed on."""
 
-CODEC: Final = Codec([Message[None], Notice, Ping, Pong, Hello, Sync, Refuse, Start, Ask])
+CODEC: Final = Codec([Message[None], Notice, Ping, Pong, Hello, Sync, Refuse, Start, Ask, Known])

@@ -32,34 +32,32 @@ The rules (docs/preventive.md says why each holds, and where the paper has anoth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from antecast.core import (
     MAX_PAYLOAD,
-    CancelTimer,
     Deliver,
-    Discard,
     Effect,
     Frame,
     LocalMisuse,
     Message,
     MessageId,
     NodeId,
-    Protocol,
     RemoteFault,
     Send,
     SetTimer,
     State,
     Timer,
 )
+from antecast.protocols.preventive.catching_up import PATIENCE, CatchingUp
 from antecast.protocols.preventive.frames import (
     CODEC,
     EVERYTHING,
-    HOPS,
     Ask,
     Entry,
     Hello,
+    Known,
     Notice,
     Ping,
     Pong,
@@ -67,67 +65,23 @@ from antecast.protocols.preventive.frames import (
     Start,
     Sync,
 )
-from antecast.protocols.preventive.past import Past
-from antecast.protocols.preventive.pings import SeenPings
+from antecast.protocols.preventive.links import LINK, SLOWEST
 from antecast.protocols.preventive.settings import PreventiveSettings
 
-LINK: Final = "pc/link/"
-PATIENCE: Final[Timer] = "pc/patience"
 SPONSOR: Final[Timer] = "pc/sponsor"
 
-_SLOWEST: Final = 4
-"""Time-outs double with each attempt, up to this often."""
 
+class PreventiveBroadcast(CatchingUp):
+    """One process: its messages (rule 2), and how it becomes a source and stops being one (rule 8)."""
 
-class Link:
-    """One outgoing link, from the moment it comes up until it goes down."""
-
-    __slots__ = ("attempts", "by", "had", "peer", "pings", "tries")
-
-    def __init__(self, peer: NodeId, by: NodeId | None) -> None:
-        self.peer = peer
-        self.by = by
-        """Who introduced the neighbour, if anybody did."""
-        self.had: set[NodeId] = set()
-        """Sources that the neighbour missed here, and that have come and gone here."""
-        self.renew()
-
-    def renew(self) -> None:
-        self.pings: dict[int, int] = {}
-        """Outstanding pings, each with the end of the log when it was sent."""
-        self.tries = 0
-        self.attempts = 0
-
-
-class Refusal(NamedTuple):
-    """A neighbour does not keep what is lacking here, and when to give it up."""
-
-    lacking: Mapping[NodeId, int]
-    until: int
-
-
-class PreventiveBroadcast(Protocol):
     def __init__(self, node: NodeId, settings: PreventiveSettings) -> None:
-        self.node = node
-        self.codec = CODEC
-        self._settings = settings
-        founders = settings.founders if settings.founders is not None else 1 << 32
-        self._past = Past(retain=settings.retain, founders=founders)
+        super().__init__(node, settings)
+        self._seq = 0
+        # These belong to the past; the path of a message is short.
         self._vector = self._past.vector
         self._log = self._past.log
+        self._founders = self._past.founders
         self._retain = settings.retain
-        self._seq = 0
-        self._pings = 0
-        self._links: dict[NodeId, Link] = {}
-        self._safe: dict[NodeId, None] = {}
-        self._introduced: dict[NodeId, NodeId] = {}
-        self._seen = SeenPings()
-        # Joining and catching up.
-        self._provider: NodeId | None = None
-        self._providers: dict[NodeId, None] = {}
-        self._joining: NodeId | None = None
-        self._taking: set[NodeId] = set()
-        self._refused: dict[NodeId, Refusal] = {}
         # Becoming a source.
         self._waiting: list[Message[None]] = []
         self._clients: dict[NodeId, None] = {}
@@ -135,9 +89,6 @@ class PreventiveBroadcast(Protocol):
         self._asking: NodeId | None = None
         self._turn = 0
         self._left = False
-        self._costs = dict.fromkeys(("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control"), 0)
-
-    # Messages.
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None:
@@ -170,7 +121,7 @@ class PreventiveBroadcast(Protocol):
         origin, seq = frame.origin, frame.seq
         count = self._vector.get(origin)
         if count is None:
-            if origin >= self._past.founders:
+            if origin >= self._founders:
                 return []
             count = 0
         if seq <= count:
@@ -205,6 +156,8 @@ class PreventiveBroadcast(Protocol):
         self._heed(notice, now, out)
 
     def _control(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if sender not in self._links:
+            return
         match frame:
             case Notice():
                 self._notice(frame, sender, now, out)
@@ -222,109 +175,30 @@ class PreventiveBroadcast(Protocol):
                 self._offered(sender, out)
             case Ask():
                 self._sponsor(sender, now, out)
+            case Known():
+                self._asked.pop(sender, None)
             case _:
                 raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which PC-broadcast does not know")
 
-    def _send(self, to: Collection[NodeId], frame: Frame, out: list[Effect]) -> None:
-        """Send control information, and count what it costs."""
-        if to:
-            self._costs["control"] += len(to) * CODEC.size(frame)
-            out += [Send(peer, frame) for peer in to]
-
-    # Links: pings (rules 1, 3 and 4).
-
-    def introduce(self, peer: NodeId, by: NodeId) -> None:
-        self._introduced[peer] = by
-
-    def safe(self, peer: NodeId) -> bool:
-        return peer in self._safe
+    # Links come and go, and time passes.
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
-        out: list[Effect] = []
-        link = self._links[peer] = Link(peer, self._introduced.pop(peer, None))
-        if self._past.empty:
-            self._safe[peer] = None
-        else:
-            if link.by is None:
-                self._send([peer], Hello(), out)
-            self._attempt(link, now, out)
+        out = super().link_up(peer, now)
         self._ask(now, out)
         return out
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        out: list[Effect] = [CancelTimer(f"{LINK}{peer}")]
-        self._links.pop(peer, None)
-        self._safe.pop(peer, None)
-        self._refused.pop(peer, None)
-        self._taking.discard(peer)
-        self._providers.pop(peer, None)
+        out = super().link_down(peer, now)
         self._clients.pop(peer, None)
         if self._asking == peer:
             self._asking = None
             self._ask(now, out)
-        if self._joining == peer:
-            self._joining = None
-            for other in self._providers:
-                self._offered(other, out)
-                break
         return out
-
-    def _attempt(self, link: Link, now: int, out: list[Effect]) -> None:
-        """Rule 1: ping while there is a safe way, then sync."""
-        way: Collection[NodeId] = ()
-        if link.by is None:
-            way = self._safe
-        elif link.by in self._safe:
-            way = [link.by]
-        if way and link.tries < self._settings.tries:
-            link.tries += 1
-            self._pings += 1
-            self._costs["pings"] += 1
-            link.pings[self._pings] = self._past.end
-            hops = HOPS if link.by is None else 1
-            self._send(way, Ping(self.node, link.peer, self._pings, hops), out)
-        else:
-            self._send([link.peer], self._summary(link.peer, want=True), out)
-        wait = self._settings.timeout << min(link.attempts, _SLOWEST)
-        link.attempts += 1
-        out.append(SetTimer(f"{LINK}{link.peer}", now + wait))
-
-    def _ping_arrived(self, ping: Ping, sender: NodeId, out: list[Effect]) -> None:
-        if ping.origin == self.node or not self._seen.first(ping):
-            return
-        if ping.target == self.node:
-            self._costs["pongs"] += 1
-            self._send([ping.origin], Pong(ping.id), out)
-        elif ping.hops:
-            onward = Ping(ping.origin, ping.target, ping.id, ping.hops - 1)
-            if ping.target in self._safe:
-                self._send([ping.target], onward, out)
-            elif ping.hops > 1:
-                self._send([peer for peer in self._safe if peer != sender], onward, out)
-
-    def _pong_arrived(self, number: int, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        start = link.pings.pop(number, None) if link is not None else None
-        if link is None or start is None:
-            return
-        if start >= self._past.first:
-            self._use(link, self._past.since(start), out)
-        elif not link.pings and link.tries < self._settings.tries:
-            self._attempt(link, now, out)
-
-    def _use(self, link: Link, first: Iterable[Entry], out: list[Effect]) -> None:
-        """A link has become safe: what comes first, and then everything."""
-        out += [Send(link.peer, entry) for entry in first]
-        link.renew()
-        self._safe[link.peer] = None
-        out.append(CancelTimer(f"{LINK}{link.peer}"))
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
         out: list[Effect] = []
         if token.startswith(LINK):
-            link = self._links.get(int(token.removeprefix(LINK)))
-            if link is not None and link.peer not in self._safe:
-                self._attempt(link, now, out)
+            self._timed_out(int(token.removeprefix(LINK)), now, out)
         elif token == PATIENCE:
             self._lose_patience(now, out)
         elif token == SPONSOR:
@@ -333,123 +207,14 @@ class PreventiveBroadcast(Protocol):
             self._ask(now, out)
         return out
 
-    # Sync, joins and bases (rules 5 and 7).
-
-    def _summary(self, peer: NodeId, *, want: bool = False, take: bool = False) -> Sync:
-        self._costs["syncs"] += 1
-        births = self._past.births
-        known = {source: births[source] for source in self._vector if source in births} if births else {}
-        upto = self._vector | dict.fromkeys(self._links[peer].had, EVERYTHING)
-        return Sync(upto, known, want, take)
-
-    @property
-    def _fresh(self) -> bool:
-        """Whether this process has heard of nobody else."""
-        return self._vector.keys() <= {self.node}
-
-    def _sync_arrived(self, sync: Sync, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        if link is None:
-            return
-        if sender not in self._safe:
-            self._serve(sync, link, out)
-        elif sync.take:
-            self._send([sender], Start({}, {}, [], False), out)
-        if sync.want:
-            if self._fresh and sync.upto.keys() - {self.node}:
-                self._offered(sender, out)
-            elif self._joining is None:
-                self._send([sender], self._summary(sender), out)
-
-    def _serve(self, sync: Sync, link: Link, out: list[Effect]) -> None:
-        past, upto = self._past, sync.upto
-        start = Start({}, {}, [], False)
-        if sync.take and self._settings.newcomers == "now" and upto.keys() <= {link.peer}:
-            start = Start(past.vector.copy(), past.births.copy(), [*past.forgotten], past.forgot_more)
-        elif lacking := past.lacking(upto, sync.births):
-            if not sync.take:
-                self._costs["refusals"] += 1
-                self._send([link.peer], Refuse(lacking, self._provider), out)
-                return
-            start = past.base(past.gone_before(upto, sync.births))
-        self._send([link.peer], start, out)
-        if start.base:
-            upto = upto | {source: max(count, upto.get(source, 0)) for source, count in start.base.items()}
-        self._use(link, past.above(upto), out)
-
-    def _offered(self, peer: NodeId, out: list[Effect]) -> None:
-        """A neighbour with a past: a newcomer joins through the first, and keeps the others in mind."""
-        if not self._fresh:
-            return
-        self._providers[peer] = None
-        if self._joining is None or self._joining == peer:
-            self._joining = peer
-            self._taking.add(peer)
-            self._send([peer], self._summary(peer, take=True), out)
-
-    def _start_arrived(self, start: Start, sender: NodeId, now: int, out: list[Effect]) -> None:
-        if (start.base or start.gone) and sender not in self._taking:
-            raise RemoteFault(f"node {sender} sent a base that was not asked for")
-        self._refused.pop(sender, None)
-        newcomer = self._fresh
-        if self._joining == sender:
-            self._joining, self._provider = None, sender
-            self._providers.clear()
-        before = dict(self._vector)
-        moved = self._past.take(start.base, start.births, start.gone, start.more)
-        if not moved:
-            self._ask(now, out)
-            return
+    def _given(self, start: Start, moved: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
         self._seq = max(self._seq, start.base.get(self.node, 0))
-        if not newcomer:
-            self._costs["rebases"] += 1
-            for source, count in moved.items():
-                if count == EVERYTHING:
-                    self._left = self._left or source == self.node
-                elif count > before.get(source, 0):
-                    self._costs["skipped"] += count - before.get(source, 0)
-                    out.append(Discard(MessageId(source, count), "skipped"))
-        # What was taken as given was not passed on: to everyone but the giver, the links are new.
-        for link in self._links.values():
-            if link.peer != sender:
-                self._safe.pop(link.peer, None)
-                link.renew()
-        for link in self._links.values():
-            if link.peer != sender:
-                self._attempt(link, now, out)
+        self._left = self._left or moved.get(self.node) == EVERYTHING
+        if self.node in start.births:
+            self._asked.pop(start.births[self.node][0], None)
         if self._past.count(self.node) is not None:
             self._release(now, out)
         self._ask(now, out)
-
-    def _refuse_arrived(self, refuse: Refuse, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        if link is None:
-            return
-        had = [source for source in refuse.lacking if self._past.gone(source) and source not in link.had]
-        if had:
-            link.had.update(had)
-            self._send([sender], self._summary(sender), out)
-        known = self._refused.get(sender)
-        if known is None or self._past.covers(known.lacking):
-            # Patience counts from the first refusal, as long as nothing has come of what was lacking then.
-            self._refused[sender] = Refusal(refuse.lacking, now + self._settings.patience)
-        if known is None and refuse.provider in self._links and refuse.provider != sender:
-            self._send([refuse.provider], self._summary(refuse.provider), out)
-        out.append(SetTimer(PATIENCE, min(refusal.until for refusal in self._refused.values())))
-
-    def _lose_patience(self, now: int, out: list[Effect]) -> None:
-        for peer, refusal in list(self._refused.items()):
-            if self._past.covers(refusal.lacking):
-                del self._refused[peer]
-        for peer, refusal in self._refused.items():
-            if refusal.until <= now:
-                self._taking.add(peer)
-                self._send([peer], self._summary(peer, take=True), out)
-                self._refused[peer] = Refusal(refusal.lacking, now + self._settings.patience)
-                break
-        if self._refused:
-            soonest = min(refusal.until for refusal in self._refused.values())
-            out.append(SetTimer(PATIENCE, max(soonest, now + self._settings.timeout)))
 
     # Sources come and go (rule 8).
 
@@ -469,18 +234,17 @@ class PreventiveBroadcast(Protocol):
             self._asking = peer
             self._asked[peer] = None
             self._send([peer], Ask(), out)
-            out.append(SetTimer(SPONSOR, now + (self._settings.timeout << min(self._turn, _SLOWEST))))
+            out.append(SetTimer(SPONSOR, now + (self._settings.timeout << min(self._turn, SLOWEST))))
 
     def _sponsor(self, client: NodeId, now: int, out: list[Effect]) -> None:
         if self._past.count(self.node) is None:
             self._clients[client] = None
             self._ask(now, out)
         elif self._past.count(client) is None and client not in self._past.forgotten:
-            self._announce(client, out)
-
-    def _announce(self, client: NodeId, out: list[Effect]) -> None:
-        self._seq += 1
-        self._spread(Notice(self.node, self._seq, client, False), out)
+            self._seq += 1
+            self._spread(Notice(self.node, self._seq, client, False), out)
+        elif self._past.births.get(client, (self.node,))[0] != self.node:
+            self._send([client], Known(), out)  # announced by another: nothing will come from here
 
     def _heed(self, notice: Notice, now: int, out: list[Effect]) -> None:
         """What a notice means to this process itself."""
