@@ -7,6 +7,9 @@ nothing exceeds 0.1 % of the messages there is nothing to judge.
 
 Statements of size are judged by sums over a whole plot, so that a quotient of two small numbers decides nothing;
 they are made for large and for small c apart, which behave differently.
+
+The paper's words have no limits ("almost similar", "significantly"), so those below are ours, and they were set
+after a first look at the runs. Where a mark hangs on one, what was observed says how near it is.
 """
 
 from __future__ import annotations
