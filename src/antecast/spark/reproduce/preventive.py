@@ -200,7 +200,11 @@ def _curves(runs: Rows, sizes: Iterable[int]) -> Iterator[dict[str, Any]]:
                 own = [row["steps"] for row in runs if row["processes"] == size]
                 for step in range(STEPS):
                     found = Estimate.of(steps[step][column] for steps in own)
-                    ends = {"low": found.low or found.mean, "high": found.high or found.mean}
+                    low, high = found.low, found.high
+                    ends = {
+                        "low": found.mean if low is None else low,
+                        "high": found.mean if high is None else high,
+                    }
                     yield {
                         "metric": _METRICS[metric],
                         "series": f"{name}, {size:,}",
