@@ -27,7 +27,7 @@ format: setup  ## format the code and mend what the linter can mend
 	@$(bin)/ruff format . && $(bin)/ruff check --fix .
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
-	@for each in scheduler hop memory sweep_throughput contacts audit_scale; do $(bin)/python -m bench.$$each || exit 1; done
+	@for each in scheduler hop memory sweep_throughput contacts audit_scale preventive; do $(bin)/python -m bench.$$each || exit 1; done
 
 lock:  ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

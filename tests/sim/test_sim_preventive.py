@@ -162,4 +162,4 @@ def test_gauges_of_a_run_tell_what_it_costs():
         last[row["node"], row["gauge"]] = row["value"]
     assert last[0, "pings"] == last[2, "pings"] == 1
     assert last[0, "unsafe"] == 0 and last[0, "sources"] == 4
-    assert 0 < last[0, "control"] < 100
+    assert 0 < last[0, "control_bytes"] < 100
