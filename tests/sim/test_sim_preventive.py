@@ -144,6 +144,14 @@ def test_while_nothing_changes_flooding_over_fifo_links_is_causal(values):
     assert logs[0] == logs[1] == logs[2]
 
 
+def test_the_founders_are_the_nodes_of_the_scenario_unless_it_says_otherwise():
+    scenario = make_scenario({"nodes": 7, "protocol": {"name": "pc-broadcast"}})
+    assert scenario.protocol_settings.founders == 7
+    assert scenario.plain()["protocol"]["founders"] == 7
+    scenario = make_scenario({"nodes": 7, "protocol": {"name": "pc-broadcast", "founders": 2}})
+    assert scenario.protocol_settings.founders == 2
+
+
 def test_gauges_of_a_run_tell_what_it_costs():
     result = run(
         make_scenario(
