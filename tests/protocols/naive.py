@@ -112,6 +112,14 @@ class NeverRefuses(PreventiveBroadcast):
         self._past.lacking = lambda *args: {}
 
 
+class ListsAreIgnored(PreventiveBroadcast):
+    """A sync looks at counters alone, not at sources that the other knows and that have gone here."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._past.gone_before = lambda *args: []
+
+
 class BaseKeepsLinks(PreventiveBroadcast):
     """Whoever takes a base goes on using its links, and counts on its pings."""
 

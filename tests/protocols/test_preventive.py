@@ -481,6 +481,6 @@ class TestCosts:
         assert gauges["sources"] == gauges["log"] == 1
         ping, hello = Ping(A, D, 1, 255), Hello()
         size = net.nodes[A].codec.size
-        assert gauges["control"] == size(ping) + size(hello)
+        assert gauges["control_bytes"] == size(ping) + size(hello)
         net.rest()
         assert net.nodes[D].gauges()["pongs"] == 1 and net.nodes[A].gauges()["outstanding"] == 0

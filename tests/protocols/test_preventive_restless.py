@@ -71,6 +71,7 @@ RULES = [
     (naive.StartNeedNotBeHeld, {"retain": 1}),
     (naive.PingsAnyWay, {}),
     (naive.NeverRefuses, {"retain": 1}),
+    (naive.ListsAreIgnored, {"retain": 1}),
     (naive.BaseKeepsLinks, {"retain": 1}),
     (naive.NoPatience, {"retain": 1}),
     (naive.NoTimeOut, {}),

@@ -144,6 +144,14 @@ def test_while_nothing_changes_flooding_over_fifo_links_is_causal(values):
     assert logs[0] == logs[1] == logs[2]
 
 
+def test_the_founders_are_the_nodes_of_the_scenario_unless_it_says_otherwise():
+    scenario = make_scenario({"nodes": 7, "protocol": {"name": "pc-broadcast"}})
+    assert scenario.protocol_settings.founders == 7
+    assert scenario.plain()["protocol"]["founders"] == 7
+    scenario = make_scenario({"nodes": 7, "protocol": {"name": "pc-broadcast", "founders": 2}})
+    assert scenario.protocol_settings.founders == 2
+
+
 def test_gauges_of_a_run_tell_what_it_costs():
     result = run(
         make_scenario(
@@ -162,4 +170,4 @@ def test_gauges_of_a_run_tell_what_it_costs():
         last[row["node"], row["gauge"]] = row["value"]
     assert last[0, "pings"] == last[2, "pings"] == 1
     assert last[0, "unsafe"] == 0 and last[0, "sources"] == 4
-    assert 0 < last[0, "control"] < 100
+    assert 0 < last[0, "control_bytes"] < 100

@@ -58,12 +58,14 @@ class SafeLinks(Protocol):
         self._introduced: dict[NodeId, NodeId] = {}
         self._pings = 0
         self._seen = SeenPings()
-        self._costs = dict.fromkeys(("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control"), 0)
+        self._costs = dict.fromkeys(
+            ("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes"), 0
+        )
 
     def _send(self, to: Collection[NodeId], frame: Frame, out: list[Effect]) -> None:
         """Send control information, and count what it costs."""
         if to:
-            self._costs["control"] += len(to) * CODEC.size(frame)
+            self._costs["control_bytes"] += len(to) * CODEC.size(frame)
             out += [Send(peer, frame) for peer in to]
 
     def introduce(self, peer: NodeId, by: NodeId) -> None:
