@@ -189,7 +189,8 @@ def _table(frame: DataFrame, group: GroupObserver, output: StructType) -> DataFr
     def whole(table: pa.Table) -> pa.Table:
         read = read_rows(table, group.rows)
         out = group.step(State.load(None), [read], flush=True).out
-        return table.slice(0, 0) if out is None else out
+        assert out is not None  # a group has rows, and flushed they all leave
+        return out
 
     return frame.groupBy(*group.rows.key).applyInArrow(whole, output)
 
