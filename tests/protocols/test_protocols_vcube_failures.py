@@ -350,3 +350,12 @@ def test_a_snapshot_restores_the_same_state():
     restored = wires.spec.make(0, wires.settings)
     restored.restore(wires.nodes[0].snapshot())
     assert restored.link_up(1, 0) and not any(isinstance(each, Send) for each in restored.link_up(2, 0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_comparison_that_overtakes_the_first_message_does_not_skip_it(seed):
+    """Nothing is kept, and replies to tests may be quicker than packets: what they reveal is still on its way."""
+    delay = {"kind": "uniform", "low": "0ms", "high": "2ms"}
+    result = simulate(2, [(1, 0)], [], seed=seed, delay=delay, answers=0.0, retain=0)
+    delivered = [row["node"] for row in result.events.to_pylist() if row["kind"] == "deliver"]
+    assert sorted(delivered) == [0, 1]

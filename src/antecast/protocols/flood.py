@@ -64,13 +64,23 @@ class Flood(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Summary, Base)
 
     def __init__(
-        self, node: NodeId, *, retain: int | None, repair: int | None, patience: int, ordered: bool
+        self,
+        node: NodeId,
+        *,
+        retain: int | None,
+        repair: int | None,
+        patience: int,
+        ordered: bool,
+        newcomers_wait: bool = False,
     ) -> None:
         self._node = node
         self._retain = retain
         self._repair = repair
         self._patience = patience
         self._ordered = ordered
+        self._newcomers_wait = newcomers_wait
+        """Whether also a node that has delivered nothing yet lets its patience run out before it takes a base:
+        needed where comparisons may overtake the first messages."""
         self._peers: dict[NodeId, None] = {}
         self._received = Received()
         self._store: dict[tuple[NodeId, int], Message[Any]] = {}
@@ -144,7 +154,7 @@ class Flood(Dissemination):
         progress = self.above.progress()
         if covers(progress, base):
             return
-        if progress.keys() <= {self._node}:
+        if not self._newcomers_wait and progress.keys() <= {self._node}:
             self._start_from(base, out)
             return
         if not self._offered:

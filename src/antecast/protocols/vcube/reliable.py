@@ -43,8 +43,9 @@ class ReliableTrees(Trees):
         retain: int,
         patience: int,
     ) -> None:
-        self.kept = Flood(node, retain=retain, repair=None, patience=patience, ordered=True)
-        """Keeps messages and compares; it has no neighbours, so it floods nothing."""
+        self.kept = Flood(node, retain=retain, repair=None, patience=patience, ordered=True, newcomers_wait=True)
+        """Keeps messages and compares; it has no neighbours, so it floods nothing. A reply to a test may overtake
+        a packet, so nobody takes a base at once: what it covers may be on its way."""
         super().__init__(node, aggregate=aggregate, single=single, room=room, received=self.kept.received)
         self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
         self._digest: int | None = None
