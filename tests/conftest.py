@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--property-examples", type=int, default=60, help="examples a property test tries (default 60)"
+        "--property-examples", type=int, default=40, help="examples a property test tries (default 40)"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
@@ -9,6 +10,7 @@ from statistics import fmean
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 
 from antecast.core import ConfigurationError
 from antecast.spark.reproduce import reproduce
@@ -16,6 +18,9 @@ from antecast.spark.reproduce.job import Job, StudyFailed
 from antecast.studies.findings import Mark
 
 pytestmark = pytest.mark.spark
+
+# Workers that are there already do not know the tests as modules: what is defined here travels by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def square(x: int, log: str) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -170,11 +171,15 @@ def _until_interrupted() -> Iterator[list[Any]]:
     """Stop queries at Ctrl-C or SIGTERM, between two micro-batches, as an ordinary end."""
     queries: list[Any] = []
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         for query in queries:
             query.stop()
 
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    def handle(*_: object) -> None:
+        # This thread may be in the middle of a word with Spark, and cannot begin another.
+        threading.Thread(target=stop, daemon=True).start()
+
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield queries
     finally:
