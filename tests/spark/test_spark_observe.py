@@ -298,6 +298,10 @@ def test_a_socket_is_followed_until_interrupted(tmp_path: Path) -> None:
         while len(found := read(tmp_path / "out" / "delivered")) < len(rows):
             assert process.poll() is None and time.monotonic() < end, process.communicate()
             time.sleep(0.2)
+        last = max(int(file.name.split("-")[1]) for file in (tmp_path / "out" / "delivered").glob("batch-*"))
+        while not (tmp_path / "state" / "query" / "commits" / str(last)).exists():  # files come before the commit
+            assert process.poll() is None and time.monotonic() < end, process.communicate()
+            time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     finally:
