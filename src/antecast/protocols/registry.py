@@ -39,6 +39,8 @@ class Need(StrEnum):
     """Frames arrive in the order they were sent over the link."""
     STATIC_MEMBERS = "static membership"
     """Nodes do not crash, join or leave, and links stay."""
+    CELLS = "cells"
+    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,8 @@ class Specification:
     make: Callable[[NodeId, Any], Protocol]
     loss_settings: Mapping[str, object] = field(default_factory=dict)
     """Settings under which the protocol also bears links that lose; empty if there are none."""
+    make_station: Callable[[NodeId, Any], Protocol] | None = None
+    """Where there are cells: `make` makes a host, this a station."""
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:
         """The protocol's settings from plain values, checked."""
