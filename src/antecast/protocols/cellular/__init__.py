@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from antecast.core import NodeId, Protocol
 from antecast.protocols.cellular.host import CellHost
+from antecast.protocols.cellular.published import PublishedHost, PublishedStation
 from antecast.protocols.cellular.settings import CellularSettings, Rule
 from antecast.protocols.cellular.station import Station
 from antecast.protocols.registry import Guarantee, Need, Specification, register
@@ -16,11 +17,11 @@ def _needs(_: CellularSettings) -> frozenset[Need]:
 
 
 def make_host(node: NodeId, settings: CellularSettings) -> Protocol:
-    return CellHost(node, settings)
+    return PublishedHost(node, settings) if settings.published else CellHost(node, settings)
 
 
 def make_station(node: NodeId, settings: CellularSettings) -> Protocol:
-    return Station(node, settings)
+    return PublishedStation(node, settings) if settings.published else Station(node, settings)
 
 
 CELLULAR = register(

@@ -136,7 +136,7 @@ class Cell(Protocol):
         while self._low < low:
             message = self._buffer.popleft()
             self._sent_at.popleft()
-            del self._numbers[message.id]
+            self._numbers.pop(message.id, None)
             self._low += 1
         self._send_window(now, out)
 
@@ -214,7 +214,9 @@ class Cell(Protocol):
 
     def _catch_up_due(self, record: Record, now: int) -> int:
         silent = self._silent(record, now)
-        return record.catch_up_at + (self._settings.retransmit if silent else self._settings.interval(len(self._buffer)))
+        return record.catch_up_at + (
+            self._settings.retransmit if silent else self._settings.interval(len(self._buffer))
+        )
 
     def _set_resend(self, now: int, out: list[Effect], *, anew: bool = False) -> None:
         if self._resend_set and not anew:

@@ -13,6 +13,7 @@ of their host: a radio frame says who sent it. `Echo`, `Gone` and `Reject` are n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -24,7 +25,7 @@ MAX_LISTED = 1 << 16
 """Most messages a list may name: a station that keeps more than this for one host is lost anyway."""
 
 Id: TypeAlias = tuple[Source, Seq]
-Ids: TypeAlias = Annotated[list[Id], msgspec.Meta(max_length=MAX_LISTED)]
+Ids: TypeAlias = Annotated[Sequence[Id], msgspec.Meta(max_length=MAX_LISTED)]
 Numbers: TypeAlias = Annotated[list[Count], msgspec.Meta(max_length=MAX_LISTED)]
 
 
@@ -200,8 +201,8 @@ class Reject(Addressed, frozen=True, array_like=True, gc=False, tag=16):
 
 CODEC = Codec(
     [
-        Message[Stamp], Join, Init, Ack, Leave, InitAck, Acks, LeaveAck, Gone, Delete, Left, Req1, Echo, Rsp1, Req2,
-        Rsp2, Reject,
+        Message[Stamp], Join, Init, Ack, Leave, InitAck, Acks, LeaveAck, Gone, Delete, Left, Req1, Echo,
+        Rsp1, Req2, Rsp2, Reject,
     ]
 )  # fmt: skip
 """Hosts and stations speak one language."""

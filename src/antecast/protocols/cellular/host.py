@@ -167,7 +167,7 @@ class CellHost(Protocol):
             if frame.host == self.node and frame.ses == self._ses and not self._established:
                 self._establish(frame, now, out)
         elif isinstance(frame, Gone):
-            if frame.host == self.node and frame.ses == self._ses and self._established:
+            if frame.host == self.node and frame.ses == self._ses:
                 self._new_session(now, out)
         elif isinstance(frame, LeaveAck):
             if frame.host == self.node and self._leaving:
@@ -196,9 +196,9 @@ class CellHost(Protocol):
         elif self._established:
             return
         elif self._member:
-            self._speak(Init(self._ses, self._lc, self._co, self._seqc, self._sent + 1), now, out)
+            self._speak(Init(self._ses, self._lc, self._co, self._seqc, self._first_unsent()), now, out)
         else:
-            self._speak(Join(self._ses, self._sent + 1), now, out)
+            self._speak(Join(self._ses, self._first_unsent()), now, out)
         out.append(SetTimer(CONNECT, now + self._settings.connect + self._dither(self._settings.connect)))
 
     def _establish(self, frame: InitAck, now: int, out: list[Effect]) -> None:
@@ -228,12 +228,15 @@ class CellHost(Protocol):
             if self._may_take():
                 self._take_numbered(stamp, message, now, out)
         elif isinstance(stamp, CatchUp):
-            if stamp.host == self.node and stamp.ses == self._ses and self._may_take():
+            if stamp.host == self.node and stamp.ses == self._ses and self._may_catch_up():
                 self._take_catch_up(stamp.index, message, now, out)
         else:
             raise RemoteFault("a station sends its cell only messages with a number")
 
     def _may_take(self) -> bool:
+        return self._established
+
+    def _may_catch_up(self) -> bool:
         return self._established
 
     def _take_numbered(self, number: int, message: Data, now: int, out: list[Effect]) -> None:
@@ -294,12 +297,14 @@ class CellHost(Protocol):
     def _may_send(self) -> bool:
         return self._established
 
+    def _first_unsent(self) -> int:
+        """The number of the first message that no station can have."""
+        return self._sent + 1
+
     def _in_window(self) -> Iterable[tuple[int, Data]]:
         first = next(iter(self._unacknowledged), 0)
         return [
-            (seq, message)
-            for seq, message in self._unacknowledged.items()
-            if seq < first + self._settings.window
+            (seq, message) for seq, message in self._unacknowledged.items() if seq < first + self._settings.window
         ]
 
     def _send(self, seq: int, message: Data, now: int, out: list[Effect]) -> None:

@@ -60,19 +60,8 @@ class Membership(Cell):
 
     def _confirm(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
         """Tell a host that its session is established, and what to deliver first."""
-        out.append(
-            Transmit(
-                InitAck(
-                    host,
-                    record.ses,
-                    len(record.catch_up),
-                    record.pos,
-                    sorted(record.skip),
-                    record.seqh,
-                    record.fresh,
-                )
-            )
-        )
+        count, skip = len(record.catch_up), sorted(record.skip)
+        out.append(Transmit(InitAck(host, record.ses, count, record.pos, skip, record.seqh, record.fresh)))
         if record.catch_up:
             self._send_catch_up(host, record, now, out)
         self._send_window(now, out)
@@ -83,6 +72,7 @@ class Membership(Cell):
     def _join(self, frame: Join, host: NodeId, now: int, out: list[Effect]) -> None:
         record = self._records.get(host)
         if frame.ses < self._floor(host):
+            self._say_gone(frame.ses, host, out)
             return
         if record is not None and (record.ses > frame.ses or not record.holds):
             return
@@ -104,8 +94,11 @@ class Membership(Cell):
         self._flood(frame, came_from, out)
         self._raise_floor(frame.host, frame.ses, now)
         record = self._records.get(frame.host)
-        if record is not None and record.ses < frame.ses:
+        if record is not None and self._voids(frame, record):
             self._drop(frame.host, now, out)
+
+    def _voids(self, frame: Delete, record: Record) -> bool:
+        return record.ses < frame.ses
 
     def _leave(self, frame: Leave, host: NodeId, now: int, out: list[Effect]) -> None:
         if self._floor(host) != _NEVER_AGAIN:
@@ -126,8 +119,12 @@ class Membership(Cell):
 
     def _ack(self, frame: Ack, host: NodeId, now: int, out: list[Effect]) -> None:
         super()._ack(frame, host, now, out)
-        if host not in self._records and frame.ses >= self._floor(host):
-            out.append(Transmit(Gone(host, frame.ses)))
+        self._say_gone(frame.ses, host, out)
+
+    def _say_gone(self, ses: int, host: NodeId, out: list[Effect]) -> None:
+        """Tell a host that its session is over, unless it has begun another one."""
+        if self._settings.evict and host not in self._records and ses + 1 >= self._floor(host):
+            out.append(Transmit(Gone(host, ses)))
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
         if token != EVICT:
@@ -138,6 +135,7 @@ class Membership(Cell):
             out.append(SetTimer(EVICT, now + self._settings.evict // _LOOKS))
         for host, record in list(self._records.items()):
             if record.holds and now - record.heard > self._settings.evict:
+                self._raise_floor(host, record.ses + 1, now)  # a late copy must not bring back this very session
                 self._drop(host, now, out)
         return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from antecast.core import MessageId
+from antecast.core import MessageId, NodeId
 from antecast.protocols.cellular.frames import Data, Req1
 
 
@@ -41,6 +41,8 @@ class Record:
     fresh: bool = False
     # While it is handed over.
     stash: list[Req1] = field(default_factory=list)
+    waits: list[tuple[NodeId, int]] = field(default_factory=list)
+    """Requests whose echo waits for what becomes of this record."""
     wave: int = 0
     served: bool = False
     missing: list[MessageId] = field(default_factory=list)

@@ -1,24 +1,25 @@
 """The station, third layer: handoffs (the paper's lines marked +, Algorithms 2 and 4 restated).
 
-The station N that hears a member's `Init` without holding it makes a record that is not ready, keeps every message
-from then on, and asks all stations (`Req1`). The one that holds the host, P, locks it and answers with what it has
-not delivered (`Rsp1`); N asks for those that it no longer has (`Req2`); P sends them and what came in since (`Rsp2`)
-and lets the host go. N's order then is: the messages it did not have (`CatchUp`), and its own numbers from the
-first one kept, less those that came before `Rsp1` and are named neither in `Rsp1` nor in `Rsp2`: these the host
-has delivered elsewhere. The host is told all of this in one `InitAck`.
+The station N that hears a member's `Init` without holding it makes a record that is not ready, keeps every
+message from then on, and asks all stations (`Req1`). The one that holds the host, P, locks it and answers
+with what it has not delivered (`Rsp1`); N asks for those that it no longer has (`Req2`); P sends them and
+what came in since (`Rsp2`) and lets the host go. N's order then is: the messages it did not have (`CatchUp`),
+and its own numbers from the first one kept, less those that came before `Rsp1` and are named neither in
+`Rsp1` nor in `Rsp2`: these the host has delivered elsewhere. The host is told all of this in one `InitAck`.
 
-Why it holds: flooding over a tree of FIFO wires is causal among the stations. Whatever P had when it sent `Rsp1`, N
-has when it arrives; so a broadcast that N accepts from the host afterwards depends on nothing that N lacks. A `Req1`
-meets the holder, or waits at the next one. The radio is a side channel outside of that order: the floor and the
-host's last established session (`lc`) tell what it brings too early or too late.
+Why it holds: flooding over a tree of FIFO wires is causal among the stations. Whatever P had when it sent
+`Rsp1`, N has when it arrives; so a broadcast that N accepts from the host afterwards depends on nothing that
+N lacks. A `Req1` meets the holder, or waits at the next one. The radio is a side channel outside of that
+order: the floor and the host's last established session (`lc`) tell what it brings too early or too late.
 
-Handoffs of a host are made one after the other: a locked holder does nothing, since the next holder has seen the
-request too; one that is not ready keeps all requests, and serves the newest when it is. Only a holder rejects.
+Handoffs of a host are made one after the other: a locked holder does nothing, since the next holder has seen
+the request too; one that is not ready keeps all requests, and serves the newest when it is. Only a holder
+rejects.
 
-Who has been given up is found out by an echo. Each station passes `Req1` on and answers (`Echo`) when all stations
-behind it have; `found` says whether one of them holds the host or will before this session. If nobody does, the
-host has been given up, and N takes it as new. The echoes come behind everything that any station had sent on before,
-so N then has all that the host ever delivered, and starts it behind that: nothing is delivered twice.
+Who has been given up is found out by an echo. Each station passes `Req1` on and answers (`Echo`) when all
+stations behind it have; `found` says whether one of them holds the host. If nobody does, the host has been
+given up, and N takes it as new. The echoes come behind everything that any station had sent on before, so N
+then has all that the host ever delivered, and starts it behind that: nothing is delivered twice.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from antecast.protocols.cellular.frames import (
     Join,
     Leave,
     Left,
-    Rsp1,
-    Rsp2,
     Reject,
     Req1,
     Req2,
+    Rsp1,
+    Rsp2,
 )
 from antecast.protocols.cellular.membership import Membership
 from antecast.protocols.cellular.record import Record
@@ -115,7 +116,7 @@ class Station(Membership):
         if record is None:
             return
         if isinstance(frame, Req2):
-            if record.lock == frame.ses:
+            if self._promised(record, frame.ses):
                 self._req2(frame, record, now, out)
         elif not record.ready and record.ses == frame.ses:
             if isinstance(frame, Rsp1):
@@ -125,10 +126,15 @@ class Station(Membership):
             elif isinstance(frame, Reject):
                 self._drop(frame.host, now, out)
 
+    def _promised(self, record: Record, ses: int) -> bool:
+        """Whether the host is being handed over to this session."""
+        return record.lock == ses
+
     # The new station asks.
 
     def _init(self, frame: Init, host: NodeId, now: int, out: list[Effect]) -> None:
         if frame.ses < self._floor(host):
+            self._say_gone(frame.ses, host, out)
             return
         record = self._records.get(host)
         if record is not None and record.holds and self._stale(record, frame.lc):
@@ -139,9 +145,7 @@ class Station(Membership):
             record = Record(frame.ses, self._low, now, frame.next, wave=self._requests)
             self._add(host, record, now, out)
             self._raise_floor(host, frame.ses, now)
-            request = Req1(
-                host, frame.ses, frame.lc, frame.co, frame.seqc, self.node, self._requests
-            )
+            request = Req1(host, frame.ses, frame.lc, frame.co, frame.seqc, self.node, self._requests)
             self._spread(request, None, False, now, out)
         elif record.holds and self._newer(frame.ses, record.ses):
             if frame.ses != record.ses:
@@ -169,27 +173,44 @@ class Station(Membership):
         self._routes[request.who] = peer
         self._raise_floor(request.host, request.ses, now)
         record = self._records.get(request.host)
-        found = False
         if record is not None and record.holds and self._stale(record, request.lc):
             self._drop(request.host, now, out)
-        elif record is not None:
-            found = record.ready or record.served or record.ses < request.ses
-        self._spread(request, peer, found, now, out)
-        record = self._records.get(request.host)
-        if record is not None:
-            if record.ready:
-                self._serve(request, record, out)
-            else:
-                self._put_aside(request, record)
+            record = None
+        if record is None:
+            self._spread(request, peer, False, now, out)
+        elif record.ready:
+            self._spread(request, peer, True, now, out)
+            self._serve(request, record, now, out)
+        else:
+            # Whether it will hold the host shows when its own request is settled. That never waits for a newer
+            # one, so there is no circle.
+            waiting = record.ses < request.ses
+            if waiting and self._settings.evict:
+                record.waits.append((request.who, request.wave))
+            self._spread(request, peer, record.served, now, out, waiting=waiting)
+            self._put_aside(request, record, now, out)
 
-    def _put_aside(self, request: Req1, record: Record) -> None:
+    def _put_aside(self, request: Req1, record: Record, now: int, out: list[Effect]) -> None:
+        """Keep a request until this station holds the host."""
         record.stash.append(request)
 
-    def _spread(self, request: Req1, parent: NodeId | None, found: bool, now: int, out: list[Effect]) -> None:
+    def _spread(
+        self,
+        request: Req1,
+        parent: NodeId | None,
+        found: bool,
+        now: int,
+        out: list[Effect],
+        *,
+        waiting: bool = False,
+    ) -> None:
+        """Pass a request on to all stations behind this one, and answer it when they have."""
         self._flood(request, parent, out)
-        waiting = len(self._wires) - (parent is not None)
-        self._waves[request.who, request.wave] = _Wave(parent, waiting, found)
-        if not waiting:
+        if not self._settings.evict:
+            return  # then nobody is given up, and somebody has the host
+        answers = len(self._wires) - (parent is not None) + waiting
+        self._waves[request.who, request.wave] = _Wave(parent, answers, found)
+        if not answers:
             self._answered(request.who, request.wave, now, out)
 
     def _echo(self, frame: Echo, now: int, out: list[Effect]) -> None:
@@ -200,6 +221,17 @@ class Station(Membership):
         wave.found = wave.found or frame.found
         if not wave.waiting:
             self._answered(frame.who, frame.wave, now, out)
+
+    def _settle(self, record: Record, found: bool, now: int, out: list[Effect]) -> None:
+        """Answer the requests that waited for what becomes of a record."""
+        waits, record.waits = record.waits, []
+        for who, wave in waits:
+            self._echo(Echo(who, wave, found), now, out)
+
+    def _drop(self, host: NodeId, now: int, out: list[Effect]) -> None:
+        record = self._records[host]
+        super()._drop(host, now, out)
+        self._settle(record, False, now, out)
 
     def _answered(self, who: NodeId, number: int, now: int, out: list[Effect]) -> None:
         """All stations behind this one have answered."""
@@ -222,21 +254,27 @@ class Station(Membership):
 
     # The holder hands over.
 
-    def _serve(self, request: Req1, record: Record, out: list[Effect]) -> bool:
+    def _serve(self, request: Req1, record: Record, now: int, out: list[Effect]) -> bool:
         """Answer a request; whether the host is handed over to it."""
         host, ses = request.host, request.ses
         if ses < (record.lock or record.ses):
-            self._send_to(request.who, Reject(host, ses, request.who, self.node), out)
+            self._reject(request, now, out)
             return False
         if record.lock:
             return False  # the next holder has seen this request too, behind the one that is being served
         if request.lc == record.ses:
             self._apply(record, request.co, request.seqc)
-        record.lock = ses
-        record.mark = self._next
+        self._lock(record, ses)
         missing = self._missing(record, request)
         self._send_to(request.who, Rsp1(host, ses, request.who, self.node, missing), out)
         return True
+
+    def _lock(self, record: Record, ses: int) -> None:
+        record.lock = ses
+        record.mark = self._next
+
+    def _reject(self, request: Req1, now: int, out: list[Effect]) -> None:
+        self._send_to(request.who, Reject(request.host, request.ses, request.who, self.node), out)
 
     def _missing(self, record: Record, request: Req1) -> list[MessageId]:
         """What the host has not delivered, in causal order."""
@@ -257,19 +295,30 @@ class Station(Membership):
         self._send_to(frame.by, Req2(frame.host, frame.ses, frame.by, self.node, wanted), out)
 
     def _req2(self, frame: Req2, record: Record, now: int, out: list[Effect]) -> None:
-        bodies = {message.id: message for message in record.catch_up}
         stamp = Carried(frame.host, frame.ses, frame.by, self.node)
-        for each in frame.wanted:
-            name = MessageId(*each)
-            body = bodies[name] if name in bodies else self._buffer[self._numbers[name] - self._low]
+        for body in self._bodies(frame, record):
             self._send_to(frame.by, Message(body.origin, body.seq, body.payload, stamp), out)
         received = [self._buffer[number - self._low].id for number in range(record.mark, self._next)]
+        seqh = self._handed_over(record)
         self._send_to(
-            frame.by,
-            Rsp2(frame.host, frame.ses, frame.by, self.node, received, record.seqh, record.fresh),
-            out,
+            frame.by, Rsp2(frame.host, frame.ses, frame.by, self.node, received, seqh, record.fresh), out
         )
         self._drop(frame.host, now, out)
+
+    def _bodies(self, frame: Req2, record: Record) -> list[Data]:
+        """The messages that the next station asks for."""
+        bodies = {message.id: message for message in record.catch_up}
+        for number in range(record.pos, self._next):
+            message = self._buffer[number - self._low]
+            bodies[message.id] = message
+        wanted = [MessageId(*each) for each in frame.wanted]
+        if not bodies.keys() >= set(wanted):
+            raise RemoteFault(f"station {frame.by} asks for messages that it was not offered")
+        return [bodies[name] for name in wanted]
+
+    def _handed_over(self, record: Record) -> int:
+        """The number of the host's next message, for its next station."""
+        return record.seqh
 
     def _carry(self, message: Data, stamp: Carried, peer: NodeId, out: list[Effect]) -> None:
         self._routes[stamp.by] = peer
@@ -302,6 +351,7 @@ class Station(Membership):
         stash, record.stash = sorted(record.stash, key=lambda request: -request.ses), []
         served = False
         for request in stash:
-            served = self._serve(request, record, out) or served
+            served = self._serve(request, record, now, out) or served
+        self._settle(record, True, now, out)
         if not served:
             self._confirm(host, record, now, out)
