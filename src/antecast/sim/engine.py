@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import ClassVar
 
 import msgspec
 
@@ -27,6 +28,8 @@ _JOIN_LINKS = 3
 
 class Engine:
     """One run in the making."""
+
+    _host_type: ClassVar[type[Host]] = Host
 
     def __init__(self, scenario: Scenario, events: EventWriter, samples: SampleWriter) -> None:
         self.scenario = scenario
@@ -68,7 +71,7 @@ class Engine:
 
     def _add_host(self, node: NodeId) -> Host:
         scenario = self.scenario
-        host = self.hosts[node] = Host(
+        host = self.hosts[node] = self._host_type(
             node,
             self._make(node, self._settings),
             make_clock(scenario.clocks, scenario.seed, node),

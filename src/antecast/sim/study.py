@@ -35,6 +35,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.core.settings import Settings, format_duration, parse_duration, read_settings
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
+from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import (
     At,
     Periodic,
@@ -352,7 +353,7 @@ def link_count(topology: Topology, nodes: int) -> int:
             return min(nodes * degree // 2, nodes * (nodes - 1) // 2)
         case Explicit(links=links):
             return len(links)
-        case Star() | Tree() | Contacts():  # at contacts, every node is given a message about once
+        case Star() | Tree() | Contacts() | Cells():  # at contacts, every node is given a message about once
             return nodes - 1
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from antecast.core.settings import Duration, Settings
+from antecast.sim.radio.layout import Cells
 from antecast.sim.streams import Stream
 
 
@@ -60,7 +61,7 @@ class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="conta
     """How long it takes until a contact can be used."""
 
 
-Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts
+Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts | Cells
 
 
 def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
@@ -82,7 +83,7 @@ def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
             pairs = _random(n, degree, Stream(seed, "topology"))
         case Explicit(links=links):
             pairs = links
-        case Contacts():
+        case Contacts() | Cells():  # links come as nodes meet; the wires of stations are theirs
             pairs = []
     return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
 

@@ -6,10 +6,9 @@ wires. Wires are FIFO and make a tree, so the order in which a station numbers m
 is every host's order of delivery, which follows the numbers. The messages kept are always a run of numbers
 [low, next): low is the least number that some host of this cell may still need.
 
-New messages go out as long as they are within `window` of the host that is furthest; what is not acknowledged in
-time is sent again, for the host that is furthest behind a whole window of it, for each other the first that it
-lacks. A host that has not been heard of for a while is only probed with one message: one that has gone away must
-neither fill the air of those who stayed nor hold them up.
+New messages go out as long as they are within `window` of the host that is furthest; what a host lacks of the
+window that it takes is sent again in time. A host that has not been heard of for a while is only probed with
+one message: one that has gone away must neither fill the air of those who stayed nor hold them up.
 """
 
 from __future__ import annotations
@@ -181,6 +180,7 @@ class Cell(Protocol):
         self._heard(record, now, out)
         record.fresh = False
         record.deliver_upto(frame.co, frame.seqc)
+        record.top, record.holes = frame.top, frozenset(frame.holes)
         self._trim(now, out)
 
     def _heard(self, record: Record, now: int, out: list[Effect]) -> None:
@@ -198,18 +198,16 @@ class Cell(Protocol):
     def _due(self, now: int) -> Iterator[tuple[int, int]]:
         """(when, index) of each message to send again."""
         sent, interval = self._sent_upto - self._low, self._settings.interval(len(self._buffer))
-        heads = set()
+        wanted: set[int] = set()
         for record in self._records.values():
             index = record.pos - self._low
             if record.holds and index < sent:
                 if self._silent(record, now):
                     yield self._sent_at[index] + self._settings.retransmit, index
                 else:
-                    heads.add(index)
-        if heads:
-            first = min(heads)
-            heads.update(range(first, min(first + self._settings.window, sent)))
-        for index in heads:
+                    wanted |= record.lacks(min(self._settings.window, sent - index))
+        for number in wanted:
+            index = number - self._low
             yield self._sent_at[index] + interval, index
 
     def _catch_up_due(self, record: Record, now: int) -> int:

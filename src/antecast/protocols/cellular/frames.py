@@ -82,11 +82,14 @@ class Init(Frame, frozen=True, array_like=True, gc=False, tag=2):
 
 
 class Ack(Frame, frozen=True, array_like=True, gc=False, tag=3):
-    """What a host has delivered in this session."""
+    """What a host has delivered in this session, and what of later messages it lacks."""
 
     ses: Count
     co: Count
     seqc: Count
+    top: Count = 0
+    """Of the numbers below this one it has all that it has not delivered, but for the holes."""
+    holes: Numbers = []
 
 
 class Leave(Frame, frozen=True, array_like=True, gc=False, tag=4):

@@ -278,7 +278,13 @@ class CellHost(Protocol):
 
     def _acknowledge(self, now: int, out: list[Effect]) -> None:
         if self._may_acknowledge() and not (self._leaving and not self._unacknowledged):
-            self._speak(Ack(self._ses, self._co, self._seqc), now, out)
+            top = max(self._early, default=-1) + 1 if self._settings.selective else 0
+            holes = [
+                number
+                for number in range(self._seqc, top)
+                if number not in self._early and number not in self._skip
+            ]
+            self._speak(Ack(self._ses, self._co, self._seqc, top, holes), now, out)
 
     def _may_acknowledge(self) -> bool:
         return self._established

@@ -34,6 +34,9 @@ class Record:
     """Numbers that the host delivered elsewhere."""
     catch_up: deque[Data] = field(default_factory=deque)
     """What it has to deliver before them, acknowledged ones gone."""
+    top: int = 0
+    holes: frozenset[int] = frozenset()
+    """Of the numbers below `top` the host has those that are not holes, delivered or not."""
     caught_up: int = 0
     """How many of them it has acknowledged in this session."""
     catch_up_at: int = 0
@@ -72,3 +75,11 @@ class Record:
         """A new session with the same station: what is left to catch up is counted anew."""
         self.ses = ses
         self.caught_up = 0
+        self.top = 0
+        self.holes = frozenset()
+
+    def lacks(self, window: int) -> set[int]:
+        """Numbers that the host has not acknowledged in any way, as far as it takes them."""
+        end = self.pos + window
+        missing = {*self.holes, *range(max(self.pos, self.top), end)} - self.skip
+        return {number for number in missing if self.pos <= number < end}

@@ -44,6 +44,9 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     """Messages under way at once, of a station to its cell or of a host."""
     ack: Duration = Duration(500 * _MS)
     """How long an acknowledgement may wait for more to acknowledge."""
+    selective: bool = True
+    """Whether an acknowledgement also tells which later messages are there, so that only the others are sent
+    again. The paper's do not."""
     connect: Duration = Duration(500 * _MS)
     """After how long a host asks again to be taken in."""
     silence: Duration = Duration(3000 * _MS)
