@@ -286,7 +286,7 @@ def test_a_host_refuses_what_no_station_would_send(frame):
 
 
 def test_an_acknowledgement_is_a_few_bytes():
-    assert CODEC.size(Ack(12, 0, 3000)) <= 9
+    assert CODEC.size(Ack(12, 0, 3000, 3001, [])) <= 13
     assert CODEC.size(Message(30, 200, bytes(100), 3000)) <= 114
 
 

@@ -28,7 +28,8 @@ CELLULAR = register(
     Specification(
         name="cellular",
         title="causal, by stations over a tree, for hosts that change cells",
-        reference="A causal broadcast protocol for mobile networks of hosts and support stations",
+        reference="Wilhelm, Arantes and Sens, A scalable causal broadcast that tolerates dynamics of mobile "
+        "networks",
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
         needs=_needs,
         control="constant",

@@ -35,7 +35,8 @@ from antecast.core import (
 )
 from antecast.protocols.cellular.frames import CODEC, Ack, Acks, CatchUp, Data
 from antecast.protocols.cellular.record import Record
-from antecast.protocols.cellular.settings import CellularSettings, dither
+from antecast.protocols.cellular.settings import CellularSettings
+from antecast.protocols.dither import dither
 
 RESEND: Timer = "resend"
 ACKS: Timer = "acks"

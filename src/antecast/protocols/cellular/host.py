@@ -51,7 +51,8 @@ from antecast.protocols.cellular.frames import (
     Leave,
     LeaveAck,
 )
-from antecast.protocols.cellular.settings import CellularSettings, dither
+from antecast.protocols.cellular.settings import CellularSettings
+from antecast.protocols.dither import dither
 
 CONNECT: Timer = "connect"
 RESEND: Timer = "resend"

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import msgspec
 
-from antecast.core import NodeId
 from antecast.core.settings import Duration, Settings
 
 _MS = 10**6
@@ -67,12 +66,3 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     @property
     def rules(self) -> frozenset[Rule]:
         return frozenset(Rule) if Rule.ALL in self.published else frozenset(self.published)
-
-
-def dither(node: NodeId, count: int, span: int) -> int:
-    """A part of a span that differs from node to node and from time to time, and is the same in every run: what
-    all hosts of a cell hear at once must not be answered by all at once."""
-    scrambled = (node * 0x9E3779B1 + count * 0x85EBCA77 + 0xC2B2AE35) & 0xFFFFFFFF
-    scrambled ^= scrambled >> 15
-    scrambled = scrambled * 0x2C1B3C6D & 0xFFFFFFFF
-    return span * (scrambled >> 16) >> 16
