@@ -84,7 +84,7 @@ class TcpHost(Protocol):
         return [CancelTimer(CONNECT)]
 
     def _ask(self, now: int) -> list[Effect]:
-        wait, self._patience = self._patience, 2 * self._patience
+        wait, self._patience = self._patience, min(2 * self._patience, self._settings.retransmit_most)
         wait += dither(self.node, self._patience, wait // 2)
         return [Transmit(Open(self._count)), SetTimer(CONNECT, now + wait)]
 

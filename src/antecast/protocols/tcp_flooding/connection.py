@@ -15,10 +15,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from antecast.core import CancelTimer, Effect, Message, NodeId, SetTimer, Timer, Transmit
+from antecast.protocols.dither import dither
 from antecast.protocols.tcp_flooding.frames import Segment, SegmentAck, TcpSettings
 
 _DUPLICATES = 3
 """Acknowledgements of one number after which the next segment counts as lost."""
+
+_UNEVEN = 16
+"""Timers are late by up to this part of themselves, as those of a real machine are."""
 
 
 class _Sent(NamedTuple):
@@ -50,6 +54,7 @@ class Connection:
         self._variation = 0.0
         self._rto: int = settings.retransmit
         self._timer_set = False
+        self._waits = 0
         self._duplicates = 0
         # Receiving.
         self._expected = 0
@@ -105,7 +110,10 @@ class Connection:
                 out.append(CancelTimer(self._rto_timer))
         elif anew or not self._timer_set:
             self._timer_set = True
-            out.append(SetTimer(self._rto_timer, now + self._rto))
+            self._waits += 1
+            # Two stations whose timers beat together would destroy each other's segments for ever.
+            late = dither(self._node, self._waits, self._rto // _UNEVEN)
+            out.append(SetTimer(self._rto_timer, now + self._rto + late))
 
     def timed_out(self, now: int, out: list[Effect]) -> None:
         """Nothing was heard of the oldest segment: wait twice as long, begin with one again."""
@@ -137,16 +145,10 @@ class Connection:
         while self._first < upto:
             sent = self._flight.popleft()
             self._first += 1
-            if not sent.again:
+            if not sent.again:  # Karn: only these tell the round trip, and end the doubling
                 self._measure(now - sent.at)
             self._window += 1.0 if self._window < self._threshold else 1.0 / self._window
         self._window = min(self._window, float(self._settings.window))
-        if self._round_trip is not None:
-            self._rto = max(self._settings.retransmit, round(self._round_trip + 4 * self._variation))
-        if self._flight and self._flight[0].again:
-            pass
-        elif self._flight and self._window < self._threshold and self._flight[0].at + self._rto <= now:
-            self._again(now, out)  # lost together with the one that timed out
         self._set_timer(now, out, anew=True)
         self._push(now, out)
 
@@ -156,6 +158,7 @@ class Connection:
         else:
             self._variation += (abs(took - self._round_trip) - self._variation) / 4
             self._round_trip += (took - self._round_trip) / 8
+        self._rto = max(self._settings.retransmit, round(self._round_trip + 4 * self._variation))
 
     # Receiving.
 

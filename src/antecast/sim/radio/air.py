@@ -80,6 +80,7 @@ class Air:
         self._place = place
         self._look = FOREVER if isinstance(cells.mobility, Still) else _LOOK
         self._range2 = cells.range * cells.range
+        self._capture2 = cells.capture * cells.capture
         self._loss_below = int(cells.loss * 2**64)
         self._radios: dict[NodeId, Radio] = {}
         self._stations: set[NodeId] = set()
@@ -154,10 +155,9 @@ class Air:
         heard = self._heard(radio)
         receivers = self._listeners[node] & heard if what.to is None else {what.to} & heard
         sending = _Sending(radio, what, end, heard, receivers)
-        sending.disturbed.update(receivers & {other.sender.host.node for other in self._sending})
         for other in self._sending:
-            sending.disturbed |= receivers & other.heard
-            other.disturbed |= other.receivers & heard
+            sending.disturbed |= self._disturbed(receivers & other.heard, node, other.sender.host.node)
+            other.disturbed |= self._disturbed(other.receivers & heard, other.sender.host.node, node)
         self._sending.append(sending)
         radio.sent += 1
         self._scheduler.at(end, self._end, sending)
@@ -176,6 +176,21 @@ class Air:
                 radio.received += 1
                 radio.host.receive(frame, node, size)
         self._wait(sending.sender, self._scheduler.now)
+
+    def _disturbed(self, receivers: set[NodeId], sender: NodeId, other: NodeId) -> set[NodeId]:
+        """Those who lose a sender's frame to another one that they hear too."""
+        if not self._capture2 or not receivers:
+            return receivers
+        now = self._scheduler.now
+        mine, its = self._place(sender, now), self._place(other, now)
+        if mine is None or its is None:
+            return receivers
+        places = [(each, self._place(each, now)) for each in receivers]
+        return {
+            each
+            for each, place in places
+            if each == other or place is None or distance2(place, its) < self._capture2 * distance2(place, mine)
+        }
 
     def _heard(self, radio: Radio) -> set[NodeId]:
         """Who hears a radio, itself included."""

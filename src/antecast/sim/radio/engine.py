@@ -88,6 +88,8 @@ class CellEngine(Engine):
         """When a host comes into which cell, None for out of reach."""
         last, until = None, 0
         for piece in walk:
+            if piece.t0 > self.scenario.horizon:
+                return
             if piece.t0 > until and last is not None:
                 last = None
                 yield until, None

@@ -55,7 +55,7 @@ class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     behind all hosts. The network's delay, bandwidth and loss are those of the wires."""
 
     stations: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 7
-    spacing: Metres = 180.0
+    spacing: Metres = 150.0
     """Between neighbouring stations of the honeycomb in which they stand, unless their places are given."""
     places: list[Place] | None = None
     """Where the stations stand, in metres."""
@@ -66,14 +66,17 @@ class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     mobility: Mobility = msgspec.field(default_factory=Still)
     range: Metres = 120.0
     """How far a radio is heard, and how far it disturbs."""
-    bit_rate: BitRate = BitRate(1_000_000)
+    capture: Annotated[float, msgspec.Meta(ge=0)] = 1.6
+    """A frame survives another one whose sender is this many times as far from the receiver (1.6 is 4 dB in
+    free space); 0 means that any two frames that meet destroy each other."""
+    bit_rate: BitRate = BitRate(2_000_000)
     preamble: Duration = Duration(192_000)
     """Time on the air before the first bit of a frame."""
     headers: Annotated[int, msgspec.Meta(ge=0)] = 64
     """Bytes around a frame: UDP 8, IPv4 20, LLC and MAC 36."""
     carrier_sense: bool = True
     """Whether a radio waits while it hears another one."""
-    backoff: Duration = Duration(4_000_000)
+    backoff: Duration = Duration(620_000)
     """A frame waits a random time up to this before it is sent, and after each time it found the air busy."""
     loss: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of receptions lost for other reasons than collisions."""
