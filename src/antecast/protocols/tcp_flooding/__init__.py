@@ -53,6 +53,7 @@ class TcpHost(Protocol):
         self._station: NodeId | None = None
         self._connection: Connection | None = None
         self._patience: int = settings.connect
+        self._asked = 0
         self._unsent: deque[Message[None]] = deque()
         self._arrived: list[Message[None]] = []
 
@@ -85,7 +86,8 @@ class TcpHost(Protocol):
 
     def _ask(self, now: int) -> list[Effect]:
         wait, self._patience = self._patience, min(2 * self._patience, self._settings.retransmit_most)
-        wait += dither(self.node, self._patience, wait // 2)
+        self._asked += 1
+        wait += dither(self.node, self._asked, wait // 2)
         return [Transmit(Open(self._count)), SetTimer(CONNECT, now + wait)]
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
