@@ -54,7 +54,7 @@ class _Sending:
 class Radio:
     """One node's radio: its queue, and what it has heard and missed."""
 
-    __slots__ = ("busy", "draw", "heard", "heard_until", "host", "lost", "missed", "queue", "received", "sent")
+    __slots__ = ("busy", "draw", "heard", "host", "look", "lost", "missed", "queue", "received", "sent")
 
     def __init__(self, host: RadioHost, draw: Stream, lost: Stream) -> None:
         self.host = host
@@ -67,7 +67,8 @@ class Radio:
         self.received = 0
         self.missed = 0
         self.heard: set[NodeId] = set()
-        self.heard_until = -1
+        self.look = -1
+        """When `heard` was found, in the air's count of looks."""
 
 
 class Air:
@@ -78,6 +79,9 @@ class Air:
         self._cells = cells
         self._seed = seed
         self._place = place
+        self._looks = 0
+        self._look_again = -1
+        self._seen: list[tuple[NodeId, float, float]] = []
         self._look = FOREVER if isinstance(cells.mobility, Still) else _LOOK
         self._range2 = cells.range * cells.range
         self._capture2 = cells.capture * cells.capture
@@ -96,8 +100,7 @@ class Air:
         if station:
             self._stations.add(node)
             self._listeners[node] = set()
-        for radio in self._radios.values():
-            radio.heard_until = -1
+        self._look_again = -1
 
     def radios(self) -> dict[NodeId, Radio]:
         return self._radios
@@ -195,15 +198,19 @@ class Air:
     def _heard(self, radio: Radio) -> set[NodeId]:
         """Who hears a radio, itself included."""
         now = self._scheduler.now
-        if now > radio.heard_until:
-            mine = self._place(radio.host.node, now)
+        if now >= self._look_again:
+            self._looks += 1
+            self._look_again = now + self._look
+            self._seen = [(node, *place) for node in self._radios if (place := self._place(node, now)) is not None]
+        if radio.look != self._looks:
+            radio.look = self._looks
             radio.heard = {radio.host.node}
+            mine = self._place(radio.host.node, now)
             if mine is not None:
-                for node in self._radios:
-                    place = self._place(node, now)
-                    if place is not None and distance2(mine, place) <= self._range2:
-                        radio.heard.add(node)
-            radio.heard_until = now + self._look
+                (x, y), reach = mine, self._range2
+                radio.heard.update(
+                    node for node, px, py in self._seen if (px - x) * (px - x) + (py - y) * (py - y) <= reach
+                )
         return radio.heard
 
     def _faded(self, station: NodeId) -> bool:
