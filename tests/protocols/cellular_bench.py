@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import msgspec
+import pyarrow as pa
 
 from antecast.core import Accepted, CancelTimer, Deliver, Discard, Send, SetTimer, Transmit
+from antecast.history.oracle import judge
 from antecast.protocols import specification
 
 MS = 10**6
@@ -268,26 +270,18 @@ class Bench:
         return [*self.order_faults(), *self.missing_faults(), *self.rest_faults()]
 
     def order_faults(self):
-        past, here, faults = {}, {}, []
-        for kind, node, name, _ in self.log:
-            seen, delivered = here.setdefault(node, (set(), set()))
-            if kind == "broadcast":
-                past[name] = set(seen)
-                seen.add(name)
-                continue
-            if name not in past:
-                faults.append(f"{node} delivered {name}, which was never broadcast")
-                continue
-            if name in delivered:
-                faults.append(f"{node} delivered {name} twice")
-                continue
-            delivered.add(name)
-            seen |= past[name] | {name}
-        position = {node: {name: i for i, name in enumerate(dict.fromkeys(self.delivered[node]))} for node in here}
-        for node, places in position.items():
-            for name, place in places.items():
-                late = [x for x in past.get(name, ()) if places.get(x, -1) > place]
-                faults += [f"{node} delivered {name} before {x}" for x in late[:1]]
+        """What the happened-before oracle finds in the log."""
+        rows = [
+            {"node": node, "pos": pos, "t": t, "kind": kind, "origin": name[0], "seq": name[1]}
+            for pos, (kind, node, name, t) in enumerate(self.log)
+        ]
+        if not rows:
+            return []
+        verdict = judge(pa.Table.from_pylist(rows), clock="global")
+        faults = [f"{node.node} delivered {tuple(m[1:])} twice" for node, _, m in sorted(verdict.duplicates)]
+        faults += [f"{node.node} delivered {tuple(m[1:])} too early" for node, m in sorted(verdict.early)]
+        faults += [f"{node.node} delivered {tuple(m[1:])}, never broadcast" for node, _, m in verdict.unknown]
+        faults += [f"{m[1:]} came before it was broadcast" for _, _, m in verdict.before_broadcast]
         return faults
 
     def missing_faults(self):

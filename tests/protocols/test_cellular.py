@@ -7,7 +7,7 @@ from cellular_stage import A, B, Stage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.core import LocalMisuse, Message, RemoteFault
+from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
 from antecast.protocols import specification
 from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Req1, Rsp1, Rsp2
 
@@ -193,6 +193,26 @@ def test_a_host_given_up_while_it_thought_itself_established_is_told():
     message = stage.broadcast(1)
     stage.tick(2000)
     assert stage.delivered[0] == [message]
+
+
+def test_a_crash_in_the_middle_of_a_batch_of_deliveries_repeats_none():
+    """A driver that saves before it delivers: what was not handed over is lost, what was is not repeated."""
+    stage = Stage((A, B))
+    stage.at(A, 0, 1)
+    first, second = stage.broadcast(1), stage.broadcast(1)
+    stage.put(stage.hold("Message", sender=1))
+    copies = stage.hold("Message", to=0)
+    stage.put(copies[1:])  # the second waits for the first
+    effects = stage.nodes[0].receive(copies[0].frame, A, stage.now)
+    delivered = [effect for effect in effects if isinstance(effect, Deliver)]
+    assert len(delivered) == 2
+    stage.perform(0, delivered[:1])
+    stage.crash(0)
+    stage.recover(0)
+    third = stage.broadcast(1)
+    stage.tick(5000)
+    assert stage.delivered[0] == [first, third]
+    assert stage.delivered[1] == [first, second, third]
 
 
 def test_silent_hosts_do_not_hold_up_their_cell():

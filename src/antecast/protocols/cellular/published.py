@@ -165,6 +165,8 @@ class PublishedStation(Station):
         catching_up = Rule.CATCH_UP_FIRST in self._rules and record is not None and bool(record.catch_up)
         if catching_up and not frame.co < self._low:
             return
+        # Under `ack-always` the number may be of another cell, and beyond all numbers here.
+        frame = Ack(frame.ses, frame.co, min(frame.seqc, self._next), frame.top, frame.holes)
         super()._ack(frame, host, now, out)
         if catching_up and record is not None and record.holds and not record.catch_up:
             self._confirm(host, record, now, out)

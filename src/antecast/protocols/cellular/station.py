@@ -105,7 +105,7 @@ class Station(Membership):
         elif isinstance(frame, Addressed):
             self._routes[frame.by] = peer
             if frame.to != self.node:
-                out.append(Send(self._routes[frame.to], frame))
+                self._send_to(frame.to, frame, out)
             else:
                 self._addressed(frame, now, out)
         else:
@@ -285,6 +285,8 @@ class Station(Membership):
         return [number for number in range(record.pos, self._next) if number not in record.skip]
 
     def _send_to(self, station: NodeId, frame: Frame, out: list[Effect]) -> None:
+        if station not in self._routes:
+            raise RemoteFault(f"nobody has heard of a station {station} here")
         out.append(Send(self._routes[station], frame))
 
     def _rsp1(self, frame: Rsp1, record: Record, out: list[Effect]) -> None:
@@ -323,7 +325,7 @@ class Station(Membership):
     def _carry(self, message: Data, stamp: Carried, peer: NodeId, out: list[Effect]) -> None:
         self._routes[stamp.by] = peer
         if stamp.to != self.node:
-            out.append(Send(self._routes[stamp.to], message))
+            self._send_to(stamp.to, message, out)
             return
         record = self._records.get(stamp.host)
         if record is not None and not record.ready and record.ses == stamp.ses:
@@ -347,7 +349,6 @@ class Station(Membership):
         record.ready = True
         record.heard = now
         record.missing = []
-        record.early.clear()
         stash, record.stash = sorted(record.stash, key=lambda request: -request.ses), []
         served = False
         for request in stash:
