@@ -72,7 +72,7 @@ def test_frames_that_meet_at_a_receiver_destroy_each_other():
     scene.send(LEFT, "left")
     scene.send(RIGHT, "right", at=500)
     assert scene.heard() == {0: ["left"], 3: ["right"]}
-    assert [scene.air.radios()[node].missed for node in range(4)] == [0, 1, 1, 0]
+    assert [scene.air.radios[node].missed for node in range(4)] == [0, 1, 1, 0]
 
 
 def test_frames_that_follow_each_other_are_both_heard():

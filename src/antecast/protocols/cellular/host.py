@@ -91,7 +91,7 @@ class CellHost(Protocol):
         self._ack_set = False
         self._resend_set = False
         self._spoke_at = 0
-        self._acks = 0
+        self._dithered = 0
 
     # What the application and the driver ask.
 
@@ -249,7 +249,7 @@ class CellHost(Protocol):
         self._set_ack(now, out)
 
     def _take_catch_up(self, index: int, message: Data, now: int, out: list[Effect]) -> None:
-        if index >= self._co:
+        if self._co <= index < self._co + self._settings.window:
             self._early_catch_up[index] = message
             self._deliver_in_order(out)
         self._set_ack(now, out)
@@ -349,8 +349,8 @@ class CellHost(Protocol):
             out.append(Transmit(frame))
 
     def _dither(self, span: int) -> int:
-        self._acks += 1
-        return dither(self.node, self._acks, span)
+        self._dithered += 1
+        return dither(self.node, self._dithered, span)
 
     # Crashes.
 

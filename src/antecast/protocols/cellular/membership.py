@@ -56,7 +56,6 @@ class Membership(Cell):
     def _drop(self, host: NodeId, now: int, out: list[Effect]) -> None:
         del self._records[host]
         self._trim(now, out)
-        self._send_window(now, out)
 
     def _confirm(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
         """Tell a host that its session is established, and what to deliver first."""

@@ -86,7 +86,7 @@ class Air:
         self._range2 = cells.range * cells.range
         self._capture2 = cells.capture * cells.capture
         self._loss_below = int(cells.loss * 2**64)
-        self._radios: dict[NodeId, Radio] = {}
+        self.radios: dict[NodeId, Radio] = {}
         self._stations: set[NodeId] = set()
         self._sending: list[_Sending] = []
         self._spells: dict[NodeId, tuple[Stream, int, int]] = {}
@@ -96,14 +96,11 @@ class Air:
     def add(self, host: RadioHost, *, station: bool) -> None:
         node = host.node
         draw, lost = Stream(self._seed, "backoff", node), Stream(self._seed, "radio loss", node)
-        self._radios[node] = Radio(host, draw, lost)
+        self.radios[node] = Radio(host, draw, lost)
         if station:
             self._stations.add(node)
             self._listeners[node] = set()
         self._look_again = -1
-
-    def radios(self) -> dict[NodeId, Radio]:
-        return self._radios
 
     def enter(self, node: NodeId, station: NodeId) -> None:
         """A host is in this station's cell from now on."""
@@ -118,11 +115,11 @@ class Air:
 
     def silence(self, node: NodeId) -> None:
         """A host has stopped: what waits at its radio is gone."""
-        self._radios[node].queue.clear()
+        self.radios[node].queue.clear()
 
     def transmit(self, node: NodeId, frame: Frame, size: int) -> bool:
         """Put a frame into a radio's queue; False if there is no room."""
-        radio = self._radios[node]
+        radio = self.radios[node]
         if len(radio.queue) >= self._cells.queue:
             return False
         to = None
@@ -171,7 +168,7 @@ class Air:
         node = sending.sender.host.node
         faded = self._cells.fading is not None and self._faded(node if to is None else to)
         for receiver in sorted(sending.receivers):
-            radio = self._radios[receiver]
+            radio = self.radios[receiver]
             lost = self._loss_below and radio.lost.bits() < self._loss_below
             if receiver in sending.disturbed or lost or faded:
                 radio.missed += 1
@@ -201,7 +198,7 @@ class Air:
         if now >= self._look_again:
             self._looks += 1
             self._look_again = now + self._look
-            self._seen = [(node, *place) for node in self._radios if (place := self._place(node, now)) is not None]
+            self._seen = [(node, *place) for node in self.radios if (place := self._place(node, now)) is not None]
         if radio.look != self._looks:
             radio.look = self._looks
             radio.heard = {radio.host.node}

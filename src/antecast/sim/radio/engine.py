@@ -10,7 +10,7 @@ from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.engine import Engine
 from antecast.sim.host import Host
-from antecast.sim.radio.air import Air
+from antecast.sim.radio.air import Air, Radio
 from antecast.sim.radio.host import RadioHost
 from antecast.sim.radio.layout import Cells, Place, station_places, station_wires
 from antecast.sim.radio.movement import Piece, changes, pieces
@@ -46,9 +46,11 @@ class CellEngine(Engine):
         self._tracks: dict[NodeId, Track] = {}
         self._where: dict[NodeId, NodeId] = {}
         """The station whose cell a host is in, whether it is up or not."""
+        self._radios: dict[NodeId, Radio] = {}
         super().__init__(scenario, events, samples)
         self.first_station = scenario.total_nodes
         self.air = Air(self.scheduler, cells, scenario.seed, self._place)
+        self._radios = self.air.radios
         make_host, make_station = self._make, scenario.specification.make_station
         assert make_station is not None
         self._make = lambda node, settings: (make_station if self._is_station(node) else make_host)(node, settings)
@@ -181,8 +183,7 @@ class CellEngine(Engine):
         super()._leave(host.node)
 
     def _sample(self, every: int) -> None:
-        if hasattr(self, "air"):  # the first sample is taken before there is a network
-            for node, radio in self.air.radios().items():
-                self._samples.append(node, self.scheduler.now, "radio_received", radio.received)
-                self._samples.append(node, self.scheduler.now, "radio_missed", radio.missed)
+        for node, radio in self._radios.items():
+            self._samples.append(node, self.scheduler.now, "radio_received", radio.received)
+            self._samples.append(node, self.scheduler.now, "radio_missed", radio.missed)
         super()._sample(every)
