@@ -12,6 +12,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--property-examples", type=int, default=40, help="examples a property test tries (default 40)"
     )
+    parser.addoption("--soak", action="store_true", help="run soak tests at full length: simulated hours")
 
 
 def pytest_configure(config: pytest.Config) -> None:

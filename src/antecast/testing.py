@@ -31,6 +31,10 @@ _DURATION = 2_000
 """Milliseconds in which things happen; short, so that broadcasts, faults and copies meet."""
 
 
+_SETTLED = 60_000
+"""In cells: the millisecond by which all hosts have joined, also where half of all frames are lost."""
+
+
 def _ms(value: int) -> str:
     return f"{value}ms"
 
@@ -87,6 +91,8 @@ def _faults(draw: st.DrawFn, nodes: int, *, complete: bool) -> list[dict[str, An
 @st.composite
 def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_broadcasts: int = 20) -> Scenario:
     """Networks, delays, losses, faults and workloads that a protocol must bear."""
+    if Need.CELLS in spec.needs(spec.configure({})):
+        return draw(_cells(spec, max_nodes=max_nodes, max_broadcasts=max_broadcasts))
     nodes = draw(st.integers(1, max_nodes))
     settings: dict[str, Any] = {}
     if "retain" in spec.settings.__struct_fields__:
@@ -134,6 +140,57 @@ def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_b
     )
 
 
+@st.composite
+def _cells(draw: st.DrawFn, spec: Specification, *, max_nodes: int, max_broadcasts: int) -> Scenario:
+    """Stations and hosts, a radio that loses, alone and in spells, hosts that walk, crash, join and leave.
+
+    Whoever has not joined yet gets no history, so things begin when everyone is there.
+    """
+    nodes, stations = draw(st.integers(1, max_nodes)), draw(st.integers(1, 4))
+    static = Need.STATIC_MEMBERS in spec.needs(spec.configure({}))
+    times = _times().map(lambda ms: _SETTLED + ms)
+    broadcast = st.fixed_dictionaries({"t": times.map(_ms), "node": st.integers(0, nodes - 1)})
+    walk = st.sampled_from([1.4, 8.0, 20.0]).map(lambda speed: {"kind": "waypoint", "speed": speed})
+    workload: list[dict[str, Any]] = [
+        {"kind": "at", "broadcasts": draw(st.lists(broadcast, max_size=max_broadcasts))}
+    ]
+    if draw(st.booleans()):
+        thinking = draw(st.none() | _delays())
+        workload.append({"kind": "chatter", "answers": draw(st.sampled_from([0.3, 0.9])), "delay": thinking})
+    faults = [] if static else draw(_faults(nodes, complete=True))
+    known = [fault for fault in faults if fault["kind"] in ("crash", "recover", "join", "leave")]
+    for fault in known:
+        fault["at"] = _ms(_SETTLED + int(fault["at"].removesuffix("ms")))
+        fault.pop("peers", None)
+    settings = {"connect": "200ms"}
+    if "retransmit_most" in spec.settings.__struct_fields__:  # a run must not end before a timer does
+        settings["retransmit_most"] = "1s"
+    topology = {
+        "kind": "cells",
+        "stations": stations,
+        "spacing": draw(st.sampled_from([60.0, 150.0, 200.0])),
+        "mobility": {"kind": "still"} if static else draw(st.just({"kind": "still"}) | walk),
+        "carrier_sense": draw(st.booleans()),
+        "loss": draw(st.sampled_from([0.0, 0.2, 0.5])),
+        "fading": draw(st.sampled_from([None, {"every": "3s", "lasts": "500ms"}])),
+    }
+    return make_scenario(
+        {
+            "name": f"conformance of {spec.name}",
+            "seed": draw(st.integers(0, 2**32)),
+            "nodes": nodes,
+            "duration": _ms(_SETTLED + _DURATION),
+            "drain": "200s",
+            "protocol": {"name": spec.name} | settings,
+            "network": {"topology": topology, "delay": draw(_delays())},
+            "clocks": {"offset": _ms(draw(st.sampled_from([0, 300])))},
+            "workload": workload,
+            "faults": known,
+            "log": {"events": "order", "sample": 0},
+        }
+    )
+
+
 def assert_conforms(scenario: Scenario) -> RunResult:
     """Run a scenario and check every promise of its protocol; the run, for further questions."""
     result = run(scenario)
@@ -164,6 +221,8 @@ def _assert_agreement(scenario: Scenario, result: RunResult) -> None:
     if (scenario.faults or scenario.network.loss) and not kept:
         return
     gone = {fault.node for fault in scenario.faults if isinstance(fault, Leave)}
+    if Need.CELLS in scenario.specification.needs(scenario.protocol_settings):
+        gone |= {fault.node for fault in scenario.faults if isinstance(fault, Join)}  # they get no history
     newcomers = {fault.node for fault in scenario.faults if isinstance(fault, Join)}
     nodes = sorted((set(range(scenario.nodes)) | newcomers) - gone)
     delivered: dict[int, set[tuple[int, int]]] = {node: set() for node in nodes}

@@ -57,6 +57,18 @@ def test_the_auditor_agrees_with_the_oracle(events: pa.Table) -> None:
     assert verdict.cut == 0
 
 
+def test_own_messages_that_came_back_late_are_not_overtaken_by_one_that_never_did() -> None:
+    """A node whose own messages reach it through the network has not delivered those it has not logged."""
+    late = log("1: b1:1 b1:2 d1:1\n2: d1:1 d1:2")
+    assert audit(late).outcome == "causal"
+    assert not judge(late).early
+    wrong = log("1: b1:1 b1:2 d1:2 d1:1\n2: d1:1 d1:2")
+    assert audit(wrong).outcome == "violated"
+    # Where a node logs none of its own, it delivers them as it broadcasts them.
+    silent = log("1: d2:1 b1:1\n2: b2:1 b2:2 d1:1\n3: d1:1 d2:1")
+    assert audit(silent).tally.early == 1
+
+
 def _events(events: pa.Table) -> list[Row]:
     return [row for row in events.to_pylist() if row["kind"] in ("broadcast", "deliver")]
 

@@ -18,9 +18,12 @@ from rich.table import Table
 from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, out
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from antecast.history.verdict import Verdict
     from antecast.sim.run import Progress as RunProgress
     from antecast.sim.run import RunResult
+    from antecast.sim.scenario import Scenario
 
 RUNS = Path("runs")
 """Where runs go that are not told where to go."""
@@ -160,7 +163,7 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
         "witness": None if verdict is None or verdict.witness is None else str(verdict.witness),
         "broadcasts": costs.broadcasts,
         "deliveries": costs.deliveries,
-        "delivery_ratio": _number(metrics.delivery_ratio(events)),
+        "delivery_ratio": _number(metrics.delivery_ratio(_of_applications(events, scenario))),
         "latency": {"mean": _seconds(latency.mean), "max": _seconds(latency.max)}
         | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
         "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
@@ -174,6 +177,13 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
         "wall": round(result.wall, 3),
         "folder": str(result.folder),
     }
+
+
+def _of_applications(events: pa.Table, scenario: Scenario) -> pa.Table:
+    """Without the stations of cells, which are numbered behind the nodes that have an application."""
+    import pyarrow.compute as pc
+
+    return events.filter(pc.less(events["node"], scenario.total_nodes))
 
 
 def _number(value: float) -> float | None:

@@ -5,7 +5,7 @@ timer), lists of effects come out. The simulator, the asyncio runtime and the te
 same object through this one contract.
 """
 
-from antecast.core.effects import CancelTimer, Deliver, Discard, Effect, Send, SetTimer, Transmit
+from antecast.core.effects import Accepted, CancelTimer, Deliver, Discard, Effect, Send, SetTimer, Transmit
 from antecast.core.errors import (
     AntecastError,
     ConfigurationError,
@@ -19,12 +19,13 @@ from antecast.core.errors import (
 )
 from antecast.core.frames import MAX_PAYLOAD, MAX_SOURCES, Clock, Frame, Message
 from antecast.core.ids import MessageId, NodeId, Timer
-from antecast.core.protocol import LinkSafety, Protocol, State
+from antecast.core.protocol import Leaving, LinkSafety, Protocol, State
 from antecast.core.wire import Codec
 
 __all__ = [
     "MAX_PAYLOAD",
     "MAX_SOURCES",
+    "Accepted",
     "AntecastError",
     "CancelTimer",
     "Clock",
@@ -36,6 +37,7 @@ __all__ = [
     "Frame",
     "FrameTooLarge",
     "InputError",
+    "Leaving",
     "LinkSafety",
     "LocalMisuse",
     "MalformedFrame",

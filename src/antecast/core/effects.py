@@ -32,6 +32,13 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     message: Message[Any]
 
 
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """The broadcast just asked for has this name. Where a node's own messages come back to it through the
+    network, this stands in the effects of `broadcast` instead of the delivery, which follows later."""
+
+    id: MessageId
+
+
 class Discard(msgspec.Struct, frozen=True, gc=False):
     """A message will never be delivered here; the reason is a word for logs and counts."""
 
@@ -52,4 +59,4 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     token: Timer
 
 
-Effect: TypeAlias = Send | Transmit | Deliver | Discard | SetTimer | CancelTimer
+Effect: TypeAlias = Send | Transmit | Deliver | Accepted | Discard | SetTimer | CancelTimer

@@ -37,6 +37,7 @@ class Protocol(ABC):
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         """Broadcast to everyone; the node's own delivery is among the effects.
 
+        Where a node's own messages come back through the network, `Accepted` stands in its place.
         `lifetime` bounds how long the message may travel, where the protocol knows lifetimes;
         elsewhere it is a `LocalMisuse` to name one.
         """
@@ -77,3 +78,15 @@ class LinkSafety(typing.Protocol):
 
     def safe(self, peer: NodeId) -> bool:
         """Whether everything sent over the link to `peer` keeps causal order there."""
+
+
+@runtime_checkable
+class Leaving(typing.Protocol):
+    """A protocol in which a node that goes for good says so, and waits until it has been heard."""
+
+    def leave(self, now: int) -> list[Effect]:
+        """Begin to leave. Nothing may be broadcast any more."""
+
+    @property
+    def left(self) -> bool:
+        """Whether the others have let it go: the driver may stop the node."""

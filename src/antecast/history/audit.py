@@ -129,7 +129,7 @@ def check_block(
     low, high = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (0, 0)
     indptr, order = matrix.indptr[low : high + 1], order[low:high] - low
     indptr, deps = indptr - indptr[0], matrix.deps[indptr[0] : indptr[-1]] - low
-    position = _positions(block.indptr, block.codes, low, high)
+    position = _positions(block.indptr, block.codes, low, high, block.sources, index.origin)
     reach = np.empty_like(position)
     early = np.zeros(len(block), np.int64)
     _reach_back(position, order, indptr, deps, reach, early)
@@ -183,13 +183,21 @@ def _list(
 
 
 @compiled
-def _positions(indptr: LongArray, codes: IntArray, low: int, high: int) -> IntArray:
-    """Ranks of messages at nodes: of the first delivery, or of the broadcast where no delivery is logged."""
+def _positions(
+    indptr: LongArray, codes: IntArray, low: int, high: int, sources: IntArray, origin: IntArray
+) -> IntArray:
+    """Ranks of messages at nodes: of the first delivery, or of the broadcast at nodes that log no delivery of
+    their own messages. A node that does has not delivered those whose delivery is not there."""
     position = np.full((high - low, len(indptr) - 1), -1, np.int32)
     for row in range(len(indptr) - 1):
+        delivers_own = False
         for i in range(indptr[row], indptr[row + 1]):
-            message = codes[i] if codes[i] >= 0 else ~codes[i]
-            position[message - low, row] = i - indptr[row]
+            delivers_own |= codes[i] >= 0 and origin[codes[i]] == sources[row]
+        for i in range(indptr[row], indptr[row + 1]):
+            if codes[i] >= 0:
+                position[codes[i] - low, row] = i - indptr[row]
+            elif not delivers_own:
+                position[~codes[i] - low, row] = i - indptr[row]
     return position
 
 

@@ -60,10 +60,12 @@ def fifo_order(events: pa.Table) -> Check:
     index, reading = _read(events)
     histories = reading.histories
     row, message = _flat(histories)
-    # At its origin a message counts once, at its delivery if there is one: drop broadcasts delivered later.
+    # At its origin a message counts once: at its delivery where the node logs those of its own messages.
     key = row * len(index) + message
     broadcast = histories.codes < 0
-    counts = ~(broadcast & np.isin(key, key[~broadcast]))
+    delivers_own = np.zeros(len(histories), np.bool_)
+    delivers_own[row[~broadcast & (index.origin[message] == histories.sources[row])]] = True
+    counts = ~(broadcast & (delivers_own[row] | np.isin(key, key[~broadcast])))
     row, message, pos = row[counts], message[counts], histories.pos[counts]
     # Messages of a source have ascending numbers, those of different sources different ranges; sorted by
     # node and source, a running maximum therefore starts anew by itself in each group.

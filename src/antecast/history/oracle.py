@@ -110,8 +110,10 @@ def judge(events: pa.Table, *, clock: str = "local") -> Judgement:
         else:
             here[message] = pos
             known.add(message)
+    delivers_own = {node for node, here in position.items() if any(each.source == node for each in here)}
     for message, pos in broadcast_at.items():
-        position[message.source].setdefault(message, pos)
+        if message.source not in delivers_own:
+            position[message.source].setdefault(message, pos)
 
     past = _closure(seen_before)
     members = list(past)

@@ -1,6 +1,13 @@
 """Orderings, disseminations, the protocols made of them, and the registry that names them."""
 
-from antecast.protocols import flooded, opportunistic, preventive, vcube  # noqa: F401  (they register)
+from antecast.protocols import (  # noqa: F401  (they register their protocols)
+    cellular,
+    flooded,
+    opportunistic,
+    preventive,
+    tcp_flooding,
+    vcube,
+)
 from antecast.protocols.registry import (
     Guarantee,
     Need,

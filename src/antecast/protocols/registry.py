@@ -41,6 +41,8 @@ class Need(StrEnum):
     """Nodes do not crash, join or leave, and links stay."""
     COMPLETE_GRAPH = "complete graph"
     """Every two nodes have a link, while both are up and no partition lies between them."""
+    CELLS = "cells"
+    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,8 @@ class Specification:
     """Settings under which the protocol also bears links that lose; empty if there are none."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
+    make_station: Callable[[NodeId, Any], Protocol] | None = None
+    """Where there are cells: `make` makes a host, this a station."""
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:
         """The protocol's settings from plain values, checked."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import combinations
+from typing import ClassVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ _JOIN_LINKS = 3
 
 class Engine:
     """One run in the making."""
+
+    _host_type: ClassVar[type[Host]] = Host
 
     def __init__(self, scenario: Scenario, events: EventWriter, samples: SampleWriter) -> None:
         self.scenario = scenario
@@ -78,7 +81,7 @@ class Engine:
 
     def _add_host(self, node: NodeId) -> Host:
         scenario = self.scenario
-        make_host = Host if self._overlay is None else WatchedHost
+        make_host = self._host_type if self._overlay is None else WatchedHost
         host = self.hosts[node] = make_host(
             node,
             self._make(node, self._settings),

@@ -25,7 +25,8 @@ def run_id(scenario: Scenario) -> str:
     """A short name, the same for the same run on every machine."""
     plain = scenario.plain()
     del plain["name"]
-    for table in (*plain["workload"], plain["network"]["topology"]):
+    topology = plain["network"]["topology"]
+    for table in (*plain["workload"], topology, topology.get("mobility", {})):
         for path in ("file", "presence"):  # what they hold counts, not where they lie
             table.pop(path, None)
     what = {"scenario": plain, "inputs": list(input_hashes(scenario).values()), "code": code_version()}

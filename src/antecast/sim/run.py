@@ -36,6 +36,7 @@ from antecast.history.log import (
 from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
 from antecast.sim.engine import Engine
 from antecast.sim.identity import code_version, input_hashes, run_id
+from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import Scenario
 from antecast.version import __version__
 
@@ -122,7 +123,7 @@ def run(
         return not interrupted
 
     with _without_collector():
-        engine = Engine(scenario, events, samples)
+        engine = make_engine(scenario, events, samples)
         steps = engine.run(between)
     events.close()
     samples.close()
@@ -145,6 +146,15 @@ def run(
     if folder is not None:
         write_json(folder / "manifest.json", manifest(result, started))
     return result
+
+
+def make_engine(scenario: Scenario, events: EventWriter, samples: SampleWriter) -> Engine:
+    """The engine for a scenario's kind of network."""
+    if isinstance(scenario.network.topology, Cells):
+        from antecast.sim.radio.engine import CellEngine
+
+        return CellEngine(scenario, events, samples)
+    return Engine(scenario, events, samples)
 
 
 @contextmanager

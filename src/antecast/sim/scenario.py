@@ -18,6 +18,7 @@ from antecast.core.settings import BitRate, Duration, Settings, parse_duration, 
 from antecast.protocols import Need, Specification, specification
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
+from antecast.sim.radio.layout import Cells, Still, Walk
 from antecast.sim.topology import Complete, Contacts, Explicit, Spray, Topology
 
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -220,7 +221,15 @@ class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):
     until: Duration | None = None
 
 
-Fault: TypeAlias = Crash | Recover | Join | Leave | Partition | Heal | Cut | Link | Churn
+class CellCrash(_Fault, frozen=True, kw_only=True, tag="cell-crash"):
+    """A host, chosen at random in the cell of a station, crashes and recovers after a while."""
+
+    station: Node
+    """Counted from 0."""
+    lasts: Duration
+
+
+Fault: TypeAlias = Crash | Recover | Join | Leave | Partition | Heal | Cut | Link | Churn | CellCrash
 
 
 class LogSettings(Settings, frozen=True, kw_only=True):
@@ -280,8 +289,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
         unmet = {
             Need.RELIABLE_LINKS: lossy,
             Need.FIFO_LINKS: not network.fifo,
-            Need.STATIC_MEMBERS: bool(self.faults) or isinstance(network.topology, Spray),
+            Need.STATIC_MEMBERS: bool(self.faults)
+            or isinstance(network.topology, Spray)
+            or (isinstance(network.topology, Cells) and not isinstance(network.topology.mobility, Still)),
             Need.COMPLETE_GRAPH: not isinstance(network.topology, Complete),
+            Need.CELLS: not isinstance(network.topology, Cells),
         }
         return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
 
@@ -293,6 +305,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if node not in known:
                 highest = max(known)
                 raise ConfigurationError(f"there is no node {node}; nodes are 0 to {highest}", field=field)
+        from antecast.sim.radio.rules import check_cells
+
+        check_cells(self)
         for index, fault in enumerate(self.faults):
             if isinstance(fault, Join) and fault.node < self.nodes:
                 problem = f"node {fault.node} is there from the start; number those that join from {self.nodes} on"
@@ -323,7 +338,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def files(self) -> list[str]:
         """The files that the scenario reads."""
         found = [workload.file for workload in self.workload if isinstance(workload, Trace)]
-        if isinstance(topology := self.network.topology, Contacts):
+        if isinstance(topology := self.network.topology, Cells) and isinstance(topology.mobility, Walk):
+            found.append(topology.mobility.file)
+        elif isinstance(topology, Contacts):
             found += [file for file in (topology.file, topology.presence) if file]
         return found
 
@@ -336,8 +353,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
 def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Scenario:
     """A checked scenario from plain values."""
+    from antecast.sim.radio.rules import complete_cells
+
     try:
-        scenario = _follow_trace(read_settings(values, Scenario), values)
+        scenario = complete_cells(_follow_trace(read_settings(values, Scenario), values), values)
         scenario.check()
     except ConfigurationError as error:
         raise ConfigurationError(error.problem, field=error.field, source=source) from None
@@ -376,6 +395,8 @@ def resolve_files(values: dict[str, Any], folder: Path) -> None:
     tables = [*workload] if isinstance(workload, list) else []
     if isinstance(network, dict):
         tables.append(network.get("topology"))
+        if isinstance(tables[-1], dict):
+            tables.append(tables[-1].get("mobility"))
     for table in tables:
         for key in ("file", "presence") if isinstance(table, dict) else ():
             if isinstance(table.get(key), str):

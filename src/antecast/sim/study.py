@@ -35,6 +35,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.core.settings import Settings, format_duration, parse_duration, read_settings
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
+from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import (
     At,
     Once,
@@ -357,7 +358,7 @@ def link_count(topology: Topology, nodes: int) -> int:
             return len(links)
         case Spray(arcs=arcs):
             return round(nodes * (math.log(nodes) if arcs is None else arcs))
-        case Star() | Tree() | Contacts():  # at contacts, every node is given a message about once
+        case Star() | Tree() | Contacts() | Cells():  # at contacts, every node is given a message about once
             return nodes - 1
 
 

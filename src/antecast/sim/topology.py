@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from antecast.core.settings import Duration, Settings
+from antecast.sim.radio.layout import Cells
 from antecast.sim.streams import Stream
 
 
@@ -77,7 +78,7 @@ class Spray(Settings, frozen=True, kw_only=True, tag_field="kind", tag="spray"):
     """Rounds of exchanges before the run starts."""
 
 
-Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts | Spray
+Topology: TypeAlias = Complete | Ring | Star | Tree | Grid | Random | Explicit | Contacts | Spray | Cells
 
 
 def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
@@ -99,7 +100,7 @@ def edges(topology: Topology, n: int, seed: int) -> list[tuple[int, int]]:
             pairs = _random(n, degree, Stream(seed, "topology"))
         case Explicit(links=links):
             pairs = links
-        case Contacts() | Spray():
+        case Contacts() | Spray() | Cells():  # links come as nodes meet; overlays and stations have their own
             pairs = []
     return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
 

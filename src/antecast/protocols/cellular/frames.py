@@ -1,0 +1,211 @@
+"""What travels in a cellular network: over the radio, up and down a cell, and over the wires between stations.
+
+Application messages are `Message` frames everywhere; their stamp says on which leg of the way they are:
+
+- none: up from its host to the station, and over the wires;
+- a number: down to the cell, the message's place in the station's own order;
+- `CatchUp`: down to one host that missed it in another cell;
+- `Carried`: over the wires to one station, for such a host.
+
+The other frames keep the names that Algorithms 1 to 4 of the paper give them. Frames up the radio need no name
+of their host: a radio frame says who sent it. `Echo`, `Gone` and `Reject` are not in the paper (`station.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from antecast.core import Codec, Frame, Message
+from antecast.core.frames import Count, Seq, Source
+
+MAX_LISTED = 1 << 16
+"""Most messages a list may name: a station that keeps more than this for one host is lost anyway."""
+
+Id: TypeAlias = tuple[Source, Seq]
+Ids: TypeAlias = Annotated[Sequence[Id], msgspec.Meta(max_length=MAX_LISTED)]
+Numbers: TypeAlias = Annotated[list[Count], msgspec.Meta(max_length=MAX_LISTED)]
+
+
+class CatchUp(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
+    """Number `index` of those that a host delivers before it goes on with the cell's own."""
+
+    host: Source
+    ses: Count
+    index: Count
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
+    """On its way to a station that no longer has it; part of the answer to `Req2`."""
+
+    host: Source
+    ses: Count
+    to: Source
+    by: Source
+
+
+class Marked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
+    """A number in the cell's order with the hosts that have delivered the message elsewhere: the paper's M_d,
+    which only the published rules use."""
+
+    number: Count
+    hosts: Annotated[list[Source], msgspec.Meta(max_length=MAX_LISTED)]
+
+
+Stamp: TypeAlias = Count | CatchUp | Carried | Marked | None
+Data: TypeAlias = Message[Stamp]
+
+
+# Up the radio, from a host to its station.
+
+
+class Join(Frame, frozen=True, array_like=True, gc=False, tag=1):
+    """A host that is no member yet asks to be one."""
+
+    ses: Count
+    next: Seq
+    """The number of its first message that it has never sent."""
+
+
+class Init(Frame, frozen=True, array_like=True, gc=False, tag=2):
+    """A member asks this station to take over from wherever it was."""
+
+    ses: Count
+    lc: Count
+    """The last session that was established."""
+    co: Count
+    seqc: Count
+    """What it had delivered in that session: catch-up messages, and the next number of that cell."""
+    next: Seq
+
+
+class Ack(Frame, frozen=True, array_like=True, gc=False, tag=3):
+    """What a host has delivered in this session, and what of later messages it lacks."""
+
+    ses: Count
+    co: Count
+    seqc: Count
+    top: Count = 0
+    """Of the numbers below this one it has all that it has not delivered, but for the holes."""
+    holes: Numbers = []
+
+
+class Leave(Frame, frozen=True, array_like=True, gc=False, tag=4):
+    ses: Count
+
+
+# Down the radio, from a station to its cell.
+
+
+class InitAck(Frame, frozen=True, array_like=True, gc=False, tag=5):
+    """A session is established: deliver `catch_up` messages first, then the cell's from `seqc` on without those
+    in `skip`, which were delivered elsewhere."""
+
+    host: Source
+    ses: Count
+    catch_up: Count
+    seqc: Count
+    skip: Numbers
+    seqh: Seq
+    """The number of the host's next message: those before have been passed on."""
+    fresh: bool
+    """Whether the host had been given up: what it missed, and what of its own was under way, is gone."""
+
+
+class Acks(Frame, frozen=True, array_like=True, gc=False, tag=6):
+    """For each host the number of the next message expected from it."""
+
+    next: Annotated[dict[Source, Seq], msgspec.Meta(max_length=MAX_LISTED)]
+
+
+class LeaveAck(Frame, frozen=True, array_like=True, gc=False, tag=7):
+    host: Source
+
+
+class Gone(Frame, frozen=True, array_like=True, gc=False, tag=8):
+    """The station knows nothing of a host that thinks itself established: it was given up."""
+
+    host: Source
+    ses: Count
+
+
+# Over the wires, to all stations.
+
+
+class Delete(Frame, frozen=True, array_like=True, gc=False, tag=9):
+    """A host has joined in this session: whatever an older one left behind is void."""
+
+    host: Source
+    ses: Count
+
+
+class Left(Frame, frozen=True, array_like=True, gc=False, tag=10):
+    host: Source
+
+
+class Req1(Frame, frozen=True, array_like=True, gc=False, tag=11):
+    """A host is here now, in session `ses`: whoever holds it, hand it over."""
+
+    host: Source
+    ses: Count
+    lc: Count
+    co: Count
+    seqc: Count
+    who: Source
+    """The station that asks."""
+    wave: Count
+    """Its count of requests, so that their echoes can be told apart."""
+
+
+class Echo(Frame, frozen=True, array_like=True, gc=False, tag=12):
+    """All stations on this side have seen a request; whether one of them has the host."""
+
+    who: Source
+    wave: Count
+    found: bool
+
+
+# Over the wires, to one station.
+
+
+class Addressed(Frame, frozen=True, array_like=True, gc=False):
+    host: Source
+    ses: Count
+    to: Source
+    by: Source
+
+
+class Rsp1(Addressed, frozen=True, array_like=True, gc=False, tag=13):
+    """What the host has not delivered yet. The holder is locked from here on."""
+
+    missing: Ids
+
+
+class Req2(Addressed, frozen=True, array_like=True, gc=False, tag=14):
+    """Those of them that the new station no longer has."""
+
+    wanted: Ids
+
+
+class Rsp2(Addressed, frozen=True, array_like=True, gc=False, tag=15):
+    """The wanted messages have gone before; the holder has let the host go."""
+
+    received: Ids
+    """What came in since `Rsp1`."""
+    seqh: Seq
+    fresh: bool
+
+
+class Reject(Addressed, frozen=True, array_like=True, gc=False, tag=16):
+    """The request is older than the session that the holder knows."""
+
+
+CODEC = Codec(
+    [
+        Message[Stamp], Join, Init, Ack, Leave, InitAck, Acks, LeaveAck, Gone, Delete, Left, Req1, Echo,
+        Rsp1, Req2, Rsp2, Reject,
+    ]
+)  # fmt: skip
+"""Hosts and stations speak one language."""

@@ -1,0 +1,68 @@
+"""Settings of the cellular protocol: the paper's times and bounds, and the choice of its printed rules."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from antecast.core.settings import Duration, Settings
+
+_MS = 10**6
+
+
+class Rule(StrEnum):
+    """A rule of the paper, as printed, that breaks a promise; `published.py` has each with its consequence."""
+
+    ALL = "all"
+    TAKE_ALWAYS = "take-always"
+    ACK_ALWAYS = "ack-always"
+    MARK_COPIES = "mark-copies"
+    SEND_ALWAYS = "send-always"
+    ACCEPT_EARLY = "accept-early"
+    ACCEPT_LATE = "accept-late"
+    NO_LOCK = "no-lock"
+    ONE_REQUEST = "one-request"
+    CATCH_UP_FIRST = "catch-up-first"
+    LIST_ALL = "list-all"
+    ANY_SESSION = "any-session"
+    NO_FLOOR = "no-floor"
+    KEEP_STALE = "keep-stale"
+    SILENT_REJOIN = "silent-rejoin"
+    LEAVE_IF_KNOWN = "leave-if-known"
+    SAVE_WITH_ACKS = "save-with-acks"
+
+
+class CellularSettings(Settings, frozen=True, kw_only=True):
+    retransmit: Duration = Duration(1000 * _MS)
+    """After how long a message that is not acknowledged is sent again, when little is under way."""
+    retransmit_least: Duration = Duration(200 * _MS)
+    """The same when a whole window is under way; in between it falls evenly."""
+    window: Annotated[int, msgspec.Meta(ge=1, le=1 << 15)] = 150
+    """Messages under way at once, of a station to its cell or of a host."""
+    ack: Duration = Duration(500 * _MS)
+    """How long an acknowledgement may wait for more to acknowledge."""
+    selective: bool = True
+    """Whether an acknowledgement also tells which later messages are there, so that only the others are sent
+    again. The paper's do not."""
+    connect: Duration = Duration(500 * _MS)
+    """After how long a host asks again to be taken in."""
+    silence: Duration = Duration(3000 * _MS)
+    """A host not heard of for so long is probed with one message, not with all that it lacks."""
+    evict: Duration = Duration(300_000 * _MS)
+    """A host not heard of for so long is given up, and new when it comes back; 0 for never."""
+    forget: Duration = Duration(60_000 * _MS)
+    """How long a radio frame may be under way: for so long a station remembers the sessions of hosts that are
+    elsewhere."""
+    published: list[Rule] = []
+    """Rules of the paper to follow as printed, instead of the cures: for study, they break promises."""
+
+    def interval(self, pending: int) -> int:
+        """When to send again, with so many messages under way."""
+        span = self.retransmit - self.retransmit_least
+        return max(self.retransmit_least, self.retransmit - span * pending // self.window)
+
+    @property
+    def rules(self) -> frozenset[Rule]:
+        return frozenset(Rule) if Rule.ALL in self.published else frozenset(self.published)

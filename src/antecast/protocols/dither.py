@@ -1,0 +1,18 @@
+"""A share of a span of time that differs from node to node and from time to time, the same in every run.
+
+Protocols draw no random numbers; but what all hosts of a cell hear at once must not be answered by all at once.
+"""
+
+from antecast.core import NodeId
+
+
+def dither(node: NodeId, count: int, span: int) -> int:
+    """Between 0 and a span, scrambled from a node and its count of such waits.
+
+    >>> dither(3, 1, 1000) == dither(3, 1, 1000), 0 <= dither(3, 2, 1000) < 1000
+    (True, True)
+    """
+    scrambled = (node * 0x9E3779B1 + count * 0x85EBCA77 + 0xC2B2AE35) & 0xFFFFFFFF
+    scrambled ^= scrambled >> 15
+    scrambled = scrambled * 0x2C1B3C6D & 0xFFFFFFFF
+    return span * (scrambled >> 16) >> 16

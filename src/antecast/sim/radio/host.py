@@ -1,0 +1,64 @@
+"""A node with a radio: a host of the simulator that can also speak to a whole cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from antecast.core import Accepted, Effect, Frame, Leaving, Message, NodeId, Transmit
+from antecast.history.log import NONE
+from antecast.history.schema import Kind
+from antecast.sim.host import Host
+
+_BROADCAST, _SEND = int(Kind.BROADCAST), int(Kind.SEND)
+
+
+class RadioHost(Host):
+    """Carries out `Transmit` over the air, and takes broadcasts whose own delivery comes later."""
+
+    __slots__ = ("leaving", "on_left", "transmit", "uplink")
+
+    transmit: Callable[[NodeId, Frame, int], bool]
+    on_left: Callable[[RadioHost], None]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.leaving = False
+        self.uplink = NONE
+        """The station that its frames go to, for the log; a station's own go to everyone."""
+
+    def broadcast(self, payload: bytes, lifetime: int | None = None) -> None:
+        if self.leaving:
+            return
+        effects = self.protocol.broadcast(payload, self.local_time(), lifetime=lifetime)
+        name = next(effect.id for effect in effects if isinstance(effect, Accepted))
+        self.note(_BROADCAST, name.origin, name.seq, NONE, len(payload))
+        self.perform(effects)
+
+    def leave(self) -> None:
+        """Let the protocol say goodbye; `on_left` is called when it has been heard."""
+        assert isinstance(self.protocol, Leaving)
+        self.leaving = True
+        self.perform(self.protocol.leave(self.local_time()))
+
+    def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
+        super().receive(frame, sender, size)
+        if self.leaving and isinstance(self.protocol, Leaving) and self.protocol.left and self.up:
+            self.on_left(self)
+
+    def perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if effect.__class__ is Transmit:
+                self._transmit(effect.frame)
+            elif effect.__class__ is not Accepted:
+                super().perform([effect])
+
+    def _transmit(self, frame: Frame) -> None:
+        size = self.protocol.codec.size(frame)
+        if not self.transmit(self.node, frame, size):
+            self.dropped += 1
+        elif self._frames:
+            if frame.__class__ is Message:
+                self.note(_SEND, frame.origin, frame.seq, self.uplink, size)
+            else:
+                self.note(_SEND, NONE, NONE, self.uplink, size)

@@ -1,0 +1,316 @@
+"""The cellular protocol: the paper's two examples, random runs that must not go wrong, and hosts that are given
+up."""
+
+import pytest
+from cellular_bench import Bench, Plan
+from cellular_stage import A, B, Stage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
+from antecast.protocols import specification
+from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Req1, Rsp1, Rsp2
+
+
+def frames(stage, kind):
+    """The frames of a kind that wait on the wires."""
+    return [frame for waiting in stage.wires.values() for frame in waiting if isinstance(frame, kind)]
+
+
+def test_the_broadcast_of_two_messages_of_figure_4():
+    """h1 broadcasts m1; h2, in the next cell, delivers it and broadcasts m2. A copy of m1 to h1 is lost."""
+    stage = Stage((A, B))
+    stage.at(A, 1)
+    stage.at(B, 2)
+    m1 = stage.broadcast(1)
+    stage.put(stage.hold("Message", sender=1))
+    stage.lose("Message", sender=A)  # A's copy to its own cell
+    stage.settle()
+    assert stage.delivered == {2: [m1]}  # B has sent it on; a host waits for its own message too
+    m2 = stage.broadcast(2)
+    stage.settle()
+    assert stage.delivered == {2: [m1, m2]}
+    assert stage.nodes[1].gauges()["host_received_buffer"] == 1  # m2 came, m1 is missing
+    stage.tick(2000)
+    assert stage.delivered == {1: [m1, m2], 2: [m1, m2]}
+    stage.tick(2000)
+    assert stage.kept(A) == stage.kept(B) == []
+    assert not any(sum(node.gauges().values()) for host, node in stage.nodes.items() if host < 100)
+
+
+def test_the_handoff_of_figure_5():
+    """h1 moves from A to B. It has delivered m1, which A has dropped and B keeps; not m2, which B has dropped
+    and A keeps; m3 arrives during the handoff."""
+    stage = Stage((A, B))
+    stage.at(A, 1, 3)
+    stage.at(B, 2, 4)
+    stage.close(A, B)
+    stage.close(B, A)
+    m1, m2 = stage.broadcast(3), stage.broadcast(2)
+    stage.settle()  # each in its own cell
+    stage.open(A, B)
+    stage.open(B, A)
+    stage.wire()
+    stage.lose("Message", to=1)  # m2 at A
+    stage.lose("Message", sender=B, to=4)  # m1 at B
+    stage.settle()
+    for host in (1, 3, 2, 4):
+        stage.fire(host, "ack")
+    stage.settle()
+    assert stage.kept(A) == [m2]
+    assert stage.kept(B) == [m1]
+    assert stage.delivered[1] == [m1]
+
+    stage.close(A, B)
+    stage.close(B, A)
+    stage.move(1, B)
+    stage.settle()
+    (request,) = frames(stage, Req1)
+    assert (request.host, request.lc, request.seqc) == (1, 1, 1)
+    stage.open(B, A)
+    stage.wire()
+    (answer,) = frames(stage, Rsp1)
+    assert answer.missing == [m2]
+    m3 = stage.broadcast(3)  # reaches A after Rsp1 has left; B behind it
+    stage.put(stage.hold("Message", sender=3))
+    stage.open(A, B)
+    sent = []
+    while stage.wires[A, B] or stage.wires[B, A]:
+        sent += frames(stage, Rsp2)
+        for a, b in ((A, B), (B, A)):
+            if stage.wires[a, b]:
+                stage.perform(b, stage.nodes[b].receive(stage.wires[a, b].pop(0), a, stage.now))
+    assert sent[0].received == [m3]
+    (confirmed,) = stage.hold("InitAck", to=1)
+    assert (confirmed.frame.catch_up, confirmed.frame.seqc, confirmed.frame.seqh) == (
+        1,
+        2,
+        1,
+    )  # m2, then from m3 on
+    stage.put([confirmed])
+    stage.settle()
+    assert stage.delivered[1] == [m1, m2, m3]
+    assert not stage.wrong()
+
+
+@st.composite
+def plans(draw, **fixed):
+    few = st.integers(0, 6)
+    values = {
+        "seed": draw(st.integers(0, 2**32)),
+        "stations": draw(st.integers(1, 5)),
+        "hosts": draw(st.integers(2, 6)),
+        "loss": draw(st.sampled_from([0.0, 0.1, 0.3, 0.5])),
+        "burst": draw(st.sampled_from([0.0, 0.2, 0.4])),
+        "radio_delay": draw(st.sampled_from([1, 50, 300, 1000])),
+        "wire_delay": draw(st.sampled_from([1, 50, 300, 1000])),
+        "broadcasts": draw(st.integers(0, 40)),
+        "moves": draw(st.integers(0, 20)),
+        "pairs": draw(st.integers(0, 15)),
+        "crashes": draw(few),
+        "joins": draw(few),
+        "leaves": draw(st.integers(0, 2)),
+        "outages": draw(few),
+    }
+    return Plan(**values | fixed)
+
+
+@given(plans())
+def test_every_host_delivers_everything_once_and_in_causal_order(plan):
+    assert Bench(plan).play().faults() == []
+
+
+@given(plans(settings={"evict": "3s"}))
+def test_hosts_that_were_given_up_start_anew_and_deliver_nothing_twice(plan):
+    assert Bench(plan).play().faults() == []
+
+
+@given(plans(settings={"window": 3}))
+def test_a_small_window_holds_nobody_up(plan):
+    assert Bench(plan).play().faults() == []
+
+
+def test_a_host_that_stays_away_for_good_is_given_up():
+    stage = Stage((A, B), evict="20s")
+    stage.at(A, 0, 1)
+    stage.crash(0)
+    stage.broadcast(1)
+    stage.tick(15_000)
+    assert stage.kept(A) == [(1, 1)]
+    stage.tick(15_000)
+    assert stage.kept(A) == []
+    assert stage.nodes[A].gauges()["station_hosts"] == 1
+
+
+def test_a_host_that_was_given_up_starts_behind_what_it_missed():
+    """Also where another host keeps the station from dropping what it has delivered before."""
+    stage = Stage((A, B), evict="20s")
+    stage.at(A, 0, 1)
+    first = stage.broadcast(1)
+    stage.settle()
+    stage.crash(0)
+    missed = stage.broadcast(1)
+    stage.tick(60_000)
+    stage.recover(0)
+    stage.move(0, B)
+    stage.tick(1000)
+    later = stage.broadcast(1)
+    stage.tick(5000)
+    assert stage.delivered[0] == [first, later]
+    assert stage.delivered[1] == [first, missed, later]
+
+
+def test_messages_of_a_host_that_was_given_up_are_never_passed_on_twice():
+    """Its message had reached the station, but it never knew."""
+    stage = Stage((A, B), evict="20s")
+    stage.at(A, 0, 1)
+    unsure = stage.broadcast(0)
+    stage.settle()
+    assert stage.delivered[1] == [unsure]
+    stage.crash(0)
+    stage.tick(60_000)
+    stage.recover(0)
+    fresh = stage.broadcast(0)
+    stage.tick(5000)
+    assert stage.discarded == [unsure]
+    assert stage.delivered[1] == [unsure, fresh]
+
+
+def test_a_host_with_nothing_to_say_is_not_given_up():
+    stage = Stage((A, B), evict="20s")
+    stage.at(A, 0, 1)
+    stage.tick(200_000)
+    assert stage.nodes[A].gauges()["station_hosts"] == 2
+
+
+def test_a_host_given_up_while_it_thought_itself_established_is_told():
+    stage = Stage((A, B), evict="20s")
+    stage.at(A, 0, 1)
+    stage.nodes[A]._records[0].heard = -(10**12)
+    stage.fire(A, "evict")
+    assert stage.nodes[A].gauges()["station_hosts"] == 1
+    stage.tick(20_000)
+    message = stage.broadcast(1)
+    stage.tick(2000)
+    assert stage.delivered[0] == [message]
+
+
+def test_a_crash_in_the_middle_of_a_batch_of_deliveries_repeats_none():
+    """A driver that saves before it delivers: what was not handed over is lost, what was is not repeated."""
+    stage = Stage((A, B))
+    stage.at(A, 0, 1)
+    first, second = stage.broadcast(1), stage.broadcast(1)
+    stage.put(stage.hold("Message", sender=1))
+    copies = stage.hold("Message", to=0)
+    stage.put(copies[1:])  # the second waits for the first
+    effects = stage.nodes[0].receive(copies[0].frame, A, stage.now)
+    delivered = [effect for effect in effects if isinstance(effect, Deliver)]
+    assert len(delivered) == 2
+    stage.perform(0, delivered[:1])
+    stage.crash(0)
+    stage.recover(0)
+    third = stage.broadcast(1)
+    stage.tick(5000)
+    assert stage.delivered[0] == [first, third]
+    assert stage.delivered[1] == [first, second, third]
+
+
+def test_silent_hosts_do_not_hold_up_their_cell():
+    """A host that is gone keeps a window's worth of messages, and the others go on."""
+    stage = Stage((A, B), window=5)
+    stage.at(A, 0, 1)
+    stage.crash(0)
+    for _ in range(40):
+        stage.broadcast(1)
+        stage.tick(400)
+    stage.tick(5000)
+    assert len(stage.delivered[1]) == 40
+    assert len(stage.kept(A)) == 40
+    stage.recover(0)
+    assert not stage.wrong()
+
+
+def test_a_silent_host_costs_one_frame_a_second():
+    stage = Stage((A, B))
+    stage.at(A, 0, 1)
+    stage.move(0, None)
+    for _ in range(20):
+        stage.broadcast(1)
+    stage.tick(10_000)
+    before = stage.now
+    sent = 0
+    while stage.now < before + 10_000 * 10**6:
+        stage.now, node, token = min((at, *who) for who, at in stage.timers.items())
+        stage.fire(node, token)
+        sent += len(stage.hold("Message", sender=A, to=1))
+        stage.air.clear()
+    assert 5 <= sent <= 11
+
+
+def test_floors_are_forgotten():
+    stage = Stage((A, B), forget="5s")
+    stage.at(A, *range(20))
+    for host in range(19):
+        stage.leave(host)
+    stage.tick(1000)
+    assert stage.nodes[B].gauges()["station_floors"] == 20
+    stage.tick(10_000)
+    stage.enter(30, A)
+    stage.tick(1000)
+    assert stage.nodes[B].gauges()["station_floors"] == 1
+
+
+def test_a_host_that_leaves_sends_its_last_words_first():
+    stage = Stage((A, B))
+    stage.at(A, 0, 1)
+    stage.broadcast(0)
+    stage.lose("Message")
+    stage.leave(0)
+    assert not stage.hold("Leave")
+    stage.tick(5000)
+    assert stage.nodes[0].left
+    assert stage.delivered[1] == [(0, 1)]
+    with pytest.raises(LocalMisuse, match="leaves"):
+        stage.nodes[0].broadcast(b"", 0)
+
+
+def test_frames_survive_the_wire():
+    bench = Bench(Plan(seed=7, moves=20))
+    carried = []
+    copy = bench.copy
+    bench.copy = lambda frame: carried.append((frame, copy(frame))) or carried[-1][1]
+    bench.play()
+    kinds = {type(frame).__name__ for frame, _ in carried}
+    assert {"Message", "Req1", "Rsp1", "Req2", "Rsp2"} <= kinds
+    assert all(before == after for before, after in carried)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [Message(9, 1, b"", None), Acks({0: 1}), Ack(1, 0, 99)],
+    ids=["someone else's message", "a station's frame", "an acknowledgement of the future"],
+)
+def test_a_station_refuses_what_no_host_would_send(frame):
+    stage = Stage((A, B))
+    stage.at(A, 0)
+    with pytest.raises(RemoteFault):
+        stage.nodes[A].receive(frame, 0, 0)
+
+
+@pytest.mark.parametrize("frame", [Message(9, 1, b"", None), Init(1, 0, 0, 0, 1)])
+def test_a_host_refuses_what_no_station_would_send(frame):
+    stage = Stage((A, B))
+    stage.at(A, 0)
+    with pytest.raises(RemoteFault):
+        stage.nodes[0].receive(frame, A, 0)
+
+
+def test_an_acknowledgement_is_a_few_bytes():
+    assert CODEC.size(Ack(12, 0, 3000, 3001, [])) <= 13
+    assert CODEC.size(Message(30, 200, bytes(100), 3000)) <= 114
+
+
+def test_roles_share_one_language():
+    spec = specification("cellular")
+    settings = spec.configure({})
+    assert spec.make(0, settings).codec is spec.make_station(9, settings).codec
