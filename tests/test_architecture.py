@@ -22,7 +22,20 @@ MAY_IMPORT = {
     "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies"},
     "studies": {"core", "protocols", "observer", "history", "traces", "sim"},
     "report": {"core", "protocols", "history", "studies"},
-    "cli": {"core", "protocols", "observer", "history", "traces", "sim", "spark", "live", "studies", "report"},
+    "demonstrations": {"core", "protocols", "observer", "history", "sim", "studies"},
+    "cli": {
+        "core",
+        "protocols",
+        "observer",
+        "history",
+        "traces",
+        "sim",
+        "spark",
+        "live",
+        "studies",
+        "report",
+        "demonstrations",
+    },
 }
 """What a package may import of the others, beside itself and `version`."""
 

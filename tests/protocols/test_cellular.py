@@ -3,11 +3,11 @@ up."""
 
 import pytest
 from cellular_bench import Bench, Plan
-from cellular_stage import A, B, Stage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
+from antecast.demonstrations.cells import A, B, Cells
 from antecast.protocols import specification
 from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Req1, Rsp1, Rsp2
 
@@ -19,7 +19,7 @@ def frames(stage, kind):
 
 def test_the_broadcast_of_two_messages_of_figure_4():
     """h1 broadcasts m1; h2, in the next cell, delivers it and broadcasts m2. A copy of m1 to h1 is lost."""
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 1)
     stage.at(B, 2)
     m1 = stage.broadcast(1)
@@ -41,7 +41,7 @@ def test_the_broadcast_of_two_messages_of_figure_4():
 def test_the_handoff_of_figure_5():
     """h1 moves from A to B. It has delivered m1, which A has dropped and B keeps; not m2, which B has dropped
     and A keeps; m3 arrives during the handoff."""
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 1, 3)
     stage.at(B, 2, 4)
     stage.close(A, B)
@@ -131,7 +131,7 @@ def test_a_small_window_holds_nobody_up(plan):
 
 
 def test_a_host_that_stays_away_for_good_is_given_up():
-    stage = Stage((A, B), evict="20s")
+    stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     stage.crash(0)
     stage.broadcast(1)
@@ -144,7 +144,7 @@ def test_a_host_that_stays_away_for_good_is_given_up():
 
 def test_a_host_that_was_given_up_starts_behind_what_it_missed():
     """Also where another host keeps the station from dropping what it has delivered before."""
-    stage = Stage((A, B), evict="20s")
+    stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     first = stage.broadcast(1)
     stage.settle()
@@ -162,7 +162,7 @@ def test_a_host_that_was_given_up_starts_behind_what_it_missed():
 
 def test_messages_of_a_host_that_was_given_up_are_never_passed_on_twice():
     """Its message had reached the station, but it never knew."""
-    stage = Stage((A, B), evict="20s")
+    stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     unsure = stage.broadcast(0)
     stage.settle()
@@ -177,14 +177,14 @@ def test_messages_of_a_host_that_was_given_up_are_never_passed_on_twice():
 
 
 def test_a_host_with_nothing_to_say_is_not_given_up():
-    stage = Stage((A, B), evict="20s")
+    stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     stage.tick(200_000)
     assert stage.nodes[A].gauges()["station_hosts"] == 2
 
 
 def test_a_host_given_up_while_it_thought_itself_established_is_told():
-    stage = Stage((A, B), evict="20s")
+    stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     stage.nodes[A]._records[0].heard = -(10**12)
     stage.fire(A, "evict")
@@ -197,7 +197,7 @@ def test_a_host_given_up_while_it_thought_itself_established_is_told():
 
 def test_a_crash_in_the_middle_of_a_batch_of_deliveries_repeats_none():
     """A driver that saves before it delivers: what was not handed over is lost, what was is not repeated."""
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0, 1)
     first, second = stage.broadcast(1), stage.broadcast(1)
     stage.put(stage.hold("Message", sender=1))
@@ -217,7 +217,7 @@ def test_a_crash_in_the_middle_of_a_batch_of_deliveries_repeats_none():
 
 def test_silent_hosts_do_not_hold_up_their_cell():
     """A host that is gone keeps a window's worth of messages, and the others go on."""
-    stage = Stage((A, B), window=5)
+    stage = Cells((A, B), window=5)
     stage.at(A, 0, 1)
     stage.crash(0)
     for _ in range(40):
@@ -231,7 +231,7 @@ def test_silent_hosts_do_not_hold_up_their_cell():
 
 
 def test_a_silent_host_costs_one_frame_a_second():
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0, 1)
     stage.move(0, None)
     for _ in range(20):
@@ -248,7 +248,7 @@ def test_a_silent_host_costs_one_frame_a_second():
 
 
 def test_floors_are_forgotten():
-    stage = Stage((A, B), forget="5s")
+    stage = Cells((A, B), forget="5s")
     stage.at(A, *range(20))
     for host in range(19):
         stage.leave(host)
@@ -261,7 +261,7 @@ def test_floors_are_forgotten():
 
 
 def test_a_host_that_leaves_sends_its_last_words_first():
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0, 1)
     stage.broadcast(0)
     stage.lose("Message")
@@ -291,7 +291,7 @@ def test_frames_survive_the_wire():
     ids=["someone else's message", "a station's frame", "an acknowledgement of the future"],
 )
 def test_a_station_refuses_what_no_host_would_send(frame):
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0)
     with pytest.raises(RemoteFault):
         stage.nodes[A].receive(frame, 0, 0)
@@ -299,7 +299,7 @@ def test_a_station_refuses_what_no_host_would_send(frame):
 
 @pytest.mark.parametrize("frame", [Message(9, 1, b"", None), Init(1, 0, 0, 0, 1)])
 def test_a_host_refuses_what_no_station_would_send(frame):
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0)
     with pytest.raises(RemoteFault):
         stage.nodes[0].receive(frame, A, 0)

@@ -1,12 +1,12 @@
 """Aggregation: exactly the packets of Algorithm 2, and never a later delivery."""
 
-import algorithm2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wires import Wires
 
 from antecast.core import Deliver, Message, RemoteFault, Send
+from antecast.demonstrations import algorithm2
 from antecast.history.oracle import judge
 from antecast.protocols import specification
 from antecast.protocols.vcube.packets import Packet, fill
@@ -35,9 +35,10 @@ def test_the_packets_are_those_of_algorithm_2(dimension, aggregate, data):
     plain = [algorithm2.Node(i, dimension, aggregate=aggregate) for i in range(nodes)]
     flying = []
 
-    def compare(node, ours, theirs):
+    def compare(node, ours):
+        theirs, plain[node].sends = plain[node].sends, []
         sends = [(each.to, each.frame) for each in ours if isinstance(each, Send)]
-        named = [(k, [(s, vc[s]) for s, vc in together]) for k, together in theirs]
+        named = [(k, [(each.source, each.seq) for each in together]) for k, together in theirs]
         # Ours goes child by child within a message, theirs too; a packet of several messages makes no others.
         assert [(to, names(frame)) for to, frame in sends] == named
         flying.extend(
@@ -46,15 +47,17 @@ def test_the_packets_are_those_of_algorithm_2(dimension, aggregate, data):
         wires.delivered[node] += [
             (each.message.origin, each.message.seq) for each in ours if isinstance(each, Deliver)
         ]
-        assert sorted(wires.delivered[node]) == sorted((s, vc[s]) for s, vc in plain[node].delivered)
+        assert sorted(wires.delivered[node]) == sorted((each.source, each.seq) for each in plain[node].delivered)
 
     for _ in range(data.draw(st.integers(0, 60))):
         if flying and data.draw(st.integers(0, 3)):
             sender, to, frame, together = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
-            compare(to, wires.nodes[to].receive(frame, sender, 0), plain[to].receive(together, sender))
+            plain[to].receive(together, sender)
+            compare(to, wires.nodes[to].receive(frame, sender, 0))
         else:
             node = data.draw(st.integers(0, nodes - 1))
-            compare(node, wires.nodes[node].broadcast(b"", 0), plain[node].broadcast())
+            plain[node].broadcast()
+            compare(node, wires.nodes[node].broadcast(b"", 0))
 
 
 def packet(origin, seq, **stamp):

@@ -4,29 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecast.demonstrations import algorithm2
 from antecast.protocols.vcube import cube
 from antecast.protocols.vcube.view import View
-
-
-def clusters_by_definition(i, s):
-    """c(i, s) = i xor 2^(s-1), followed by that node's clusters 1 to s-1."""
-    first = i ^ 2 ** (s - 1)
-    return [first] + [node for k in range(1, s) for node in clusters_by_definition(first, k)]
-
-
-def children_by_algorithm_1(i, r, h):
-    """Algorithm 1, with the first cluster counted (the paper's `1 < s` leaves it out)."""
-    if i == r:
-        return [clusters_by_definition(i, s)[0] for s in range(1, h + 1)]
-    s = next(s for s in range(1, h + 1) if i in clusters_by_definition(r, s))
-    return children_by_algorithm_1(i, clusters_by_definition(r, s)[0], s - 1)
 
 
 @pytest.mark.parametrize("dimension", range(1, 7))
 def test_clusters_are_those_of_the_recursive_definition(dimension):
     for i in range(2**dimension):
         for s in range(1, dimension + 1):
-            by_definition = clusters_by_definition(i, s)
+            by_definition = algorithm2.cluster(i, s)
             assert cube.members(i, s) == by_definition
             assert cube.first(i, s) == by_definition[0]
             assert all(cube.cluster(i, j) == s for j in by_definition)
@@ -37,7 +24,7 @@ def test_children_and_heights_are_those_of_algorithm_1(dimension):
     for i in range(2**dimension):
         for r in range(2**dimension):
             height = cube.height(i, r, dimension)
-            assert cube.children(i, height) == children_by_algorithm_1(i, r, dimension)
+            assert cube.children(i, height) == algorithm2.children(i, r, dimension)
             for child in cube.children(i, height):
                 assert cube.height(child, r, dimension) == cube.cluster(child, i) - 1
 
@@ -50,7 +37,7 @@ def view_of(node, others):
 
 
 def first_by_definition(alive, i, s):
-    return next((j for j in clusters_by_definition(i, s) if j in alive), None)
+    return next((j for j in algorithm2.cluster(i, s) if j in alive), None)
 
 
 groups = st.sets(st.integers(0, 31), min_size=1, max_size=20)
@@ -98,7 +85,7 @@ def test_a_view_follows_links_and_doubts(alive, data):
         for s, child in enumerate(view.children, start=1):
             assert child == first_by_definition(usable - {node}, node, s)
             tested = view.candidates(s)
-            linked = [peer for peer in clusters_by_definition(node, s) if peer in view.linked]
+            linked = [peer for peer in algorithm2.cluster(node, s) if peer in view.linked]
             assert tested == (linked if child is None else linked[: linked.index(child) + 1])
         assert view.root() == min(usable)
 

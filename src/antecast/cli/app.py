@@ -11,6 +11,7 @@ from antecast.cli import (
     audit,
     contacts,
     convert,
+    demonstrate,
     doctor,
     generate,
     mobility,
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command()(run.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
+app.command()(demonstrate.demonstrate)
 app.command()(audit.audit)
 app.command()(observe.observe)
 app.command()(contacts.contacts)

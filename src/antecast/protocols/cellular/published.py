@@ -2,8 +2,8 @@
 
 The protocol as published does not keep its promise. Each class below is the restated protocol with some of
 its rules put back to what Algorithms 1 to 4 say, as far as they can be read; `published = ["no-lock"]`
-follows one printed rule, `published = ["all"]` all of them. `tests/protocols/test_cellular_holes.py` shows
-each to fail where the default holds. P is the old station, N the new one.
+follows one printed rule, `published = ["all"]` all of them. `antecast demonstrate cellular` shows each to
+fail where the default holds. P is the old station, N the new one.
 
 1.  `take-always` (Alg. 1, l. 15): the cell's messages are taken in any state. A joiner delivers number 0
     before `InitAck`, which then sets its counter back: delivered twice.

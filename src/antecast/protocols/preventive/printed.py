@@ -2,7 +2,7 @@
 
 Nédelec, Molli and Mostéfaoui, "Breaking the scalability barrier of causal broadcast for large and dynamic
 systems". They keep causal order in networks that stay as they are. When links come and go they can break it, and
-they can leave a link unused for ever; `tests/protocols/test_preventive_holes.py` has the smallest examples:
+they can leave a link unused for ever; `antecast demonstrate preventive` has the smallest examples:
 
 - Line 15 of Algorithm 2 looks at the target of a pong alone: a pong to an earlier instance of the link makes the
   present one safe. The text, and Fig. 6, say that the number counts too: `ids = "checked"`.
