@@ -10,8 +10,8 @@ help:  ## show this help
 setup:
 	@./tools/setup.sh
 
-demo: setup  ## run the demonstration study on Spark, from nothing to a table of verdicts and a report
-	@$(bin)/python examples/demo.py
+demo: setup  ## reproduce the papers' experiments on Spark at a small size, from nothing to tables and a report
+	@$(bin)/antecast reproduce all --quick
 
 test: setup lint  ## check style and types, run all tests
 	@$(bin)/python -m pytest -q -n 2 --dist loadfile -m "not spark"
@@ -31,7 +31,7 @@ bench: setup  ## measure, side by side with the alternatives; writes bench/resul
 
 results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (hours)
 	@$(bin)/antecast reproduce all
-	@for each in reproductions/*/results.md; do cp $$each docs/results/$$(basename $$(dirname $$each)).md; done
+	@$(bin)/python tools/results.py reproductions
 
 lock:  ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

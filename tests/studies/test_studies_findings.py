@@ -1,5 +1,7 @@
 """Ours beside the paper's: when two figures agree, and how a table shows that they do not."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,10 @@ from antecast.studies.findings import (
     as_table,
     count_marks,
     figure,
+    from_table,
     statement,
 )
+from antecast.studies.full import FILE, _notes, as_csv, full_marks
 from antecast.studies.layout import lay_out, markdown, shown, summary
 from antecast.studies.paper import Paper, load_paper, seconds
 
@@ -158,3 +162,37 @@ def test_figures_are_shown_for_people():
     assert shown(3725, "s") == "1h02'"
     assert shown(-5, "s") == '-5"'
     assert shown(0.00012, "number") == "0.00012"
+
+
+def test_findings_survive_a_table():
+    findings = [
+        figure("Table I", "nodes", "", "count", paper=60, ours=Estimate(61.0)),
+        statement("Fig. 1", "shape", "x", claim="rises", holds=False, observed="falls"),
+    ]
+    assert from_table(as_table(findings)) == findings
+
+
+def finding(quantity, mark):
+    return replace(statement("Fig. 1", quantity, "", claim="", holds=True, observed=""), mark=mark)
+
+
+def test_a_quick_run_says_which_marks_are_not_those_of_the_full_size():
+    full = {("Fig. 1", name, ""): Mark.AGREES for name in ("a", "b", "c")}
+    findings = [finding("a", Mark.AGREES), finding("b", Mark.DIFFERS), finding("d", Mark.AGREES)]
+    changed, alone = _notes(findings, full, "it is small")
+    assert changed.startswith(
+        "1 of 2 marks are not those of the full size, since it is small: Fig. 1, b (differs,"
+    )
+    assert alone.startswith("1 figures")
+    assert _notes(findings[:1], {("Fig. 1", "a", ""): Mark.AGREES}, "") == [
+        "All 1 marks are those of the full size."
+    ]
+
+
+def test_marks_are_read_back_from_what_was_written(tmp_path, monkeypatch):
+    findings = [finding("a, b", Mark.AGREES), finding('"c"', Mark.INCOMPARABLE)]
+    monkeypatch.setattr("antecast.studies.full.resources.files", lambda package: tmp_path)
+    assert full_marks("barrier") == {}
+    (tmp_path / "barrier").mkdir()
+    (tmp_path / "barrier" / FILE).write_text(as_csv(findings))
+    assert full_marks("barrier") == {("Fig. 1", "a, b", ""): Mark.AGREES, ("Fig. 1", '"c"', ""): Mark.INCOMPARABLE}

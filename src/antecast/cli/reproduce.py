@@ -111,8 +111,8 @@ def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str
     words += ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
     words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
     page = study_page([(results, folder) for folder, results in found], command=shlex.join(words))
-    folder = found[0][0] if len(found) == 1 else found[0][0].parent
-    path = folder / "report.html"
+    folder = found[0][0]
+    path = folder / "report.html" if len(found) == 1 else folder.with_name(f"report{'-quick' * quick}.html")
     write(page, path)
     return path
 

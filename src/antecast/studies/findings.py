@@ -170,6 +170,11 @@ def as_table(findings: Iterable[Finding]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
+def from_table(table: pa.Table) -> list[Finding]:
+    """What `as_table` made of them."""
+    return [Finding(**row | {"mark": Mark(row["mark"])}) for row in table.select(SCHEMA.names).to_pylist()]
+
+
 def count_marks(findings: Iterable[Finding]) -> dict[Mark, int]:
     counts = dict.fromkeys(Mark, 0)
     for each in findings:

@@ -2,6 +2,7 @@
 
     title = "…"
     authors = "…"
+    quick = "one network stands for five"   # why marks of the quick size may differ from the full one's
 
     [items."Table II"]
     title = "message processing in the city bus scenario"
@@ -86,6 +87,8 @@ class Paper(Settings, frozen=True, kw_only=True):
 
     title: str
     authors: str
+    quick: str = ""
+    """What the quick size of the study leaves out, as the reason for marks that are not those of the full size."""
     items: dict[str, Item]
 
     def value(self, item: str, quantity: str, setting: str) -> float | None:

@@ -10,17 +10,20 @@ and what it ran is in `antecast.studies`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antecast.core.errors import ConfigurationError
 from antecast.spark.reproduce.job import Job, Stage
-from antecast.spark.reproduce.output import write_results
+from antecast.spark.reproduce.output import write_manifest, write_results
 from antecast.spark.session import spark_session
 from antecast.studies import STUDIES
 from antecast.studies.findings import Results
+from antecast.studies.full import quick_notes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +59,14 @@ def reproduce(
         f"antecast reproduce {study}", spark=spark, master=master, log=folder / "spark.log"
     ) as session:
         job = Job(session, study, folder.resolve(), quick, seeds, dict(options or {}), on_progress)
-        results: Results = module.study(job)
-        write_results(results, job.folder)
+        started = time.monotonic()
+        try:
+            results: Results = module.study(job)
+            if quick and not options:
+                results = replace(results, notes=[*results.notes, *quick_notes(results)])
+            write_results(results, job.folder)
+        finally:
+            write_manifest(job, seconds=time.monotonic() - started)
     return results
 
 

@@ -1,0 +1,57 @@
+"""Put the results of the studies at full size into the documentation, and their marks into the package.
+
+    python tools/results.py reproductions
+
+Reads reproductions/STUDY of every study that is there; writes docs/results/STUDY.md, docs/results/README.md and
+src/antecast/studies/STUDY/full.csv. Nothing in these files is typed by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from antecast.spark.reproduce.output import read_manifest
+from antecast.studies import STUDIES
+from antecast.studies.findings import Mark, count_marks, from_table
+from antecast.studies.full import FILE, as_csv
+from antecast.studies.paper import load_paper
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "results"
+
+HEAD = """\
+# Results
+
+The tables of the last run at the papers' sizes, as `make results` wrote them: every figure of a paper with ours
+beside it, a mark, and the reason where they differ. [Studies](../studies.md) says how they are made.
+
+| study | paper | figures | agrees | differs | cannot be compared | time | cores |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def main(folder: Path) -> None:
+    PAGES.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for study in STUDIES:
+        own = folder / study
+        if not (own / "findings.parquet").is_file():
+            print(f"{study}: no results in {own}, left as it is")
+            continue
+        findings = from_table(pq.read_table(own / "findings.parquet"))
+        (PAGES / f"{study}.md").write_text((own / "results.md").read_text(encoding="utf-8"), encoding="utf-8")
+        (ROOT / "src" / "antecast" / "studies" / study / FILE).write_text(as_csv(findings), encoding="utf-8")
+        counts, made = count_marks(findings), read_manifest(own)
+        marks = " | ".join(str(counts[mark]) for mark in Mark)
+        time = f"{made['seconds'] / 60:,.0f} min"
+        title = load_paper(study).title
+        rows.append(f"| [{study}]({study}.md) | {title} | {len(findings)} | {marks} | {time} | {made['cores']} |")
+        print(f"{study}: {len(findings)} figures, {time}")
+    (PAGES / "README.md").write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
