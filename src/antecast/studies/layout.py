@@ -49,6 +49,8 @@ def summary(paper: Paper, findings: Sequence[Finding]) -> Grid:
     rows = []
     for name, item in paper.items.items():
         own = [each for each in findings if each.item == name]
+        if not own:
+            continue  # not part of this run, as pedestrians are not on a timetable
         counts = count_marks(own)
         shown = [str(counts[mark] or "") for mark in Mark]
         rows.append((name, item.title, str(len(own)), *shown))
