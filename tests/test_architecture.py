@@ -19,10 +19,23 @@ MAY_IMPORT = {
     "traces": {"core"},
     "sim": {"core", "protocols", "observer", "history", "traces"},
     "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies"},
+    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies", "comparison"},
     "studies": {"core", "protocols", "observer", "history", "traces", "sim"},
-    "report": {"core", "protocols", "history", "studies"},
-    "cli": {"core", "protocols", "observer", "history", "traces", "sim", "spark", "live", "studies", "report"},
+    "comparison": {"core", "protocols", "history", "sim", "studies"},
+    "report": {"core", "protocols", "history", "studies", "comparison"},
+    "cli": {
+        "core",
+        "protocols",
+        "observer",
+        "history",
+        "traces",
+        "sim",
+        "spark",
+        "live",
+        "studies",
+        "report",
+        "comparison",
+    },
 }
 """What a package may import of the others, beside itself and `version`."""
 
