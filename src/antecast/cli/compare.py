@@ -29,6 +29,9 @@ COMPARISONS = Path("comparisons")
 _LINE_SECONDS = 5.0
 """Time between two lines of progress where there is no terminal."""
 
+_WIDE = 120
+"""Columns of a window that has room for the whole table."""
+
 _STYLES = {"guaranteed": "green", "kept here, not promised": "yellow"}
 
 
@@ -235,40 +238,54 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
 
 
 def _show_table(result: Comparison) -> None:
-    from antecast.comparison.words import number, share, with_interval
+    """As many columns as fit: intervals and assumptions want a wide window, and go below the table elsewhere."""
+    from antecast.comparison.words import duration, number, share, with_interval
 
-    judgement = result.judgement
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    judgement, wide = result.judgement, out.width >= _WIDE
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    columns = ("out of order", "p99 latency", "control bytes", "frames", "memory", "delivered")
     table.add_column("protocol", no_wrap=True)
-    table.add_column("causal order", overflow="fold")
-    for column in ("violations", "p99 latency", "control B", "frames", "memory", "delivered"):
+    table.add_column("causal order")
+    for column in columns:
         table.add_column(column, justify="right")
-    table.add_column("assumes", overflow="fold")
+    if wide:
+        table.add_column("assumes")
     for each in sorted(result.standings, key=standing_key):
-        mark = "[bold]→ [/bold]" if each.name == judgement.recommended else "  "
-        dim = judgement.demands.stated and each.name not in judgement.qualified
-        table.add_row(
-            f"{mark}{each.name}",
-            f"[{_STYLES.get(each.order, 'red')}]{each.order}[/]" if each.runs else "[red]no run[/red]",
-            f"{share(each.violation_share.mean)}" if each.violation_share else "–",
-            with_interval(each.latency_p99, "duration"),
-            with_interval(each.control_bytes),
-            with_interval(each.frames),
+        order = each.order.split(",")[0] if each.runs else "no run"
+        dim = bool(judgement.demands.stated) and each.name not in judgement.qualified
+        latency, control, frames = each.latency_p99, each.control_bytes, each.frames
+        cells = [
+            f"{'→' if each.name == judgement.recommended else ' '} {each.name}",
+            f"[{_STYLES.get(each.order, 'red')}]{order}[/]",
+            share(each.violation_share.mean) if each.violation_share else "–",
+            with_interval(latency, "duration") if wide else duration(latency.mean) if latency else "–",
+            with_interval(control) if wide else number(control.mean) if control else "–",
+            with_interval(frames) if wide else number(frames.mean) if frames else "–",
             number(each.messages_peak.mean) if each.messages_peak else "–",
             share(each.delivered.mean) if each.delivered else "–",
-            ", ".join(each.assumes) or "nothing",
-            style="dim" if dim else None,
-        )
-    for other in result.excluded:
-        lacks = f"needs {' and '.join(other.lacks)}"
-        table.add_row(f"  {other.name}", "cannot run", *["–"] * 6, lacks, style="dim")
+        ]
+        table.add_row(*cells, *([_assumed(each)] if wide else []), style="dim" if dim else None)
     out.print(table)
+    if not wide:
+        for needs in dict.fromkeys(map(_assumed, result.standings)):
+            who = [each.name for each in result.standings if _assumed(each) == needs]
+            out.print(f"assume {needs}: {', '.join(who)}", style="dim", markup=False)
+    if result.excluded:
+        out.print("cannot run here:")
+        excluded = Table(show_header=False, box=None, pad_edge=False, padding=(0, 1))
+        for other in result.excluded:
+            excluded.add_row(f"  {other.name}", f"needs {', and '.join(other.lacks)}", style="dim")
+        out.print(excluded)
     out.print(
-        "Violations are a share of deliveries; control bytes and frames are a delivery's; memory is the most"
-        " messages that a node kept; ± is half the 95 % interval over the seeds.",
+        "Out of order is a share of deliveries; control bytes and frames are a delivery's; memory is the most"
+        " messages that a node kept.",
         style="dim",
         markup=False,
     )
+
+
+def _assumed(each: Standing) -> str:
+    return ", ".join(each.assumes) or "nothing"
 
 
 def standing_key(each: Standing) -> tuple[int, float]:

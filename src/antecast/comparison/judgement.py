@@ -169,7 +169,7 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
     if len(group) == 1:
         return f"It is the only one of {who}." if who != "those that qualify" else "It is the only one left."
     near, other = _shortlist(group, aim)
-    names = {"latency": "99th percentile of latency", "bytes": "number of control bytes a delivery"}
+    names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
     forms = {"latency": "duration", "bytes": "number"}
 
     def value(each: Standing, what: Aim) -> str:
@@ -177,10 +177,10 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
 
     lowest = min(group, key=lambda each: _cost_of(each, aim))
     if len(near) == 1:
-        return f"Of the {len(group)} {_short(who)} it has the lowest {names[aim]}: {value(best, aim)}."
+        return f"Of the {len(group)} {_short(who)} it has the {names[aim]}: {value(best, aim)}."
     return (
-        f"Of the {len(group)} {_short(who)}, {len(near)} are within a tenth of the lowest {names[aim]}"
-        f" ({value(lowest, aim)}), and of these it has the lowest {names[other]}: {value(best, other)}."
+        f"Of the {len(group)} {_short(who)}, {'all' if near == group else len(near)} are within a tenth of the"
+        f" {names[aim]} ({value(lowest, aim)}), and of these it has the {names[other]}: {value(best, other)}."
     )
 
 
@@ -224,13 +224,13 @@ def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing
         aspects.append("delivery")
     for aspect in aspects:
         other = _choice(standings, demands.without(aspect), aim, strict_order=demands.strict_order)
-        if other is not None and other is not best:
+        if other is not None and _gains(other, best):
             gain = f"{other.name} ({_order_words(other)}), {_differences(other, best)}"
             if aspect == "delivery" and other.delivered is not None:
                 gain += f", but {words.share(other.delivered.mean)} of all messages delivered"
             found.append(f"Without {demands.option(aspect)} it would be {gain}.")
     other = _choice(standings, demands.without("violations"), aim, strict_order=False)
-    if other is not None and other is not best and other.order.rank > best.order.rank:
+    if other is not None and other.order.rank > best.order.rank and _gains(other, best):
         what = (
             "Tolerating messages out of order"
             if demands.strict_order
@@ -238,6 +238,12 @@ def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing
         )
         found.append(f"{what}, it would be {other.name} ({_order_words(other)}), {_differences(other, best)}.")
     return found
+
+
+def _gains(one: Standing, than: Standing) -> bool:
+    """Whether one is better than another by more than what counts as nothing."""
+    aims: tuple[Aim, ...] = ("latency", "bytes")
+    return any(_cost_of(one, aim) < (1 - NEAR) * _cost_of(than, aim) for aim in aims)
 
 
 def _choice(standings: Sequence[Standing], demands: Demands, aim: Aim, *, strict_order: bool) -> Standing | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from antecast.studies.findings import Estimate
 
+_SHOWN = 0.005
+"""Uncertainty below this part of a mean does not show in its three digits."""
+
 _TIMES = ((3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
@@ -50,7 +53,7 @@ def with_interval(estimate: Estimate | None, form: str = "number") -> str:
         return "–"
     spread = 0.0 if estimate.high is None else estimate.high - estimate.mean
     plain = {"number": number, "duration": duration, "share": share, "size": size}[form](estimate.mean)
-    if spread <= abs(estimate.mean) * 5e-4:
+    if spread <= abs(estimate.mean) * _SHOWN:
         return plain
     scale, unit = {
         "number": (1.0, ""),

@@ -111,8 +111,8 @@ def _latency(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
         return [table]
     medians = [f"{each.name} half by {duration(each.latency_p50.mean)}" for each in ran if each.latency_p50]
     words = (
-        "The share of all deliveries that could be made, over the time since the broadcast; a curve that ends below"
-        f" 100 % belongs to a protocol that left messages out: {'; '.join(medians)}."
+        "The share of all deliveries that could be made, over the time since the broadcast; a curve that ends"
+        f" below 100 % belongs to a protocol that left messages out: {'; '.join(medians)}."
     )
     note = f"Means of the seeds. Data: {result.folder / 'latency.parquet'}."
     order = {each.name: each.order for each in ran}
@@ -129,8 +129,8 @@ def _order_table(ran: Sequence[Standing]) -> TableBlock:
         missing = f"{each.missing:,}"
         rows.append([each.name, str(each.order) if each.runs else "no run", *counts, missing])
     notes = [
-        "Counts of all runs, by the auditor. Too early: deliveries before something of their causal past; too late:"
-        " after something that depends on them; a pair is two messages that a node delivered in the wrong order."
+        "Counts of all runs, by the auditor. Too early: deliveries before something of their causal past; too"
+        " late: after something that depends on them; a pair is two messages that a node delivered in the wrong order."
         " Missing: deliveries at other nodes that never came; nodes that were away count.",
         "“Guaranteed” is promised and was kept; “kept here” was not promised, and another network may break it.",
     ]
@@ -156,10 +156,10 @@ def _cost_table(ran: Sequence[Standing]) -> TableBlock:
     notes = [
         "Control bytes are all that was sent but payload, from the real encoding; frames without a message count"
         " whole. A delivery is one at any node, the origin included.",
-        "Memory is what the protocols' gauges say of a node: messages waiting for their turn, kept to pass on or to"
-        " repair, or buffered (one that waits and is kept counts for both); entries of clocks, barriers and other"
-        " tables of numbers. The N counters of what was received in order are not counted. Means are over nodes and"
-        " the time in which applications broadcast.",
+        "Memory is what the protocols' gauges say of a node: messages waiting for their turn, kept to pass on or"
+        " to repair, or buffered (one that waits and is kept counts for both); entries of clocks, barriers and other"
+        " tables of numbers. The N counters of what was received in order are not counted. Means are over nodes"
+        " and the time in which applications broadcast.",
     ]
     return TableBlock("", header, rows, notes)
 
@@ -196,7 +196,7 @@ def _method(result: Comparison) -> list[str]:
     if result.same_offer:
         each = listing([f"{count:,}" for count in next(iter(counts), ())])
         texts.append(
-            f"All were offered the very same broadcasts, each at the same node and time and of the same size: {each}"
+            f"All were offered the very same broadcasts, at the same nodes and times and of the same sizes: {each}"
             " messages, seed by seed. This was checked in the logs."
         )
     else:
@@ -219,8 +219,8 @@ def _method(result: Comparison) -> list[str]:
             " rule."
         )
     texts.append(
-        "Unless violations are allowed, a guarantee of causal order comes before order that only happened to be kept."
-        " Then the lowest 99th percentile of latency decides, or the fewest control bytes where only latency has a"
+        "Unless violations are allowed, a guarantee of causal order comes before order that only happened to be"
+        " kept. Then the lowest 99th percentile of latency decides, or the fewest control bytes where only latency has a"
         " limit; differences up to a tenth count as none."
     )
     return texts

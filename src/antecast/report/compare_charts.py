@@ -1,7 +1,7 @@
 """The two charts of a comparison, as Vega-Lite with their data inside.
 
-Labels stand beside their marks and push each other apart along the vertical, so the scale is made here and not left to
-the browser.
+Labels stand beside their marks and push each other apart along the vertical, so the scale is made here and not
+left to the browser.
 """
 
 from __future__ import annotations
@@ -80,17 +80,22 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
     drawn = {axis: limit for axis, limit in limits.items() if limit is not None and axis not in far}
     axes = {axis: _axis([*means[axis], *ends[axis], *([drawn[axis]] if axis in drawn else [])]) for axis in limits}
     rows = _rows(standings, judgement, scale, axes["x"], axes["y"])
-    x = {"field": "latency", "type": "quantitative", "scale": axes["x"].scale}
+    x: dict[str, Any] = {"field": "latency", "type": "quantitative", "scale": axes["x"].scale}
     x["title"] = f"99th percentile of delivery latency ({unit})"
     x["axis"] = {"labelOverlap": "greedy", "tickCount": 6}
-    y = {"field": "bytes", "type": "quantitative", "scale": axes["y"].scale, "title": "control bytes a delivery"}
+    y: dict[str, Any] = {
+        "field": "bytes",
+        "type": "quantitative",
+        "scale": axes["y"].scale,
+        "title": "control bytes a delivery",
+    }
     y["axis"] = {"labelOverlap": "greedy"}
     present = [order for order in Order if any(row["order"] == order for row in rows)]
     legend = {"orient": "bottom", "direction": "vertical", "title": "causal order"}
-    color = {"field": "order", "type": "nominal", "legend": legend}
+    color: dict[str, Any] = {"field": "order", "type": "nominal", "legend": legend}
     color["scale"] = {"domain": [str(each) for each in present], "range": [_LOOKS[each][0] for each in present]}
     shape = color | {"scale": {"domain": color["scale"]["domain"], "range": [_LOOKS[each][1] for each in present]}}
-    memory = {
+    memory: dict[str, Any] = {
         "field": "memory",
         "type": "quantitative",
         "scale": {"type": "sqrt", "range": [60, 500], "zero": False},
@@ -148,7 +153,7 @@ def _limit_layer(axis: str, limit: float) -> dict[str, Any]:
 def _rows(
     standings: Sequence[Standing], judgement: Judgement, scale: float, x: _Axis, y: _Axis
 ) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for each in standings:
         latency, size = each.latency_p99, each.control_bytes
         assert latency is not None and size is not None  # others are not shown
