@@ -242,12 +242,12 @@ def _show_table(result: Comparison) -> None:
     from antecast.comparison.words import duration, number, share, with_interval
 
     judgement, wide = result.judgement, out.width >= _WIDE
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    columns = ("out of order", "p99 latency", "control bytes", "frames", "memory", "delivered")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    columns = ("out of\norder", "p99\nlatency", "control\nbytes", "frames", "memory", "deliv-\nered")
     table.add_column("protocol", no_wrap=True)
-    table.add_column("causal order")
+    table.add_column("causal\norder", no_wrap=True)
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     if wide:
         table.add_column("assumes")
     for each in sorted(result.standings, key=standing_key):

@@ -63,7 +63,11 @@ class Demands:
             return f"--max-latency {words.duration(self.latency or 0).replace(' ', '')}"
         if aspect == "bytes":
             return f"--max-bytes {self.bytes:g}"
-        return "the rule on deliveries" if self.delivery is None else f"--min-delivery {100 * self.delivery:g}%"
+        return (
+            "the rule on deliveries (--min-delivery)"
+            if self.delivery is None
+            else f"--min-delivery {100 * self.delivery:g}%"
+        )
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,8 @@ def judge(standings: Sequence[Standing], demands: Demands) -> Judgement:
     reasons = [_order_reason(best), _aim_reason(best, qualified, aim, demands), _cost(best, aim)]
     if second is not None:
         reasons.append(f"Runner-up: {second.name} ({_order_words(second)}), {_differences(second, best)}.")
-    elif len(standings) > 1:
-        reasons.append("No other qualifies.")
     reasons += _relaxations(standings, demands, best, aim)
+    reasons += _exclusions(demands, missed)
     return Judgement(
         demands=demands,
         aim=aim,
@@ -167,7 +166,7 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
             Order.KEPT: "those that kept causal order",
         }.get(best.order, who)
     if len(group) == 1:
-        return f"It is the only one of {who}." if who != "those that qualify" else "It is the only one left."
+        return f"It is the only one of {who}."
     near, other = _shortlist(group, aim)
     names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
     forms = {"latency": "duration", "bytes": "number"}
@@ -268,6 +267,16 @@ def _none(
     standings: Sequence[Standing], demands: Demands, missed: Mapping[str, tuple[Miss, ...]], nearest: str | None
 ) -> tuple[str, tuple[str, ...]]:
     """The headline and the reasons where none qualifies."""
+    reasons = _exclusions(demands, missed)
+    if nearest is not None:
+        reasons.append(f"Nearest is {nearest}: {'; '.join(miss.text for miss in missed[nearest])}.")
+    what = "all limits" if demands.stated else "what is asked of it"
+    count = "The only protocol that ran does not meet" if len(standings) == 1 else "No protocol meets"
+    return f"{count} {what}.", tuple(reasons)
+
+
+def _exclusions(demands: Demands, missed: Mapping[str, tuple[Miss, ...]]) -> list[str]:
+    """Which demand excludes whom."""
     reasons = []
     aspects: tuple[Aspect, ...] = ("violations", "latency", "bytes", "delivery")
     for aspect in aspects:
@@ -277,8 +286,4 @@ def _none(
             reasons.append(f"{option[0].upper()}{option[1:]} excludes {words.listing(who)}.")
     if broken := [name for name, found in missed.items() if any(miss.aspect == "runs" for miss in found)]:
         reasons.append(f"Not judged: {'; '.join(f'{name} ({missed[name][0].text})' for name in broken)}.")
-    if nearest is not None:
-        reasons.append(f"Nearest is {nearest}: {'; '.join(miss.text for miss in missed[nearest])}.")
-    what = "all limits" if demands.stated else "what is asked of it"
-    count = "The only protocol that ran does not meet" if len(standings) == 1 else "No protocol meets"
-    return f"{count} {what}.", tuple(reasons)
+    return reasons

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from antecast.studies.findings import Estimate
 
-_SHOWN = 0.005
-"""Uncertainty below this part of a mean does not show in its three digits."""
+_SHOWN = 0.01
+"""Uncertainty below this part of a mean is not worth showing."""
 
 _TIMES = ((3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 

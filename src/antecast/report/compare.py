@@ -25,7 +25,8 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
         tone=tone,
         lead=judgement.reasons,
         sections=[
-            Section("To choose from", [_main_table(result, ran), *_choice(result, ran)]),
+            Section("To choose from", [*_choice(result, ran), _main_table(result, ran)]),
+            *_limits(result),
             Section("Latency", [*_latency(result, ran)]),
             Section("Causal order", [_order_table(ran)]),
             Section("What it costs", [_cost_table(ran)]),
@@ -59,23 +60,28 @@ def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
             "–" if each.delivered is None else share(each.delivered.mean),
             ", ".join(each.assumes) or "nothing",
         ]
-        missed = judgement.misses.get(each.name, ())
-        text = "; ".join(miss.text for miss in missed) or "met"
         if limited:
-            row.append(text)
-        elif missed:
-            row[1] = f"{row[1]}; not a candidate: {text}"
-        rows.append(row)
+            missed = [miss.aspect for miss in judgement.misses.get(each.name, ())]
+            row.append(", ".join(f"misses {aspect}" for aspect in missed) or "meets all")
+        rows.append([row[0], row[1], *(cell.replace(" ", "\u00a0") for cell in row[2:8]), *row[8:]])
     for other in result.excluded:
-        rows.append(
-            [other.name, "cannot run here", *["–"] * 6, f"needs {' and '.join(other.lacks)}"] + [""] * limited
-        )
+        lacks = " and ".join(each.partition(":")[0] for each in other.lacks)
+        rows.append([other.name, "cannot run here", *["–"] * 6, f"needs {lacks}", *[""] * limited])
     notes = [
         "Violations: the share of deliveries that came before something they depend on. Memory: the most messages"
         " that a node kept at once. ± is half the 95 % interval over the seeds.",
         f"Data: {result.folder / 'compare.parquet'}.",
     ]
     return TableBlock("", header, rows, notes)
+
+
+def _limits(result: Comparison) -> list[Section]:
+    """Why those who do not qualify do not."""
+    missed = result.judgement.misses
+    if not missed:
+        return []
+    rows = [[name, "; ".join(miss.text for miss in found)] for name, found in missed.items()]
+    return [Section("Who does not qualify", [TableBlock("", ["protocol", "because"], rows)])]
 
 
 def _choice(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
@@ -130,7 +136,8 @@ def _order_table(ran: Sequence[Standing]) -> TableBlock:
         rows.append([each.name, str(each.order) if each.runs else "no run", *counts, missing])
     notes = [
         "Counts of all runs, by the auditor. Too early: deliveries before something of their causal past; too"
-        " late: after something that depends on them; a pair is two messages that a node delivered in the wrong order."
+        " late: after something that depends on them; a pair is two messages that a node delivered in the wrong"
+        " order."
         " Missing: deliveries at other nodes that never came; nodes that were away count.",
         "“Guaranteed” is promised and was kept; “kept here” was not promised, and another network may break it.",
     ]
@@ -157,9 +164,9 @@ def _cost_table(ran: Sequence[Standing]) -> TableBlock:
         "Control bytes are all that was sent but payload, from the real encoding; frames without a message count"
         " whole. A delivery is one at any node, the origin included.",
         "Memory is what the protocols' gauges say of a node: messages waiting for their turn, kept to pass on or"
-        " to repair, or buffered (one that waits and is kept counts for both); entries of clocks, barriers and other"
-        " tables of numbers. The N counters of what was received in order are not counted. Means are over nodes"
-        " and the time in which applications broadcast.",
+        " to repair, or buffered (one that waits and is kept counts for both); entries of clocks, barriers and"
+        " other tables of numbers. The N counters of what was received in order are not counted. Means are over"
+        " nodes and the time in which applications broadcast.",
     ]
     return TableBlock("", header, rows, notes)
 
@@ -220,8 +227,8 @@ def _method(result: Comparison) -> list[str]:
         )
     texts.append(
         "Unless violations are allowed, a guarantee of causal order comes before order that only happened to be"
-        " kept. Then the lowest 99th percentile of latency decides, or the fewest control bytes where only latency has a"
-        " limit; differences up to a tenth count as none."
+        " kept. Then the lowest 99th percentile of latency decides, or the fewest control bytes where only"
+        " latency has a limit; differences up to a tenth count as none."
     )
     return texts
 
