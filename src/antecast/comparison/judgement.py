@@ -166,7 +166,10 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
             Order.KEPT: "those that kept causal order",
         }.get(best.order, who)
     if len(group) == 1:
-        return f"It is the only one of {who}."
+        alone = {Order.GUARANTEED: "guarantees causal order", Order.KEPT: "kept causal order"}
+        if who == "those that qualify" or best.order not in alone:
+            return "It is the only one that qualifies."
+        return f"Of those that qualify it alone {alone[best.order]}."
     near, other = _shortlist(group, aim)
     names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
     forms = {"latency": "duration", "bytes": "number"}
@@ -276,14 +279,15 @@ def _none(
 
 
 def _exclusions(demands: Demands, missed: Mapping[str, tuple[Miss, ...]]) -> list[str]:
-    """Which demand excludes whom."""
-    reasons = []
+    """Which demand excludes whom, in a sentence, and who could not be judged, in another."""
+    excluded, reasons = [], []
     aspects: tuple[Aspect, ...] = ("violations", "latency", "bytes", "delivery")
     for aspect in aspects:
         who = [name for name, found in missed.items() if any(miss.aspect == aspect for miss in found)]
         if who:
-            option = demands.option(aspect)
-            reasons.append(f"{option[0].upper()}{option[1:]} excludes {words.listing(who)}.")
+            excluded.append(f"{words.listing(who)} by {demands.option(aspect)}")
+    if excluded:
+        reasons.append(f"Excluded: {'; '.join(excluded)}.")
     if broken := [name for name, found in missed.items() if any(miss.aspect == "runs" for miss in found)]:
         reasons.append(f"Not judged: {'; '.join(f'{name} ({missed[name][0].text})' for name in broken)}.")
     return reasons

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.comparison.demands import upper
+from antecast.comparison.demands import Aspect, upper
 from antecast.comparison.judgement import Judgement
 from antecast.comparison.standings import Order, Standing
 
@@ -76,6 +76,8 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
     limits = {"x": None if demands.latency is None else demands.latency / scale, "y": demands.bytes}
     means = {"x": [each.mean / scale for each in latencies], "y": [each.mean for each in sizes]}
     ends = {"x": [upper(each) / scale for each in latencies], "y": [upper(each) for each in sizes]}
+    aspects: dict[str, Aspect] = {"x": "latency", "y": "bytes"}
+    options = {axis: demands.option(aspects[axis]) for axis, limit in limits.items() if limit is not None}
     far = [axis for axis, limit in limits.items() if limit is not None and _far(limit, means[axis])]
     drawn = {axis: limit for axis, limit in limits.items() if limit is not None and axis not in far}
     axes = {axis: _axis([*means[axis], *ends[axis], *([drawn[axis]] if axis in drawn else [])]) for axis in limits}
@@ -95,22 +97,18 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
     color: dict[str, Any] = {"field": "order", "type": "nominal", "legend": legend}
     color["scale"] = {"domain": [str(each) for each in present], "range": [_LOOKS[each][0] for each in present]}
     shape = color | {"scale": {"domain": color["scale"]["domain"], "range": [_LOOKS[each][1] for each in present]}}
-    memory: dict[str, Any] = {
-        "field": "memory",
-        "type": "quantitative",
-        "scale": {"type": "sqrt", "range": [60, 500], "zero": False},
-    }
+    memories = [row["memory"] for row in rows]
+    memory: dict[str, Any] = {"field": "memory", "type": "quantitative"}
+    memory["scale"] = {"range": [20, 500], "domain": [0, max(1, *memories)]}
     memory["legend"] = {"orient": "bottom", "direction": "horizontal", "title": "most messages at a node"}
-    memory["legend"] |= {
-        "values": sorted({row["memory"] for row in rows if row["memory"]})[:: max(1, len(rows) - 1)]
-    }
+    memory["legend"] |= {"values": sorted({min(memories), max(memories)}), "symbolFillColor": "#888"}
     label_y = y | {"field": "label"}
-    layers: list[dict[str, Any]] = [_limit_layer(axis, limit) for axis, limit in drawn.items()]
+    layers = [layer for axis, limit in drawn.items() for layer in _limit_layers(axis, limit, options[axis])]
     for end, pair in (("x", ("latency_low", "latency_high")), ("y", ("bytes_low", "bytes_high"))):
         span = {end: (x if end == "x" else y) | {"field": pair[0]}, f"{end}2": {"field": pair[1]}}
         other = {"y": y} if end == "x" else {"x": x}
         mark = {"type": "rule", "opacity": 0.45, "clip": True}
-        layers.append({"mark": mark, "encoding": span | other | {"color": color | {"legend": None}}})
+        layers.append({"mark": mark, "encoding": span | other | {"color": color}})
     layers.append(
         {
             "transform": [{"filter": "datum.moved"}],
@@ -127,7 +125,7 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
         }
     )
     for left in (True, False):
-        mark = {"type": "text", "align": "right" if left else "left", "dx": -13 if left else 13, "fontSize": 12}
+        mark = {"type": "text", "align": "right" if left else "left", "dx": -15 if left else 15, "fontSize": 12}
         layers.append(
             {
                 "transform": [{"filter": f"datum.left == {str(left).lower()}"}],
@@ -136,8 +134,7 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
             }
         )
     spec = {"data": {"values": rows}, "layer": layers, "width": "container", "height": _HEIGHT}
-    names = {"x": "--max-latency", "y": "--max-bytes"}
-    cut = " ".join(f"The limit {names[axis]} lies far outside of the plot and is not drawn." for axis in far)
+    cut = " ".join(f"The limit {options[axis]} lies far outside of the plot and is not drawn." for axis in far)
     return {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", **spec}, cut
 
 
@@ -145,9 +142,18 @@ def _far(limit: float, values: Sequence[float]) -> bool:
     return limit > max(values) * _LIMIT_FACTOR or limit < min(values) / _LIMIT_FACTOR
 
 
-def _limit_layer(axis: str, limit: float) -> dict[str, Any]:
-    mark = {"type": "rule", "strokeDash": [6, 4], "color": "#888", "strokeWidth": 1.5}
-    return {"mark": mark, "encoding": {axis: {"datum": limit, "type": "quantitative"}}}
+def _limit_layers(axis: str, limit: float, text: str) -> list[dict[str, Any]]:
+    """A line, and what it stands for at its end."""
+    line = {"type": "rule", "strokeDash": [6, 4], "color": "#888", "strokeWidth": 1.5}
+    words = {"type": "text", "text": text, "fontSize": 11, "opacity": 0.8}
+    words |= {"align": "left", "dx": 4} if axis == "x" else {"align": "left", "dy": -7, "dx": 4}
+    place = {"y": {"value": 10}} if axis == "x" else {"x": {"value": 0}}
+    at = {axis: {"datum": limit, "type": "quantitative"}}
+    # One row is enough: a text for each row of the data would be drawn over itself.
+    return [
+        {"data": {"values": [{}]}, "mark": line, "encoding": at},
+        {"data": {"values": [{}]}, "mark": words, "encoding": at | place},
+    ]
 
 
 def _rows(
@@ -162,7 +168,7 @@ def _rows(
         rows.append(
             {
                 "protocol": each.name,
-                "text": f"{each.name} ← take this" if each.name == judgement.recommended else each.name,
+                "text": f"{each.name}, recommended" if each.name == judgement.recommended else each.name,
                 "order": str(each.order),
                 "latency": latency.mean / scale,
                 "latency_low": max(low_x / scale, x.low),
@@ -171,7 +177,7 @@ def _rows(
                 "bytes_low": max(low_y, y.low),
                 "bytes_high": upper(size),
                 "memory": 0 if each.messages_peak is None else each.messages_peak.mean,
-                "left": at > 0.55,
+                "left": at > 0.65,
             }
         )
     places = [
