@@ -155,7 +155,8 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
             adjusted = {}
         else:
             settings, unmet = settings | adjusted, []
-    lacks = [REMEDIES[need] for need in unmet]
+    # Without cells there are no wires whose order or reliability could matter.
+    lacks = [REMEDIES[need] for need in ([Need.CELLS] if Need.CELLS in unmet else unmet)]
     if in_cells and spec.make_station is None:
         lacks = ["links between nodes, and not hosts in cells: any topology but cells"]
     if _has_lifetimes(scenario) and not _knows_lifetimes(spec, settings):

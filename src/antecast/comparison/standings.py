@@ -9,7 +9,7 @@ Student's interval of 95 %.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from statistics import fmean
 from typing import Any
@@ -108,6 +108,13 @@ def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standin
         known = [value for value in values if value is not None]
         return Estimate.of(known) if known else None
 
+    def share(parts: Sequence[int], wholes: Sequence[int]) -> Estimate | None:
+        """No share is below 0 or above 1, whatever Student says."""
+        mean = over([_ratio(part, whole) for part, whole in zip(parts, wholes, strict=True)])
+        if mean is None or mean.low is None or mean.high is None:
+            return mean
+        return replace(mean, low=max(0.0, mean.low), high=min(1.0, mean.high))
+
     def memory(what: str, which: str) -> Estimate | None:
         return over([None if run["memory"][what] is None else run["memory"][what][which] for run in good])
 
@@ -131,8 +138,8 @@ def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standin
         other_violations=total("before_broadcast") + total("unknown"),
         missing=total("missing"),
         violation_count=over(counts),
-        violation_share=over([_ratio(n, run["deliveries"]) for n, run in zip(counts, good, strict=True)]),
-        delivered=over([_ratio(run["possible"] - run["missing"], run["possible"]) for run in good]),
+        violation_share=share(counts, [run["deliveries"] for run in good]),
+        delivered=share([run["possible"] - run["missing"] for run in good], [run["possible"] for run in good]),
         latency_mean=over([run["latency_mean_ns"] for run in good]),
         latency_p50=over([run["latency_p50_ns"] for run in good]),
         latency_p99=over([run["latency_p99_ns"] for run in good]),

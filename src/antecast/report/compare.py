@@ -33,7 +33,7 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
             Section("What each promises and assumes", [_assumptions(ran), *_excluded(result)]),
             Section("How they were compared", [Text(text) for text in _method(result)]),
         ],
-        facts={"command": command, **network, "seeds": seeds, "data": str(result.folder)},
+        facts={"command": command, **network, "seeds": seeds, "runs": "runs.parquet and runs/, beside this page"},
     )
 
 
@@ -70,7 +70,7 @@ def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
     notes = [
         "Violations: the share of deliveries that came before something they depend on. Memory: the most messages"
         " that a node kept at once. ± is half the 95 % interval over the seeds.",
-        f"Data: {result.folder / 'compare.parquet'}.",
+        "Data: compare.parquet, beside this page.",
     ]
     return TableBlock("", header, rows, notes)
 
@@ -120,7 +120,7 @@ def _latency(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
         "The share of all deliveries that could be made, over the time since the broadcast; a curve that ends"
         f" below 100 % belongs to a protocol that left messages out: {'; '.join(medians)}."
     )
-    note = f"Means of the seeds. Data: {result.folder / 'latency.parquet'}."
+    note = "Means of the seeds. Data: latency.parquet, beside this page."
     order = {each.name: each.order for each in ran}
     chart = Chart("Deliveries over time", latency_chart(result.curves, order), words, note)
     return [table, chart]

@@ -69,6 +69,8 @@ def _axis(values: Sequence[float]) -> _Axis:
 
 def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[dict[str, Any], str]:
     """Latency against control bytes, and a word on limits that lie too far away to be drawn."""
+    from altair import SCHEMA_URL
+
     demands = judgement.demands
     latencies = [each.latency_p99 for each in standings if each.latency_p99 is not None]
     sizes = [each.control_bytes for each in standings if each.control_bytes is not None]
@@ -133,9 +135,15 @@ def choice_chart(standings: Sequence[Standing], judgement: Judgement) -> tuple[d
                 "encoding": {"x": x, "y": label_y, "text": {"field": "text"}},
             }
         )
-    spec = {"data": {"values": rows}, "layer": layers, "width": "container", "height": _HEIGHT}
+    spec = {
+        "$schema": SCHEMA_URL,
+        "data": {"values": rows},
+        "layer": layers,
+        "width": "container",
+        "height": _HEIGHT,
+    }
     cut = " ".join(f"The limit {options[axis]} lies far outside of the plot and is not drawn." for axis in far)
-    return {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", **spec}, cut
+    return spec, cut
 
 
 def _far(limit: float, values: Sequence[float]) -> bool:
@@ -211,6 +219,8 @@ def spread(places: Sequence[tuple[float, float]]) -> list[float]:
 
 def latency_chart(curves: pa.Table, order: Mapping[str, Order]) -> dict[str, Any]:
     """Deliveries made over the time since the broadcast, a line a protocol."""
+    from altair import SCHEMA_URL
+
     means = curves.filter(pc.is_null(curves["seed"]))
     scale, unit = _unit(max(means["latency_ns"].to_pylist()))
     rows = [
@@ -228,7 +238,7 @@ def latency_chart(curves: pa.Table, order: Mapping[str, Order]) -> dict[str, Any
     dashes = {str(each): dash for each, dash in zip(Order, ([1, 0], [8, 3], [3, 3], [1, 3]), strict=True)}
     below = {"orient": "bottom", "columns": 2}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA_URL,
         "data": {"values": rows},
         "mark": {"type": "line", "clip": True, "strokeWidth": 2},
         "encoding": {
