@@ -111,6 +111,7 @@ def test_settings_of_the_user_are_not_adjusted():
     assert own["vector"].settings == {"repair": "100ms"}
     given = {each.name: each for each in candidates(lossy, given={"fifo": {"repair": "50ms"}})}
     assert given["fifo"].settings == {"repair": "50ms"} and given["fifo"].adjusted == ()
+    assert lacking(lossy, given={"fifo": {"repair": "0s"}})["fifo"] == (REMEDIES[Need.RELIABLE_LINKS],)
 
 
 def test_a_workload_with_lifetimes_is_for_those_who_know_them():

@@ -159,10 +159,12 @@ def test_what_one_would_gain_without_a_limit_is_said():
 
 
 def test_a_gain_of_less_than_a_tenth_is_not_worth_a_word():
-    near = stand("near", latency=75.0, size=210.0)
-    judgement = judge([FAST, near], Demands(bytes=205.0))
-    assert judgement.recommended == "fast"
-    assert not any(reason.startswith("Without --max-bytes") for reason in judgement.reasons)
+    def tolerant(size):
+        other = stand("other", latency=80.0, size=size, early=30, promised=False)
+        return any(reason.startswith("Tolerating") for reason in judge([FAST, other], Demands()).reasons)
+
+    assert tolerant(179.0)
+    assert not tolerant(181.0)
 
 
 def test_when_none_qualifies_each_limit_names_whom_it_excludes_and_the_nearest_is_named():
@@ -174,6 +176,12 @@ def test_when_none_qualifies_each_limit_names_whom_it_excludes_and_the_nearest_i
     )
     assert judgement.nearest == "cheap"  # one miss by a factor; fast misses two, loose by infinitely much
     assert judgement.reasons[1].startswith("Nearest is cheap: 99th percentile of latency, 160 ms")
+
+
+def test_one_large_miss_is_nearer_than_two_small_ones():
+    small = stand("small", latency=71.0, size=61.0)
+    assert judge([small, CHEAP], Demands(latency=70 * MS, bytes=60.0)).nearest == "cheap"
+    assert judge([small, CHEAP], Demands(latency=70 * MS)).nearest == "small"
 
 
 def test_when_all_runs_failed_nothing_is_near():
