@@ -272,10 +272,10 @@ def _show_table(result: Comparison) -> None:
             out.print(f"assume {needs}: {', '.join(who)}", style="dim", markup=False)
     if result.excluded:
         out.print("cannot run here:")
-        excluded = Table(show_header=False, box=None, pad_edge=False, padding=(0, 1))
-        for other in result.excluded:
-            excluded.add_row(f"  {other.name}", f"needs {', and '.join(other.lacks)}", style="dim")
-        out.print(excluded)
+        for lacks in dict.fromkeys(other.lacks for other in result.excluded):
+            who = [other.name for other in result.excluded if other.lacks == lacks]
+            verb = "needs" if len(who) == 1 else "need"
+            out.print(f"  {', '.join(who)} {verb} {', and '.join(lacks)}", style="dim", markup=False)
     out.print(
         "Out of order is a share of deliveries; control bytes and frames are a delivery's; memory is the most"
         " messages that a node kept.",

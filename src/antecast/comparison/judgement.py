@@ -149,7 +149,7 @@ def _violation_share(each: Standing) -> str:
 
 
 def _order_reason(best: Standing) -> str:
-    runs = "its run" if best.runs == 1 else f"all {best.runs} runs"
+    runs = {1: "its run", 2: "both runs"}.get(best.runs, f"all {best.runs} runs")
     if best.order is Order.GUARANTEED:
         return f"{best.name} guarantees causal order on this network, and the auditor found it kept in {runs}."
     if best.order is Order.KEPT:
