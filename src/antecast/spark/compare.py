@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +34,15 @@ from antecast.history.log import read_events, read_samples
 from antecast.sim.run import write_json
 from antecast.sim.study import PlannedRun, Study, plan
 from antecast.spark.folder import SweepFolder
-from antecast.spark.session import job_description, spark_session
-from antecast.spark.sweep import SweepProgress, sweep
+from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
+from antecast.spark.sweep import SparkFailed, SweepProgress, sweep
 from antecast.spark.task import Limits, make_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MEASURES = "compare.json"
+_POLL = 0.25
 
 
 def compare(
@@ -96,13 +98,38 @@ def _make_on_spark(
 
 
 def _measure_on_spark(spark: SparkSession, name: str, runs: list[str], folder: SweepFolder) -> dict[str, str]:
+    """Measure runs, a task each; in a thread of its own, so that this one can take interrupts."""
+    from pyspark import InheritableThread
+
     if not runs:
         return {}
-    tasks = _Measuring(folder.runs, runs)
-    with job_description(spark, f"compare {name}: measure {len(runs)} runs"):
-        jobs = spark.range(0, len(runs), 1, numPartitions=len(runs))
-        rows = jobs.mapInArrow(tasks, "run string, error string").collect()
-    return {row["run"]: row["error"] for row in rows if row["error"]}
+    errors: dict[str, str] = {}
+    failures: list[Exception] = []
+    group = f"antecast-compare-{uuid.uuid4().hex}"
+
+    def work() -> None:
+        try:
+            start_jobs(spark, group, f"compare {name}: measure {len(runs)} runs")
+            jobs = spark.range(0, len(runs), 1, numPartitions=len(runs))
+            rows = jobs.mapInArrow(_Measuring(folder.runs, runs), "run string, error string").collect()
+            errors.update({row["run"]: row["error"] for row in rows if row["error"]})
+        except Exception as error:
+            failures.append(error)
+
+    job = InheritableThread(work, session=spark)
+    job.daemon = True
+    job.start()
+    try:
+        while job.is_alive():
+            job.join(_POLL)
+    except BaseException:
+        cancel_jobs(spark, group)
+        job.join(10)
+        raise
+    if failures:
+        why = reason(str(failures[0]))
+        raise SparkFailed(f"Spark could not measure the runs: {why} (see {folder.log})") from failures[0]
+    return errors
 
 
 @dataclass(frozen=True)
