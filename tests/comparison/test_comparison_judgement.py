@@ -190,6 +190,17 @@ def test_when_all_runs_failed_nothing_is_near():
     assert "no space" in judgement.reasons[0]
 
 
+def test_a_demand_is_written_as_it_was_given():
+    demands = Demands(
+        violations=parse_violations("0.123456%")[0], latency=parse_latency("1.2345s"), bytes=1234567.0
+    )
+    assert [demands.option(aspect) for aspect in demands.stated] == [
+        "--max-violations 0.123456%",
+        "--max-latency 1234.5ms",
+        "--max-bytes 1234567",
+    ]
+
+
 @pytest.mark.parametrize(
     ("parse", "text"),
     [

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from antecast.comparison import words
 from antecast.comparison.standings import Standing
-from antecast.core.settings import parse_duration
+from antecast.core.settings import format_duration, parse_duration
 from antecast.studies.findings import Estimate
 
 Aspect: TypeAlias = Literal["violations", "latency", "bytes", "delivery"]
@@ -57,16 +57,16 @@ class Demands:
         """A demand as it was given on the command line."""
         if aspect == "violations":
             assert self.violations is not None
-            value = f"{100 * self.violations:g}%" if self.violations_relative else f"{self.violations:g}"
+            value = f"{100 * self.violations:.12g}%" if self.violations_relative else f"{self.violations:.12g}"
             return f"--max-violations {value}"
         if aspect == "latency":
-            return f"--max-latency {words.duration(self.latency or 0).replace(' ', '')}"
+            return f"--max-latency {format_duration(round(self.latency or 0))}"
         if aspect == "bytes":
-            return f"--max-bytes {self.bytes:g}"
+            return f"--max-bytes {self.bytes:.12g}"
         return (
             "the rule on deliveries (--min-delivery)"
             if self.delivery is None
-            else f"--min-delivery {100 * self.delivery:g}%"
+            else f"--min-delivery {100 * self.delivery:.12g}%"
         )
 
 
