@@ -23,7 +23,7 @@ _LINE = 16.0
 """Pixels between two labels."""
 _BESIDE = 0.45
 """Labels nearer than this part of the width may run into each other."""
-_LOG_FROM = 8.0
+_LOG_FROM = 3.0
 """Values that differ by more than this factor are shown on a logarithmic scale."""
 _LIMIT_FACTOR = 5.0
 """A limit further than this factor from all marks would squeeze them, and is named instead of drawn."""
@@ -198,19 +198,20 @@ def _rows(
 
 
 def spread(places: Sequence[tuple[float, float]]) -> list[float]:
-    """Push labels apart: places across (a share of the width) and down (pixels) in, places down out."""
+    """Push labels apart: places across (a share of the width) and down (pixels) in, places down out.
+
+    Labels that could run into each other end a line apart, in the order of their marks.
+    """
     down = [each[1] for each in places]
-    # Equal heights are told apart by their turn, so that something pushes them in different directions.
-    down = [each + 1e-3 * turn for turn, each in enumerate(down)]
-    for _ in range(200):
+    turns = sorted(range(len(places)), key=lambda index: (places[index][1], index))
+    pairs = [(i, j) for n, i in enumerate(turns) for j in turns[n + 1 :]]
+    pairs = [(i, j) for i, j in pairs if abs(places[i][0] - places[j][0]) < _BESIDE]
+    for _ in range(500):
         moved = False
-        for i in range(len(down)):
-            for j in range(i + 1, len(down)):
-                gap = down[j] - down[i]
-                if abs(places[i][0] - places[j][0]) < _BESIDE and abs(gap) < _LINE - 0.5:
-                    push = (_LINE - abs(gap)) / 2 * (1 if gap >= 0 else -1)
-                    down[i], down[j] = down[i] - push, down[j] + push
-                    moved = True
+        for i, j in pairs:
+            if (push := (_LINE - (down[j] - down[i])) / 2) > 0.25:
+                down[i], down[j] = down[i] - push, down[j] + push
+                moved = True
         down = [min(max(each, _LINE / 2), _HEIGHT - _LINE / 2) for each in down]
         if not moved:
             break
