@@ -19,10 +19,11 @@ MAY_IMPORT = {
     "traces": {"core"},
     "sim": {"core", "protocols", "observer", "history", "traces"},
     "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies"},
+    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies", "comparison"},
     "studies": {"core", "protocols", "observer", "history", "traces", "sim"},
-    "report": {"core", "protocols", "history", "studies"},
     "demonstrations": {"core", "protocols", "observer", "history", "sim", "studies"},
+    "comparison": {"core", "protocols", "history", "sim", "studies"},
+    "report": {"core", "protocols", "history", "studies", "comparison"},
     "cli": {
         "core",
         "protocols",
@@ -35,6 +36,7 @@ MAY_IMPORT = {
         "studies",
         "report",
         "demonstrations",
+        "comparison",
     },
 }
 """What a package may import of the others, beside itself and `version`."""

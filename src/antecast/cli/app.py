@@ -9,6 +9,7 @@ import typer
 
 from antecast.cli import (
     audit,
+    compare,
     contacts,
     convert,
     demonstrate,
@@ -34,6 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run.run)
+app.command()(compare.compare)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(demonstrate.demonstrate)

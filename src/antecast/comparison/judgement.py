@@ -1,0 +1,293 @@
+"""Which protocol to take: who meets the demands, one recommended, and why.
+
+Rules:
+1. Who meets all demands qualifies (see `demands`); whoever had a run that failed does not.
+2. Unless violations are allowed, a protocol that guarantees causal order comes before one that only happened to
+   keep it in these runs, and that one before those that did not.
+3. Among these the fastest by the 99th percentile of latency is taken. Where latency has a limit and bytes have
+   none, all who qualify are fast enough, and the one with the fewest control bytes a delivery is taken.
+   Differences up to a tenth count as none and leave the choice to the other of the two, then to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from antecast.comparison import words
+from antecast.comparison.demands import Aspect, Demands, Miss, misses
+from antecast.comparison.standings import Order, Standing
+from antecast.studies.findings import Estimate
+
+Aim: TypeAlias = Literal["latency", "bytes"]
+
+NEAR = 0.1
+"""Differences up to this share count as none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What became of the demands."""
+
+    demands: Demands
+    aim: Aim
+    qualified: tuple[str, ...]
+    misses: Mapping[str, tuple[Miss, ...]]
+    """By name, of those who do not qualify."""
+    recommended: str | None
+    headline: str
+    reasons: tuple[str, ...]
+    """Why this one, or why none: a sentence each."""
+    runner_up: str | None = None
+    nearest: str | None = None
+    """Where none qualifies, who is least far from it."""
+
+
+def judge(standings: Sequence[Standing], demands: Demands) -> Judgement:
+    """Hold protocols against demands and recommend one."""
+    aim: Aim = "bytes" if demands.latency is not None and demands.bytes is None else "latency"
+    missed = {each.name: tuple(misses(each, demands, standings)) for each in standings}
+    qualified = [each for each in standings if not missed[each.name]]
+    missed = {name: found for name, found in missed.items() if found}
+    names = tuple(each.name for each in qualified)
+    if not qualified:
+        nearest = _nearest(standings, missed)
+        headline, why_none = _none(standings, demands, missed, nearest)
+        return Judgement(
+            demands=demands,
+            aim=aim,
+            qualified=(),
+            misses=missed,
+            recommended=None,
+            headline=headline,
+            reasons=why_none,
+            nearest=nearest,
+        )
+    best = choose(qualified, aim, strict_order=demands.strict_order)
+    rest = [each for each in qualified if each is not best]
+    second = choose(rest, aim, strict_order=demands.strict_order) if rest else None
+    reasons = [_order_reason(best), _aim_reason(best, qualified, aim, demands), _cost(best, aim)]
+    if second is not None:
+        reasons.append(f"Runner-up: {second.name} ({_order_words(second)}), {_differences(second, best)}.")
+    reasons += _relaxations(standings, demands, best, aim)
+    reasons += _exclusions(demands, missed)
+    return Judgement(
+        demands=demands,
+        aim=aim,
+        qualified=names,
+        misses=missed,
+        recommended=best.name,
+        headline=_headline(best, qualified, standings, demands),
+        reasons=tuple(reasons),
+        runner_up=None if second is None else second.name,
+    )
+
+
+def choose(qualified: Sequence[Standing], aim: Aim, *, strict_order: bool) -> Standing:
+    """The best of those who qualify."""
+    near, other = _shortlist(_class_of(qualified, strict_order), aim)
+    return min(near, key=lambda each: (_cost_of(each, other), each.order.rank, _memory(each), each.name))
+
+
+def _class_of(qualified: Sequence[Standing], strict_order: bool) -> list[Standing]:
+    if not strict_order:
+        return list(qualified)
+    best = min(_rank(each) for each in qualified)
+    return [each for each in qualified if _rank(each) == best]
+
+
+def _rank(each: Standing) -> float:
+    """Guaranteed, kept, and then by how many deliveries were out of order."""
+    return each.order.rank + (each.violation_share.mean if each.violation_share is not None else 0.0)
+
+
+def _shortlist(some: Sequence[Standing], aim: Aim) -> tuple[list[Standing], Aim]:
+    lowest = min(_cost_of(each, aim) for each in some)
+    near = [each for each in some if _cost_of(each, aim) <= lowest * (1 + NEAR)]
+    return near, "bytes" if aim == "latency" else "latency"
+
+
+def _cost_of(each: Standing, aim: Aim) -> float:
+    return _estimate(each, aim).mean
+
+
+def _estimate(each: Standing, aim: Aim) -> Estimate:
+    estimate = each.latency_p99 if aim == "latency" else each.control_bytes
+    assert estimate is not None  # or it would not qualify
+    return estimate
+
+
+def _memory(each: Standing) -> float:
+    return float("inf") if each.messages_peak is None else each.messages_peak.mean
+
+
+# Words.
+
+
+def _headline(
+    best: Standing, qualified: Sequence[Standing], standings: Sequence[Standing], demands: Demands
+) -> str:
+    numbers = f"99th percentile {words.duration(_cost_of(best, 'latency'))}, {words.size(_cost_of(best, 'bytes'))}"
+    text = f"Take {best.name}: {_order_words(best)}, {numbers} of control information a delivery"
+    if demands.stated:
+        return f"{text}. {len(qualified)} of {len(standings)} protocols meet the limits."
+    return f"{text}."
+
+
+def _order_words(each: Standing) -> str:
+    return {
+        Order.GUARANTEED: "causal order guaranteed",
+        Order.KEPT: "causal order kept in these runs but not promised",
+        Order.VIOLATED: f"{_violation_share(each)} of deliveries out of causal order",
+        Order.BROKEN: f"a promise broken in {_violation_share(each)} of deliveries",
+    }[each.order]
+
+
+def _violation_share(each: Standing) -> str:
+    return "–" if each.violation_share is None else words.share(each.violation_share.mean)
+
+
+def _order_reason(best: Standing) -> str:
+    runs = {1: "its run", 2: "both runs"}.get(best.runs, f"all {best.runs} runs")
+    if best.order is Order.GUARANTEED:
+        return f"{best.name} guarantees causal order on this network, and the auditor found it kept in {runs}."
+    if best.order is Order.KEPT:
+        return f"{best.name} kept causal order in {runs}, but does not promise it: another network may break it."
+    return f"{best.name} does not keep causal order: {_order_words(best)}."
+
+
+def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands: Demands) -> str:
+    group = _class_of(qualified, demands.strict_order)
+    who = "those that qualify"
+    if demands.strict_order and len(group) < len(qualified):
+        who = {
+            Order.GUARANTEED: "those that guarantee causal order",
+            Order.KEPT: "those that kept causal order",
+        }.get(best.order, who)
+    if len(group) == 1:
+        alone = {Order.GUARANTEED: "guarantees causal order", Order.KEPT: "kept causal order"}
+        if who == "those that qualify" or best.order not in alone:
+            return "It is the only one that qualifies."
+        return f"Of those that qualify it alone {alone[best.order]}."
+    near, other = _shortlist(group, aim)
+    names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
+    forms = {"latency": "duration", "bytes": "number"}
+
+    def value(each: Standing, what: Aim) -> str:
+        return words.with_interval(_estimate(each, what), forms[what])
+
+    lowest = min(group, key=lambda each: _cost_of(each, aim))
+    if len(near) == 1:
+        return f"Of the {len(group)} {_short(who)} it has the {names[aim]}: {value(best, aim)}."
+    return (
+        f"Of the {len(group)} {_short(who)}, {'all' if near == group else len(near)} are within a tenth of the"
+        f" {names[aim]} ({value(lowest, aim)}), and of these it has the {names[other]}: {value(best, other)}."
+    )
+
+
+def _short(who: str) -> str:
+    return who.removeprefix("those ")
+
+
+def _cost(best: Standing, aim: Aim) -> str:
+    parts = []
+    if aim == "latency":
+        parts.append(f"{words.with_interval(best.control_bytes)} control bytes a delivery")
+    else:
+        parts.append(f"a 99th percentile of latency of {words.with_interval(best.latency_p99, 'duration')}")
+    if best.frames is not None:
+        parts.append(f"{words.with_interval(best.frames)} frames a delivery")
+    if best.messages_peak is not None:
+        parts.append(f"up to {words.number(best.messages_peak.mean)} messages kept at a node")
+    needs = (
+        f" It assumes {words.listing(list(best.assumes))}." if best.assumes else " It assumes nothing of links."
+    )
+    return f"It costs {words.listing(parts)}.{needs}"
+
+
+def _differences(one: Standing, than: Standing) -> str:
+    """Latency and bytes of one beside those of another."""
+    latency = f"99th percentile {words.duration(_cost_of(one, 'latency'))}{_change(one, than, 'latency')}"
+    return f"{latency}, {words.size(_cost_of(one, 'bytes'))} a delivery{_change(one, than, 'bytes')}"
+
+
+def _change(one: Standing, than: Standing, aim: Aim) -> str:
+    before = _cost_of(than, aim)
+    change = _cost_of(one, aim) / before - 1 if before else 0.0
+    return f" ({change:+.0%})" if abs(change) >= 0.005 else " (the same)"
+
+
+def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing, aim: Aim) -> list[str]:
+    """What giving up one demand would gain, where it changes the choice."""
+    found = []
+    aspects: list[Aspect] = [aspect for aspect in demands.stated if aspect != "violations"]
+    if "delivery" not in aspects:
+        aspects.append("delivery")
+    for aspect in aspects:
+        other = _choice(standings, demands.without(aspect), aim, strict_order=demands.strict_order)
+        if other is not None and _gains(other, best):
+            gain = f"{other.name} ({_order_words(other)}), {_differences(other, best)}"
+            if aspect == "delivery" and other.delivered is not None:
+                gain += f", but {words.share(other.delivered.mean)} of all messages delivered"
+            found.append(f"Without {demands.option(aspect)} it would be {gain}.")
+    other = _choice(standings, demands.without("violations"), aim, strict_order=False)
+    if other is not None and other.order.rank > best.order.rank and _gains(other, best):
+        what = (
+            "Tolerating messages out of order"
+            if demands.strict_order
+            else f"Without {demands.option('violations')}"
+        )
+        found.append(f"{what}, it would be {other.name} ({_order_words(other)}), {_differences(other, best)}.")
+    return found
+
+
+def _gains(one: Standing, than: Standing) -> bool:
+    """Whether one is better than another by more than what counts as nothing."""
+    aims: tuple[Aim, ...] = ("latency", "bytes")
+    return any(_cost_of(one, aim) < (1 - NEAR) * _cost_of(than, aim) for aim in aims)
+
+
+def _choice(standings: Sequence[Standing], demands: Demands, aim: Aim, *, strict_order: bool) -> Standing | None:
+    qualified = [each for each in standings if not misses(each, demands, standings)]
+    return choose(qualified, aim, strict_order=strict_order) if qualified else None
+
+
+def _nearest(standings: Sequence[Standing], missed: Mapping[str, tuple[Miss, ...]]) -> str | None:
+    """Who misses the fewest demands, and by the least."""
+    able = [each for each in standings if all(miss.aspect != "runs" for miss in missed[each.name])]
+    if not able:
+        return None
+
+    def distance(each: Standing) -> tuple[int, float, str]:
+        found = missed[each.name]
+        return len(found), max(miss.excess for miss in found), each.name
+
+    return min(able, key=distance).name
+
+
+def _none(
+    standings: Sequence[Standing], demands: Demands, missed: Mapping[str, tuple[Miss, ...]], nearest: str | None
+) -> tuple[str, tuple[str, ...]]:
+    """The headline and the reasons where none qualifies."""
+    reasons = _exclusions(demands, missed)
+    if nearest is not None:
+        reasons.append(f"Nearest is {nearest}: {'; '.join(miss.text for miss in missed[nearest])}.")
+    what = "all limits" if demands.stated else "what is asked of it"
+    count = "The only protocol that ran does not meet" if len(standings) == 1 else "No protocol meets"
+    return f"{count} {what}.", tuple(reasons)
+
+
+def _exclusions(demands: Demands, missed: Mapping[str, tuple[Miss, ...]]) -> list[str]:
+    """Which demand excludes whom, in a sentence, and who could not be judged, in another."""
+    excluded, reasons = [], []
+    aspects: tuple[Aspect, ...] = ("violations", "latency", "bytes", "delivery")
+    for aspect in aspects:
+        who = [name for name, found in missed.items() if any(miss.aspect == aspect for miss in found)]
+        if who:
+            excluded.append(f"{words.listing(who)} by {demands.option(aspect)}")
+    if excluded:
+        reasons.append(f"Excluded: {'; '.join(excluded)}.")
+    if broken := [name for name, found in missed.items() if any(miss.aspect == "runs" for miss in found)]:
+        reasons.append(f"Not judged: {'; '.join(f'{name} ({missed[name][0].text})' for name in broken)}.")
+    return reasons
