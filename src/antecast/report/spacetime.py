@@ -1,0 +1,420 @@
+"""Space-time diagrams: a line a node, time across, and messages from their broadcast to their deliveries.
+
+What is drawn is a message and its causal past. The past comes from the auditor's matrix of direct dependencies:
+it is that of the log and not of a protocol's own account. Pasts grow without bound, so a diagram holds the
+messages nearest to the chosen one, `MESSAGES` at most, at `NODES` nodes at most, and says so. Of a log with more
+than `WINDOW_ROWS` broadcasts and deliveries only a stretch that long is looked at: the one that ends with the
+chosen message, or the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecast.core.errors import ConfigurationError
+from antecast.history.dependencies import Dependencies, direct_dependencies, topological_order
+from antecast.history.histories import read_histories
+from antecast.history.log import iter_events
+from antecast.history.messages import MessageIndex, Name
+from antecast.history.rows import COLUMNS
+from antecast.history.witness import Witness
+from antecast.report.figures import SCHEMA
+from antecast.report.wording import listed, plural, time_unit
+
+MESSAGES = 20
+NODES = 12
+WINDOW_ROWS = 5_000_000
+
+_CANDIDATES = 20_000
+"""Messages, from the first on, among which the one to be drawn is looked for: later ones have larger pasts."""
+
+_COUNTED = 100_000
+"""Messages of a past that are counted."""
+
+_ROW_HEIGHT = 34
+TABLE = pa.schema(
+    [
+        *((name, pa.string()) for name in ("message", "role", "verb", "node")),
+        ("pos", pa.int64()),
+        ("seconds", pa.float64()),
+        ("sent_at", pa.string()),
+        ("sent", pa.float64()),
+    ]
+)
+"""A row an event: what and where, and for a delivery where and when its message was broadcast."""
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A diagram ready to be shown: its events, in words, and what was cut."""
+
+    title: str
+    table: pa.Table
+    nodes: Sequence[str]
+    roles: Sequence[tuple[str, str]]
+    """Roles that messages play, and their colours."""
+    words: str
+    cut: str
+    timed: bool = True
+
+    def spec(self) -> dict[str, Any]:
+        return _spec(self)
+
+
+def parse_message(text: str) -> tuple[int, int]:
+    """
+    >>> parse_message("49.1"), parse_message("49:1")
+    ((49, 1), (49, 1))
+    """
+    found = re.fullmatch(r"(\d+)[.:](\d+)", text.strip())
+    if not found:
+        problem = f"expected the number of a node and of its message, such as 49.1, got {text!r}"
+        raise ConfigurationError(problem, field="--message")
+    return int(found[1]), int(found[2])
+
+
+class Past:
+    """A stretch of a run's log, and the causal order of the messages in it."""
+
+    def __init__(self, folder: Path, *, until: tuple[int, int] | None = None, rows: int = WINDOW_ROWS) -> None:
+        self._folder = folder
+        batches, self.whole = _window(folder, until, rows)
+        self.index = MessageIndex.read(batches, timed=True)
+        histories = read_histories(batches, self.index).histories
+        self.matrix: Dependencies = direct_dependencies(histories, self.index)
+
+    def find(self, origin: int, seq: int) -> int | None:
+        """The number of a message; None if its broadcast is not in the stretch."""
+        runs = {name.run for name in self.index.nodes.names}
+        codes = [code for run in runs if (code := self.index.nodes.code(Name(run, origin))) >= 0]
+        if len(codes) != 1:
+            return None
+        found = self.index.find(np.array(codes, np.int32), np.array([seq], np.int64))
+        return None if found[0] < 0 else int(found[0])
+
+    def nearest(self, message: int) -> tuple[list[int], int]:
+        """The message, then its past, nearest first, up to `MESSAGES`; and the size of the past, if counted."""
+        queue, seen = [message], {message}
+        for each in queue:
+            if len(seen) > _COUNTED:
+                break
+            for dep in sorted(self.matrix.of(each).tolist(), key=self._age):
+                if dep not in seen:
+                    seen.add(dep)
+                    queue.append(dep)
+        return queue[:MESSAGES], len(seen) - 1
+
+    def telling(self) -> int | None:
+        """The message with the largest past that can be drawn whole, the last of these; None in an empty log."""
+        order, _ = topological_order(self.matrix)
+        pasts: dict[int, frozenset[int] | None] = {}
+        best: tuple[int, int, int] | None = None
+        for each in order[:_CANDIDATES].tolist():
+            past: set[int] | None = set()
+            for dep in self.matrix.of(each).tolist():
+                before = pasts.get(dep)
+                if before is None or past is None or len(past | before | {dep}) >= MESSAGES:
+                    past = None
+                    break
+                past |= before | {dep}
+            pasts[each] = None if past is None else frozenset(past)
+            if past is not None:
+                best = max(best or (-1, -1, -1), (len(past), self._age(each), each))
+        return None if best is None else best[2]
+
+    def _age(self, message: int) -> int:
+        assert self.index.t is not None  # read with times
+        return int(self.index.t[message])
+
+    def diagram(self, message: int, *, also: Iterable[int] = ()) -> Diagram:
+        """A message and its past; `also` names nodes that must be in it."""
+        shown, size = self.nearest(message)
+        origins = [int(str(self.index.origin_name(each))) for each in shown]
+        events = _events(self._folder, [(o, int(self.index.seq[m])) for o, m in zip(origins, shown, strict=True)])
+        name = self.index.name(message)
+        late = events.filter(_is(events, "deliver", message=(origins[0], int(self.index.seq[message]))))
+        slowest = late.sort_by([("t", "descending")])["node"].to_pylist()
+        nodes = list(dict.fromkeys([*also, *origins, *slowest[:1], *slowest[::-1]]))[:NODES]
+        direct = set(self.matrix.of(message).tolist())
+        role = {
+            self.index.name(each): "the message"
+            if each == message
+            else "direct past"
+            if each in direct
+            else "further past"
+            for each in shown
+        }
+        everywhere = len(set(events["node"].to_pylist()) | set(origins))
+        more = "more than " if size > _COUNTED else ""
+        words = (
+            f"Message {name}, broadcast by node {origins[0]}, and its causal past of {more}"
+            f"{plural(size, 'message')}: each line leads from a broadcast to a delivery, time runs to the right. "
+            f"{_directly(self, message)}"
+        )
+        cuts = []
+        if size > len(shown) - 1:
+            cuts.append(
+                f"the {len(shown) - 1} messages of the past that are nearest to it are drawn, of {more}{size:,}"
+            )
+        if everywhere > len(nodes):
+            cuts.append(
+                f"{len(nodes)} of {everywhere:,} nodes: those that broadcast, and where {name} came last and first"
+            )
+        if not self.whole:
+            cuts.append(f"the past is looked for in {WINDOW_ROWS:,} rows of the log")
+        roles = [("the message", "var(--c2)"), ("direct past", "var(--c1)"), ("further past", "var(--c8)")]
+        there = set(role.values())
+        return Diagram(
+            title=f"Message {name} and its causal past",
+            table=_table(events, {str(node) for node in nodes}, role),
+            nodes=[str(node) for node in sorted(nodes)],
+            roles=[each for each in roles if each[0] in there],
+            words=words,
+            cut=f"Cut: {'; '.join(cuts)}." if cuts else "",
+        )
+
+
+def witness_diagram(witness: Witness, folder: Path | None) -> Diagram:
+    """The story of a violation. With the folder of its run, events stand at their times, else in order."""
+    roles = {witness.chain[0]: "came too late", witness.chain[-1]: "came too early"}
+    roles |= dict.fromkeys(witness.chain[1:-1], "in between")
+    if len(witness.chain) == 1:
+        roles = {witness.chain[0]: "the message"}
+    times: dict[tuple[str, int], float] = {}
+    if folder is not None:
+        places = {(int(str(event.node)), event.pos) for event in witness.events}
+        times = {(str(node), pos): t / 1e9 for (node, pos), t in _times(folder, places).items()}
+    timed = all((str(event.node), event.pos) in times for event in witness.events)
+    rows, sent = [], {}
+    for place, event in enumerate(witness.events):
+        at = times[str(event.node), event.pos] if timed else float(place + 1)
+        if event.verb == "broadcast":
+            sent[event.message] = (str(event.node), at)
+        where = sent.get(event.message, (None, None)) if event.verb == "deliver" else (None, None)
+        rows.append((event.message, roles[event.message], event.verb, str(event.node), event.pos, at, *where))
+    columns = zip(*rows, strict=True)
+    table = pa.table(
+        [pa.array(list(c), field.type) for c, field in zip(columns, TABLE, strict=True)], schema=TABLE
+    )
+    colours = [
+        ("came too early", "var(--bad)"),
+        ("came too late", "var(--c1)"),
+        ("in between", "var(--c8)"),
+        ("the message", "var(--bad)"),
+    ]
+    chain = " → ".join(witness.chain)
+    words = f"The events that show it, at node {witness.node} and along the chain {chain}."
+    if not timed:
+        words += " Events stand in a possible order, not at their times."
+    return Diagram(
+        title="The witness",
+        table=table,
+        nodes=list(dict.fromkeys(str(event.node) for event in witness.events)),
+        roles=[each for each in colours if each[0] in roles.values()],
+        words=words,
+        cut="",
+        timed=timed,
+    )
+
+
+def _directly(past: Past, message: int) -> str:
+    names = [past.index.name(each) for each in past.matrix.of(message).tolist()]
+    if not names:
+        return "Nothing happened before it."
+    shown = listed(names if len(names) <= 6 else [*names[:6], f"{len(names) - 6} more"])
+    return f"It depends directly on {shown}."
+
+
+def _window(folder: Path, until: tuple[int, int] | None, rows: int) -> tuple[list[pa.RecordBatch], bool]:
+    """Broadcasts and deliveries, `rows` of them at the most, and whether these are all."""
+    kept: deque[pa.RecordBatch] = deque()
+    count, whole = 0, True
+    for batch in iter_events(folder, list(COLUMNS)):
+        some = batch.filter(pc.or_(_is(batch, "broadcast"), _is(batch, "deliver")))
+        if until is None and count + len(some) > rows and kept:
+            return list(kept), False
+        kept.append(some)
+        count += len(some)
+        while count > rows and len(kept) > 1:
+            count -= len(kept.popleft())
+            whole = False
+        if not whole and until is not None and pc.any(_is(some, "broadcast", message=until)).as_py():
+            break
+    return list(kept), whole
+
+
+def _events(folder: Path, messages: Sequence[tuple[int, int]]) -> pa.Table:
+    """All broadcasts and deliveries of some messages."""
+    wanted = set(messages)
+    origins = pa.array(sorted({origin for origin, _ in wanted}), pa.int32())
+    seqs = pa.array(sorted({seq for _, seq in wanted}), pa.int64())
+    found = []
+    for batch in iter_events(folder, list(COLUMNS)):
+        near = pc.and_(pc.is_in(batch.column("origin"), origins), pc.is_in(batch.column("seq"), seqs))
+        kinds = pc.or_(_is(batch, "broadcast"), _is(batch, "deliver"))
+        found.append(batch.filter(pc.and_(kinds, near)))
+    rows = pa.Table.from_batches(found)
+    names = zip(rows["origin"].to_pylist(), rows["seq"].to_pylist(), strict=True)
+    return rows.filter(pa.array([name in wanted for name in names], pa.bool_()))
+
+
+def _times(folder: Path, places: set[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The times of events by node and position."""
+    nodes, found = pa.array(sorted({node for node, _ in places}), pa.int32()), {}
+    positions = pa.array(sorted({pos for _, pos in places}), pa.int64())
+    for batch in iter_events(folder, ["node", "pos", "t"]):
+        near = pc.and_(pc.is_in(batch.column("node"), nodes), pc.is_in(batch.column("pos"), positions))
+        for row in batch.filter(near).to_pylist():
+            if (row["node"], row["pos"]) in places:
+                found[row["node"], row["pos"]] = row["t"]
+    return found
+
+
+def _is(rows: Any, kind: str, *, message: tuple[int, int] | None = None) -> Any:
+    wanted = pc.equal(rows.column("kind"), kind)
+    if message is not None:
+        same = pc.and_(pc.equal(rows.column("origin"), message[0]), pc.equal(rows.column("seq"), message[1]))
+        wanted = pc.and_(wanted, pc.fill_null(same, False))
+    return wanted
+
+
+def _table(events: pa.Table, nodes: set[str], role: dict[str, str]) -> pa.Table:
+    """The events at some nodes as rows of a diagram; a node's delivery of its own message is left out."""
+    rows = []
+    listing = events.to_pylist()
+    sent = {(row["origin"], row["seq"]): row for row in listing if row["kind"] == "broadcast"}
+    for row in listing:
+        name, node = f"{row['origin']}:{row['seq']}", str(row["node"])
+        own = row["kind"] == "deliver" and row["node"] == row["origin"]
+        if node not in nodes or own:
+            continue
+        source = sent.get((row["origin"], row["seq"])) if row["kind"] == "deliver" else None
+        there = source is not None and str(source["node"]) in nodes
+        rows.append(
+            {
+                "message": name,
+                "role": role[name],
+                "verb": row["kind"],
+                "node": node,
+                "pos": row["pos"],
+                "seconds": row["t"] / 1e9,
+                "sent_at": str(source["node"]) if source is not None and there else None,
+                "sent": source["t"] / 1e9 if source is not None and there else None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=TABLE)
+
+
+def _spec(diagram: Diagram) -> dict[str, Any]:
+    """Lines of nodes, lines of messages, and a mark for each event; a click on a mark picks its message."""
+    place = {node: row for row, node in enumerate(diagram.nodes)}
+    rows = diagram.table.to_pylist()
+    size, unit = (1.0, "")
+    if diagram.timed:
+        ns, unit = time_unit(1e9 * max((row["seconds"] for row in rows), default=0.0))
+        size = ns / 1e9
+    for row in rows:
+        row["at"], row["line"] = row["seconds"] / size, place[row["node"]]
+        row["event"] = f"node {row['node']}: {row['verb']} {row['message']} @{row['pos']}"
+        if row["sent"] is not None:
+            row["from"], row["fromline"] = row["sent"] / size, place[row["sent_at"]]
+    names = list(dict.fromkeys(row["message"] for row in sorted(rows, key=lambda row: row["seconds"])))
+    title = f"simulated time ({unit})" if diagram.timed else "order"
+    labels = "[" + ",".join(f"'node {_quoted(node)}'" for node in diagram.nodes) + "][datum.value]"
+    y_axis = {
+        "values": list(range(len(diagram.nodes))),
+        "labelExpr": labels,
+        "grid": True,
+        "gridOpacity": 1,
+        "ticks": False,
+        "domain": False,
+        "labelPadding": 8,
+        "labelLimit": 120,
+    }
+    scale = {"domain": [-0.6, len(diagram.nodes) - 0.4], "reverse": True, "nice": False, "zero": False}
+    x = {
+        "field": "at",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"zero": False, "nice": False, "padding": 12},
+        "axis": {"grid": False, "tickCount": 6} | ({} if diagram.timed else {"labels": False, "ticks": False}),
+    }
+    y = {"field": "line", "type": "quantitative", "title": None, "scale": scale, "axis": y_axis}
+    order, colours = [role for role, _ in diagram.roles], [shade for _, shade in diagram.roles]
+    tint = {
+        "field": "role",
+        "type": "nominal",
+        "scale": {"domain": order, "range": colours},
+        "legend": {"title": None, "symbolType": "circle"},
+    }
+    fade = {"opacity": {"condition": {"param": "picked", "value": 0.95}, "value": 0.1}}
+    tip = [
+        {"field": "event", "type": "nominal", "title": "event"},
+        {"field": "at", "type": "quantitative", "title": title},
+    ]
+    lines = {
+        "transform": [{"filter": "isValid(datum.from)"}],
+        "mark": {"type": "rule", "strokeWidth": 1.5, "cursor": "pointer"},
+        "encoding": {
+            "x": x | {"field": "from"},
+            "x2": {"field": "at"},
+            "y": y | {"field": "fromline"},
+            "y2": {"field": "line"},
+            "color": tint,
+            **fade,
+        },
+    }
+    dots = {
+        "mark": {"type": "point", "filled": True, "cursor": "pointer", "stroke": "var(--paper)", "strokeWidth": 1},
+        "encoding": {
+            "x": x,
+            "y": y,
+            "color": tint,
+            "shape": {
+                "field": "verb",
+                "type": "nominal",
+                "scale": {"domain": ["broadcast", "deliver"], "range": ["circle", "triangle-right"]},
+                "legend": {"title": None, "symbolFillColor": "var(--soft)", "symbolStrokeColor": "var(--soft)"},
+            },
+            "size": {"condition": {"test": "datum.verb == 'broadcast'", "value": 110}, "value": 85},
+            "tooltip": tip,
+            **fade,
+        },
+        "params": [
+            {
+                "name": "picked",
+                "select": {"type": "point", "fields": ["message"]},
+                "bind": {
+                    "input": "select",
+                    "options": [None, *names],
+                    "labels": ["all messages", *names],
+                    "name": "Show",
+                },
+            }
+        ],
+    }
+    text = {
+        "transform": [{"filter": "datum.verb == 'broadcast'"}],
+        "mark": {"type": "text", "dy": -12, "fontSize": 11, "fontWeight": 600},
+        "encoding": {"x": x, "y": y, "text": {"field": "message"}, "color": tint, **fade},
+    }
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": rows},
+        "width": "container",
+        "height": _ROW_HEIGHT * len(diagram.nodes) + 20,
+        "layer": [lines, dots, text],
+    }
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
