@@ -16,6 +16,7 @@ from antecast.cli import (
     mobility,
     observe,
     protocols,
+    report,
     reproduce,
     run,
     sweep,
@@ -36,6 +37,7 @@ app.command()(run.run)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(audit.audit)
+app.command()(report.report)
 app.command()(observe.observe)
 app.command()(contacts.contacts)
 app.command()(convert.convert)

@@ -18,6 +18,7 @@ from antecast.cli.console import Exit, Json, OutFolder, Quiet, err, out
 from antecast.core import ConfigurationError
 from antecast.report.page import write
 from antecast.report.study import study_page
+from antecast.sim.run import git_revision, write_json
 from antecast.spark.reproduce import default_folder
 from antecast.spark.reproduce import reproduce as run_study
 from antecast.spark.reproduce.job import Stage
@@ -26,6 +27,7 @@ from antecast.studies import STUDIES
 from antecast.studies.findings import Mark, Results, as_table, count_marks
 from antecast.studies.layout import Grid, lay_out, summary
 from antecast.studies.paper import load_paper
+from antecast.version import __version__
 
 _LINE_SECONDS = 5.0
 """Time between two lines of progress where there is no terminal."""
@@ -110,7 +112,11 @@ def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str
     words = ["antecast", "reproduce", *(results.study for _, results in found)]
     words += ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
     words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    page = study_page([(results, folder) for folder, results in found], command=shlex.join(words))
+    command = shlex.join(words)
+    page = study_page([(results, folder) for folder, results in found], command=command)
+    for own, results in found:
+        about = {"study": results.study, "command": command, "version": __version__, "revision": git_revision()}
+        write_json(own / "manifest.json", about)
     folder = found[0][0] if len(found) == 1 else found[0][0].parent
     path = folder / "report.html"
     write(page, path)

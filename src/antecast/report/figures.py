@@ -59,9 +59,12 @@ def curves(
     high: str = "",
     points: bool = False,
     step: bool = False,
+    dashed: Sequence[str] = (),
+    clip: bool = True,
     height: int = HEIGHT,
 ) -> dict[str, Any]:
     """Lines, with a band between two columns where these are named, one line for each series."""
+    shown = {"clip": True} if clip else {}
     encoding: dict[str, Any] = {"x": dict(x), "y": dict(y)}
     pick: dict[str, Any] = {}
     fade: dict[str, Any] = {}
@@ -73,7 +76,10 @@ def curves(
                 "params": [{"name": "picked", "select": {"type": "point", "fields": [series]}, "bind": "legend"}]
             }
             fade = {"opacity": {"condition": _PICKED, "value": _FADED}}
-    line: dict[str, Any] = {"type": "line", "clip": True, "strokeWidth": 2}
+        if dashed:
+            scale = {"domain": order, "range": [[5, 4] if each in dashed else [1, 0] for each in order]}
+            encoding["strokeDash"] = {"field": series, "type": "nominal", "scale": scale, "legend": None}
+    line: dict[str, Any] = {"type": "line", "strokeWidth": 2, **shown}
     if step:
         line["interpolate"] = "step-after"
     if points:
@@ -81,7 +87,7 @@ def curves(
     layers: list[dict[str, Any]] = []
     if low and high:
         band = {"y": {"field": low, "type": "quantitative", "title": y["title"]}, "y2": {"field": high}}
-        layers.append({"mark": {"type": "area", "opacity": 0.18, "clip": True}, "encoding": encoding | band})
+        layers.append({"mark": {"type": "area", "opacity": 0.18, **shown}, "encoding": encoding | band})
     tip = [dict(x), dict(y)] + ([{"field": series, "type": "nominal", "title": series_title}] if series else [])
     tip = [{"field": each["field"], "type": each["type"], "title": each["title"]} for each in tip]
     layers.append({"mark": line, "encoding": encoding | fade | ({"tooltip": tip} if points else {}), **pick})

@@ -42,6 +42,8 @@ class TableBlock:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    small: bool = False
+    """Two small blocks share a row where there is room."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,6 @@ class Chart:
     note: str = ""
     """What was cut, and where the data lie."""
     small: bool = False
-    """Two small charts share a row where there is room."""
 
 
 @dataclass(frozen=True)

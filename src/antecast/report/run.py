@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
 from antecast.history import checks
@@ -19,14 +19,15 @@ from antecast.history.audit import audit
 from antecast.history.log import iter_events
 from antecast.history.rows import COLUMNS
 from antecast.history.verdict import Verdict
+from antecast.history.witness import Witness
 from antecast.protocols import Guarantee, specification
-from antecast.report import figures
+from antecast.report import run_charts
 from antecast.report.folders import Beside, command_line, read_json
-from antecast.report.measure import Measures, gauges, known, measure
+from antecast.report.measure import Measures, known, measure
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.report.spacetime import Diagram, Past, parse_message, witness_diagram
 from antecast.report.toml import format_toml
-from antecast.report.wording import number, plural, share_text, size_text, time_text, time_unit
+from antecast.report.wording import number, plural, share_text, size_text, time_text
 
 JUDGED_ROWS = 10_000_000
 """Rows of a log that a report judges by itself; `antecast audit` takes any number."""
@@ -52,13 +53,13 @@ def run_page(
     text, tone = _verdict(name, verdict, folder, measures, judge=judge)
     sections: list[Section | None] = []
     if verdict is not None and verdict.witness is not None:
-        sections.append(_witness(verdict, folder, beside))
+        sections.append(_witness(verdict.witness, folder, beside))
     sections += [
-        _latency(measures, beside),
+        run_charts.latency(measures, beside),
         _past(folder, chosen, verdict, beside),
-        _ratio(measures, beside),
-        _overhead(measures, beside, summary),
-        _buffers(folder, beside),
+        run_charts.ratio(measures, beside),
+        run_charts.overhead(measures, beside, summary),
+        run_charts.buffers(folder, beside),
         _counts(measures, verdict, summary),
         _repeat(manifest, scenario),
     ]
@@ -167,19 +168,25 @@ def _figures(measures: Measures) -> list[Figure]:
     return shown
 
 
-def _witness(verdict: Verdict, folder: Path | None, beside: Beside) -> Section:
-    witness = verdict.witness
-    assert witness is not None
+def witness_section(folder: Path, beside: Beside) -> Section | None:
+    """The witness against the run in a folder; None if there is none, or the log is too long to judge here."""
+    if pq.ParquetFile(folder / "events.parquet").metadata.num_rows > JUDGED_ROWS:
+        return None
+    verdict = audit(lambda: iter_events(folder, list(COLUMNS)), clock="global")
+    return None if verdict.witness is None else _witness(verdict.witness, folder, beside)
+
+
+def _witness(witness: Witness, folder: Path, beside: Beside) -> Section:
     words = witness.words[:1].upper() + witness.words[1:]
     blocks: list[Block] = [Text(words), draw(witness_diagram(witness, folder), beside, "witness")]
     return Section("Witness", [*blocks, Text(witness.diagram, pre=True)])
 
 
-def draw(diagram: Diagram, beside: Beside, name: str) -> Chart:
+def draw(diagram: Diagram, beside: Beside, name: str, remark: str = "") -> Chart:
     """A diagram as a block, its events beside the page."""
     where = beside.write(name, diagram.table)
     hint = "Click a mark, or choose above, to follow one message." if len(diagram.roles) > 1 else ""
-    note = " ".join(part for part in (hint, diagram.cut, f"Data: {where}.") if part)
+    note = " ".join(part for part in (hint, diagram.cut, remark, f"Data: {where}.") if part)
     return Chart(diagram.title, diagram.spec(), diagram.words, note)
 
 
@@ -198,15 +205,9 @@ def _past(folder: Path, chosen: tuple[int, int] | None, verdict: Verdict | None,
             raise ConfigurationError(problem, field="--message")
         return None
     diagram = past.diagram(message, also=also)
-    how = (
-        "chosen"
-        if chosen
-        else "the one that came too early"
-        if wanted
-        else "the largest past that can be drawn whole"
-    )
-    another = Text(f"This is {how}. Another one: antecast report {folder} --message NODE.NUMBER")
-    return Section("A message and its causal past", [draw(diagram, beside, "space-time"), another])
+    how = "the one that came too early" if wanted else "the largest past that can be drawn whole"
+    another = f"{'' if chosen else f'This is {how}. '}Another one: antecast report {folder} --message NODE.NUMBER."
+    return Section("Causal past", [draw(diagram, beside, "space-time", another)])
 
 
 def _range(past: Past) -> str:
@@ -217,145 +218,19 @@ def _range(past: Past) -> str:
     return f"{len(index):,} messages, such as {names[0]} and {names[-1]}"
 
 
-def _latency(measures: Measures, beside: Beside) -> Section | None:
-    if not len(measures.latency):
-        return None
-    where = beside.write("latency", measures.latency)
-    size, unit = time_unit(measures.delivery.max)
-    rows = measures.latency.set_column(1, "time", pc.multiply(measures.latency["seconds"], 1e9 / size)).to_pylist()
-    both = measures.counts["receive"] > 0
-    spec = figures.curves(
-        rows,
-        figures.axis("time", f"time since the broadcast ({unit})"),
-        figures.axis("share", "share of node and message", form=".0%"),
-        series="what",
-        step=True,
-    )
-    quantiles = dict(measures.delivery.quantiles)
-    words = (
-        f"Half of the deliveries come within {time_text(quantiles[0.5])} of their broadcast, 95 % within "
-        f"{time_text(quantiles[0.95])}, the slowest after {time_text(measures.delivery.max)}."
-    )
-    words += " The gap between received and delivered is the wait for what comes first." if both else ""
-    chart = Chart("How long until a message is delivered", spec, words, f"{_sampled(measures)}Data: {where}.")
-    return Section("Latency", [chart])
-
-
-def _sampled(measures: Measures) -> str:
-    if measures.step == 1:
-        return ""
-    return f"Cut: every {measures.step}th message is measured, {len(measures.index):,} were broadcast. "
-
-
-def _ratio(measures: Measures, beside: Beside) -> Section | None:
-    if not len(measures.ratios):
-        return None
-    where = beside.write("delivery", measures.ratios)
-    lowest = pc.min(measures.ratios["low"]).as_py()
-    spec = figures.curves(
-        measures.ratios.to_pylist(),
-        figures.axis("seconds", "time of the broadcast (s)"),
-        figures.axis("mean", "delivered by", form=".0%", scale={"domain": [0, 1]}),
-        low="low",
-        high="high",
-        height=figures.SMALL,
-    )
-    words = (
-        f"{share_text(measures.ratio)} of all deliveries that other nodes could make were made; "
-        f"the message that reached fewest was delivered by {share_text(lowest)} of them."
-    )
-    note = (
-        f"The line is the mean over the messages of a step, the band spans all. {_sampled(measures)}Data: {where}."
-    )
-    chart = Chart("How many nodes deliver a message, by the time of its broadcast", spec, words, note)
-    return Section("Delivery ratio", [chart])
-
-
-def _overhead(measures: Measures, beside: Beside, summary: str) -> Section | None:
-    if not measures.has_frames:
-        text = 'The log holds no frames (log.events is "order"), so it does not tell what went over the wire.'
-        return Section("Overhead", [Text(text)])
-    cost = measures.cost
-    where = beside.write("wire", measures.wire)
-    width = measures.wire["seconds"][1].as_py() if len(measures.wire) > 1 else 1.0
-    rows = [
-        {"seconds": row["seconds"], "what": what, "rate": row[column] / width / 1000}
-        for row in measures.wire.to_pylist()
-        for what, column in (("payload", "payload_bytes"), ("control", "control_bytes"))
-    ]
-    spec = figures.stacked(
-        rows,
-        figures.axis("seconds", "simulated time (s)"),
-        figures.axis("rate", "sent (kB/s)"),
-        series="what",
-        order=["payload", "control"],
-    )
-    part = cost.control_bytes / cost.bytes if cost.bytes else 0.0
-    words = (
-        f"{size_text(cost.bytes)} went over the wire in {plural(cost.frames, 'frame')}, {share_text(part)} of it "
-        f"control information."
-    )
-    chart = Chart("Bytes on the wire", spec, words, f"Data: {where}.")
-    table = TableBlock(
-        "",
-        ("", "in all", "a message", "a delivery"),
-        [
-            ("frames", number(cost.frames), *_each(cost.frames, measures, number)),
-            ("payload", size_text(cost.payload_bytes), *_each(cost.payload_bytes, measures, size_text)),
-            ("control", size_text(cost.control_bytes), *_each(cost.control_bytes, measures, size_text)),
-        ],
-        [f"A message counts with all its hops. Data: {summary}."],
-    )
-    return Section("Overhead", [chart, table])
-
-
-def _each(total: int, measures: Measures, form: Any) -> tuple[str, str]:
-    cost = measures.cost
-    return tuple(form(total / count) if count else "–" for count in (cost.broadcasts, cost.deliveries))  # type: ignore[return-value]
-
-
-def _buffers(folder: Path, beside: Beside) -> Section | None:
-    series = gauges(folder)
-    if not len(series):
-        return None
-    where = beside.write("gauges", series)
-    blocks: list[Block] = []
-    flat: list[str] = []
-    for gauge in dict.fromkeys(series["gauge"].to_pylist()):
-        rows = series.filter(pc.equal(series["gauge"], gauge)).to_pylist()
-        most = max(row["high"] for row in rows)
-        name = gauge.replace("_", " ")
-        if not most:
-            flat.append(name)
-            continue
-        spec = figures.curves(
-            rows,
-            figures.axis("seconds", "simulated time (s)"),
-            figures.axis("mean", "entries at a node"),
-            low="low",
-            high="high",
-            height=figures.SMALL,
-        )
-        mean = sum(row["mean"] for row in rows) / len(rows)
-        words = f"At most {number(most)} at a node, {number(mean)} on average over time."
-        blocks.append(Chart(name, spec, words, f"Data: {where}.", small=True))
-    text = "The line is the mean over all nodes, the band spans the smallest and the largest."
-    if flat:
-        text += f" Empty all the time: {', '.join(flat)}."
-    return Section("Buffers over time", [Text(text), *blocks])
-
-
 def _counts(measures: Measures, verdict: Verdict | None, summary: str) -> Section:
     rows = [(kind, f"{count:,}") for kind, count in measures.counts.items() if count]
     blocks: list[Block] = [
-        TableBlock("Events by kind", ("kind", "events"), rows, [f"Data: {summary}, events.parquet."])
+        TableBlock("Events by kind", ("kind", "events"), rows, [f"Data: {summary}, events.parquet."], small=True)
     ]
     if verdict is not None:
         counts = [
             (name.replace("_", " "), "–" if count is None else f"{count:,}")
             for name, count in verdict.counts.items()
         ]
-        blocks.append(TableBlock("What the verdict rests on", ("", "count"), counts, [f"Data: {summary}."]))
+        blocks.append(
+            TableBlock("What the verdict rests on", ("", "count"), counts, [f"Data: {summary}."], small=True)
+        )
     return Section("Counts", blocks)
 
 
@@ -369,7 +244,7 @@ def _repeat(manifest: Mapping[str, Any], scenario: Mapping[str, Any]) -> Section
         blocks.append(
             Text("Save these parameters as scenario.toml; `antecast run scenario.toml` makes the same run:")
         )
-    return Section("Parameters, and how to repeat it", [*blocks, Text(format_toml(scenario), pre=True)])
+    return Section("Parameters", [*blocks, Text(format_toml(scenario), pre=True)])
 
 
 def _facts(manifest: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:

@@ -216,7 +216,7 @@ def witness_diagram(witness: Witness, folder: Path | None) -> Diagram:
     if not timed:
         words += " Events stand in a possible order, not at their times."
     return Diagram(
-        title="The witness",
+        title="What happened, and when" if timed else "What happened",
         table=table,
         nodes=list(dict.fromkeys(str(event.node) for event in witness.events)),
         roles=[each for each in colours if each[0] in roles.values()],
@@ -402,17 +402,18 @@ def _spec(diagram: Diagram) -> dict[str, Any]:
             }
         ],
     }
-    text = {
+    text: dict[str, Any] = {
         "transform": [{"filter": "datum.verb == 'broadcast'"}],
         "mark": {"type": "text", "dy": -12, "fontSize": 11, "fontWeight": 600},
         "encoding": {"x": x, "y": y, "text": {"field": "message"}, "color": tint, **fade},
     }
+    halo = text | {"mark": text["mark"] | {"stroke": "var(--paper)", "strokeWidth": 4, "strokeJoin": "round"}}
     return {
         "$schema": SCHEMA,
         "data": {"values": rows},
         "width": "container",
         "height": _ROW_HEIGHT * len(diagram.nodes) + 20,
-        "layer": [lines, dots, text],
+        "layer": [lines, dots, halo, text],
     }
 
 
