@@ -141,12 +141,12 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
     spec = figures.bars(
         points,
         figures.axis("node", "node", kind="nominal", sort=shown),
-        figures.axis("violations", "violations"),
+        figures.axis("violations", "violations", whole=True),
         series="problem",
         order=problems,
     )
     total = sum(counts.get(name) or 0 for name in ("early", "late", "duplicates", "before_broadcast"))
-    words = f"{plural(len(nodes), 'node')} of {number(counts.get('nodes'))} have violations, {shown[0]} the most."
+    words = f"{plural(len(nodes), 'node has', 'nodes have')} violations, {shown[0]} {nodes[shown[0]]:,} of them."
     cuts = []
     if total > len(rows):
         cuts.append(f"{len(rows):,} violations are listed of {total:,}")

@@ -19,11 +19,19 @@ _FADED = 0.15
 
 
 def axis(
-    field: str, title: str, *, kind: str = "quantitative", form: str = "", zero: bool | None = None, **more: Any
+    field: str,
+    title: str,
+    *,
+    kind: str = "quantitative",
+    form: str = "",
+    zero: bool | None = None,
+    whole: bool = False,
+    **more: Any,
 ) -> dict[str, Any]:
     """An encoding of a position."""
     scale = {} if zero is None else {"scale": {"zero": zero}}
     ticks: dict[str, Any] = {"format": form} if form else {}
+    ticks |= {"tickMinStep": 1} if whole else {}
     ticks |= {"tickCount": 6} if kind == "quantitative" else {"labelAngle": 0, "labelLimit": 140}
     return {"field": field, "type": kind, "title": title, "axis": ticks} | scale | more
 
@@ -44,7 +52,7 @@ def colour(field: str, title: str, order: Sequence[str], shades: Sequence[str] =
     scale: dict[str, Any] = {"domain": list(order)}
     if shades:
         scale["range"] = list(shades)
-    legend = {"title": title or None} if len(order) > 1 else None
+    legend = {"title": title or None, "symbolOpacity": 1} if len(order) > 1 else None
     return {"field": field, "type": "nominal", "scale": scale, "legend": legend}
 
 
@@ -78,7 +86,7 @@ def curves(
             fade = {"opacity": {"condition": _PICKED, "value": _FADED}}
         if dashed:
             scale = {"domain": order, "range": [[5, 4] if each in dashed else [1, 0] for each in order]}
-            encoding["strokeDash"] = {"field": series, "type": "nominal", "scale": scale, "legend": None}
+            encoding["strokeDash"] = encoding["color"] | {"scale": scale}
     line: dict[str, Any] = {"type": "line", "strokeWidth": 2, **shown}
     if step:
         line["interpolate"] = "step-after"
@@ -127,6 +135,8 @@ def stacked(rows: Sequence[Row], x: Row, y: Row, *, series: str, order: Sequence
 
 
 def bars(rows: Sequence[Row], x: Row, y: Row, *, series: str, order: Sequence[str]) -> dict[str, Any]:
-    """Bars, stacked by series."""
+    """Bars, stacked by series, and not wider than bars should be."""
     encoding = {"x": dict(x), "y": dict(y), "color": colour(series, "", order)}
-    return spec(rows, [{"mark": {"type": "bar", "tooltip": True}, "encoding": encoding}])
+    count = len({row[x["field"]] for row in rows})
+    mark = {"type": "bar", "tooltip": True, "width": {"expr": f"min(28, 0.8 * width / {max(1, count)})"}}
+    return spec(rows, [{"mark": mark, "encoding": encoding}], height=SMALL)

@@ -30,7 +30,7 @@ from antecast.history.witness import Witness
 from antecast.report.figures import SCHEMA
 from antecast.report.wording import listed, plural, time_unit
 
-MESSAGES = 20
+MESSAGES = 16
 NODES = 12
 WINDOW_ROWS = 5_000_000
 
@@ -363,13 +363,14 @@ def _spec(diagram: Diagram) -> dict[str, Any]:
     ]
     lines = {
         "transform": [{"filter": "isValid(datum.from)"}],
-        "mark": {"type": "rule", "strokeWidth": 1.5, "cursor": "pointer"},
+        "mark": {"type": "rule", "cursor": "pointer"},
         "encoding": {
             "x": x | {"field": "from"},
             "x2": {"field": "at"},
             "y": y | {"field": "fromline"},
             "y2": {"field": "line"},
             "color": tint,
+            "strokeWidth": {"condition": {"test": "datum.role == 'further past'", "value": 0.8}, "value": 1.7},
             **fade,
         },
     }

@@ -8,7 +8,7 @@ other ones make series, as long as `SERIES` are enough for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,17 +38,20 @@ class Metric:
     column: str
     title: str
     axis: str
+    shown: Callable[[float], str]
+    """A value in words."""
     scale: float = 1.0
+    """From the column to the axis."""
     form: str = ""
 
 
 METRICS = (
-    Metric("delivery_ratio", "delivered", "share delivered", form=".0%"),
-    Metric("latency_mean_ns", "mean latency", "mean latency (ms)", 1e-6),
-    Metric("latency_p95_ns", "95 % of deliveries within", "latency, 95 % within (ms)", 1e-6),
-    Metric("control_bytes_per_broadcast", "control bytes a message", "control (kB a message)", 1e-3),
-    Metric("frames_per_delivery", "frames a delivery", "frames a delivery"),
-    Metric("early", "deliveries too early", "deliveries too early"),
+    Metric("delivery_ratio", "delivered", "share delivered", share_text, form=".0%"),
+    Metric("latency_mean_ns", "mean latency", "mean latency (ms)", time_text, 1e-6),
+    Metric("latency_p95_ns", "95 % of deliveries within", "latency, 95 % within (ms)", time_text, 1e-6),
+    Metric("control_bytes_per_broadcast", "control bytes a message", "control (kB a message)", size_text, 1e-3),
+    Metric("frames_per_delivery", "frames a delivery", "frames a delivery", number),
+    Metric("early", "deliveries too early", "deliveries too early", number),
 )
 
 Row = Mapping[str, Any]
@@ -120,7 +123,8 @@ def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) 
     parts += [f"{unclear:,} cannot be judged"] if unclear else []
     parts += [f"{len(failed):,} failed"] if failed else []
     tone: Tone = "bad" if broken or failed else "plain" if unclear or not rows else "good"
-    return "; ".join(parts) + ".", tone
+    kept = "Every promise was kept: " if tone == "good" and free else ""
+    return f"{kept}{'; '.join(parts)}.", tone
 
 
 def _figures(rows: Sequence[Row]) -> list[Figure]:
@@ -253,10 +257,20 @@ def _plot(
     if positions is not None:
         durations = any(not _is_number(point["value"]) for point in points)
         rows = [{**point, "x": positions[point["value"]]} for point in points]
-        rows.sort(key=lambda row: (row["series"], row["x"]))
+        order = list(dict.fromkeys(row["series"] for row in rows))
+        rows.sort(key=lambda row: (order.index(row["series"]), row["x"]))
         x = figures.axis("x", f"{name} (s)" if durations else name)
         spec = figures.curves(
-            rows, x, y, low="low", high="high", points=True, height=figures.SMALL, series=split, series_title=title
+            rows,
+            x,
+            y,
+            low="low",
+            high="high",
+            points=True,
+            clip=False,
+            height=figures.SMALL,
+            series=split,
+            series_title=title,
         )
     else:
         x = figures.axis("value", name, kind="nominal", sort=None)
@@ -264,16 +278,19 @@ def _plot(
             points, x, y | {"scale": {"zero": True}}, height=figures.SMALL, series=split, series_title=title
         )
     least, most = (pick(points, key=lambda point: point["mean"]) for pick in (min, max))
-    words = f"From {_where(least)} to {_where(most)}." if least != most else f"{_where(most)} throughout."
+    words = f"From {_where(least, metric, name)} to {_where(most, metric, name)}."
+    ends = {metric.shown(point["mean"] / metric.scale) for point in (least, most)}
+    if len(ends) == 1:
+        words = f"{ends.pop()} throughout."
     runs = min(point["n"] for point in points)
     band = "bands are 95 % intervals" if positions is not None else "lines are 95 % intervals"
     note = f"Means of {plural(runs, 'run')} or more, {band}. " if runs > 1 else "Single runs have no interval. "
     return Chart(metric.title, spec, words, f"{note}Data: report/means.parquet, runs.parquet.", small=True)
 
 
-def _where(point: Row) -> str:
-    series = f", {point['series']}" if point["series"] else ""
-    return f"{number(point['mean'])} at {point['value']}{series}"
+def _where(point: Row, metric: Metric, name: str) -> str:
+    series = f" ({point['series']})" if point["series"] else ""
+    return f"{metric.shown(point['mean'] / metric.scale)} with {name} {point['value']}{series}"
 
 
 def _is_number(text: str) -> bool:
