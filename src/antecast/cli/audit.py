@@ -103,7 +103,7 @@ def audit(
     page = None
     if folder is not None:
         _write(folder, verdict, result)
-        page = report_at_end(folder, "audit") if reported else None
+        page = report_at_end(folder, "audit", wanted=reported)
     if as_json:
         print(_json(result))
     elif not quiet:

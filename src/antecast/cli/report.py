@@ -87,15 +87,18 @@ def _page(folder: Path, subject: str, message: str | None) -> Page:
     return run_page(folder, message=message)
 
 
-def report_at_end(folder: Path, subject: str, *, verdict: Verdict | None = None) -> Path | None:
-    """Write the report of what a command has just finished; its path, or None if that was not possible.
+def report_at_end(folder: Path, subject: str, *, wanted: bool, verdict: Verdict | None = None) -> Path | None:
+    """Write the report of what a command has just finished; its path, or None if none was wanted or possible.
 
     What the command was asked for is done by then, so a report that cannot be written is a note and no error.
     """
-    from antecast.report.folders import REPORT
+    from antecast.report.folders import REPORT, forget
     from antecast.report.page import write
 
     try:
+        if not wanted:
+            forget(folder)
+            return None
         if subject == "run":
             from antecast.report.run import run_page
 

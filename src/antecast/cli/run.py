@@ -64,7 +64,7 @@ def run(
     verdict = _audit(result) if judge else None
     broken = [] if verdict is None else broken_promises(result, verdict)
     summary = summarise(result, verdict) | {"broken_promises": broken}
-    page = report_at_end(chosen, "run", verdict=verdict) if reported else None
+    page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
     summary["report"] = None if page is None else str(page)
     if as_json:
         print(json.dumps(summary, indent=2))

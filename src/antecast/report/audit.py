@@ -201,4 +201,4 @@ def _read(result: Mapping[str, Any]) -> Section:
 def _facts(result: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:
     facts = {"command": command_line(result.get("command")) or "from Python"}
     facts |= {name: str(result[name]) for name in ("version", "engine", "clock", "python") if result.get(name)}
-    return facts | {"folder": str(folder), "tables": ", ".join(["violations.parquet", *beside.written])}
+    return facts | {"folder": str(folder), "tables": ", ".join(["violations.parquet", *beside.tidy()])}

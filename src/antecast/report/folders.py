@@ -86,6 +86,19 @@ class Beside:
         }
         return self.write("summary", pa.table(columns, schema=_SUMMARY))
 
+    def tidy(self) -> list[str]:
+        """Remove what an earlier report left and this one did not write; the tables that are there now."""
+        for path in (self.folder / "report").glob("*.parquet"):
+            if f"report/{path.name}" not in self.written:
+                path.unlink(missing_ok=True)
+        return self.written
+
+
+def forget(folder: Path) -> None:
+    """Remove the report of a folder, if there is one: it would tell of what was here before."""
+    (folder / REPORT).unlink(missing_ok=True)
+    Beside(folder).tidy()
+
 
 _SUMMARY = pa.schema([("name", pa.string()), ("value", pa.float64())])
 

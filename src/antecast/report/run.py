@@ -255,7 +255,7 @@ def _facts(manifest: Mapping[str, Any], folder: Path, beside: Beside) -> dict[st
     facts |= {f"input {path}": digest for path, digest in inputs.items()}
     took = [f"{manifest[name]:.2f} s {word}" for name, word in _TOOK.items() if manifest.get(name) is not None]
     facts |= {"took": ", ".join(took)} if took else {}
-    facts |= {"folder": str(folder), "tables": ", ".join(["events.parquet", "samples.parquet", *beside.written])}
+    facts |= {"folder": str(folder), "tables": ", ".join(["events.parquet", "samples.parquet", *beside.tidy()])}
     return facts
 
 

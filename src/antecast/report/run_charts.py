@@ -23,7 +23,11 @@ def latency(measures: Measures, beside: Beside) -> Section | None:
         return None
     where = beside.write("latency", measures.latency)
     size, unit = time_unit(measures.delivery.max)
-    rows = measures.latency.set_column(1, "time", pc.multiply(measures.latency["seconds"], 1e9 / size)).to_pylist()
+    rows = [
+        {"what": what, "time": 0.0, "share": 0.0} for what in dict.fromkeys(measures.latency["what"].to_pylist())
+    ]
+    rows += [row | {"time": 1e9 * row["seconds"] / size} for row in measures.latency.to_pylist()]
+    rows.sort(key=lambda row: (str(row["what"]), float(row["time"])))
     both = measures.counts["receive"] > 0
     spec = figures.curves(
         rows,
@@ -67,6 +71,8 @@ def ratio(measures: Measures, beside: Beside) -> Section | None:
         f"{share_text(measures.ratio)} of all deliveries that other nodes could make were made; "
         f"the message that reached fewest was delivered by {share_text(lowest)} of them."
     )
+    if lowest == 1:
+        words = "Every message was delivered by every other node."
     note = (
         f"The line is the mean over the messages of a step, the band spans all. {_sampled(measures)}Data: {where}."
     )

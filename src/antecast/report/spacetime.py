@@ -143,7 +143,8 @@ class Past:
         name = self.index.name(message)
         late = events.filter(_is(events, "deliver", message=(origins[0], int(self.index.seq[message]))))
         slowest = late.sort_by([("t", "descending")])["node"].to_pylist()
-        nodes = list(dict.fromkeys([*also, *origins, *slowest[:1], *slowest[::-1]]))[:NODES]
+        others = sorted(set(events["node"].to_pylist()))
+        nodes = list(dict.fromkeys([*also, *origins, *slowest[:1], *slowest[::-1], *others]))[:NODES]
         direct = set(self.matrix.of(message).tolist())
         role = {
             self.index.name(each): "the message"
@@ -414,7 +415,7 @@ def _spec(diagram: Diagram) -> dict[str, Any]:
         "data": {"values": rows},
         "width": "container",
         "height": _ROW_HEIGHT * len(diagram.nodes) + 20,
-        "layer": [lines, dots, halo, text],
+        "layer": [*([lines] if any("from" in row for row in rows) else []), dots, halo, text],
     }
 
 

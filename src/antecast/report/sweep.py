@@ -356,5 +356,5 @@ def _facts(about: Row, rows: Sequence[Row], folder: Path, beside: Beside) -> dic
     facts |= {name: str(about[name]) for name in ("version", "revision", "python") if about.get(name)}
     wall = sum(row["wall_seconds"] or 0 for row in rows)
     facts |= {"runs took": f"{wall:.1f} s wall in all, {sum(row['cpu_seconds'] or 0 for row in rows):.1f} s CPU"}
-    tables = ["runs.parquet", "runs/RUN/events.parquet", "runs/RUN/samples.parquet", *beside.written]
+    tables = ["runs.parquet", "runs/RUN/events.parquet", "runs/RUN/samples.parquet", *beside.tidy()]
     return facts | {"folder": str(folder), "tables": ", ".join(tables)}
