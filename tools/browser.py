@@ -7,6 +7,7 @@ of the browser. No port, no library. For tests and for the pictures of the docum
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -41,17 +42,26 @@ class Browser:
         self._session: str | None = None
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
-        # The shell puts the pipes where the browser looks for them, whatever numbers they have here.
+        # Out of the way of the numbers where the browser looks for them.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]
         command = [
-            *("/bin/sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", CHROMIUM),
-            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-            *("--remote-debugging-pipe", f"--user-data-dir={self._profile.name}", "about:blank"),
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(
+                "--hide-scrollbars",
+                "--remote-debugging-pipe",
+                f"--user-data-dir={self._profile.name}",
+                "about:blank",
+            ),
         ]
-        self._process = subprocess.Popen(
-            command, pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
+
+        def place() -> None:
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(command, pass_fds=(3, 4), preexec_fn=place, **quiet)
+        for end in (theirs_in, theirs_out, *ends):
+            os.close(end)
         self._in, self._out = ours_in, ours_out
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]

@@ -40,7 +40,7 @@ FAILED = {"error": "ran longer than 1 s"}
 
 
 def make_sweep(folder, fields, rows):
-    """A sweep as `antecast sweep` leaves it: each row has a value for each field, a seed, and what was measured."""
+    """A sweep as `antecast sweep` leaves it: a row has a value for each field, a seed, and what was measured."""
     columns = [field.replace(".", "_") for field in fields]
     listing = [
         {"index": i, "run": f"run{i}", "seed": seed} | dict(zip(columns, values, strict=True)) | measured
@@ -222,7 +222,7 @@ def test_a_causal_audit_is_short(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", '{"verdict": "fine"}', '{"verdict": "causal"}'])
 def test_a_broken_verdict_is_one_error(tmp_path, text):
     (tmp_path / "verdict.json").write_text(text)
-    with pytest.raises(InputError, match="verdict.json"):
+    with pytest.raises(InputError, match=r"verdict\.json"):
         audit_page(tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_a_violation_is_told_first_with_its_witness(violated):
     assert page.tone == "bad"
     assert page.verdict.startswith("Causal order violated by r-broadcast, which it does not promise to keep")
     assert f"{verdict.tally.early:,} too early" in page.verdict
-    words, diagram, text = page.sections[0].blocks
+    words, _, text = page.sections[0].blocks
     assert words == Text(verdict.witness.words[:1].upper() + verdict.witness.words[1:])
     assert text == Text(verdict.witness.diagram, pre=True)
     rows = pq.read_table(violated / "report" / "witness.parquet").to_pylist()
@@ -207,7 +207,7 @@ def test_a_message_that_does_not_exist_is_refused(causal, text):
 
 @pytest.mark.parametrize("text", ["3", "a.1", "3.1.2", "-3.1", ""])
 def test_a_message_is_named_by_two_numbers(text):
-    with pytest.raises(ConfigurationError, match="such as 49.1"):
+    with pytest.raises(ConfigurationError, match=r"such as 49\.1"):
         parse_message(text)
 
 

@@ -51,7 +51,8 @@ def report(
         folder, subject = _run_of(folder, run), "run"
     if message is not None and subject != "run":
         hint = "; name a run of it with --run" if subject == "sweep" else ""
-        raise ConfigurationError(f"is an option for runs; {folder} holds a {subject}{hint}", field="--message")
+        held = f"{'an' if subject == 'audit' else 'a'} {subject}{hint}"
+        raise ConfigurationError(f"is an option for runs; {folder} holds {held}", field="--message")
     page = _page(folder, subject, message)
     path = folder / REPORT if file is None else file
     write(page, path)

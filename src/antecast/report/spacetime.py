@@ -394,7 +394,7 @@ def _spec(diagram: Diagram) -> dict[str, Any]:
         "params": [
             {
                 "name": "picked",
-                "select": {"type": "point", "fields": ["message"]},
+                "select": {"type": "point", "fields": ["message"], "on": "click", "clear": "dblclick"},
                 "bind": {
                     "input": "select",
                     "options": [None, *names],
