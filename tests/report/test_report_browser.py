@@ -105,6 +105,11 @@ def test_paper_is_white_and_holds_the_plots(page):
         assert browser.evaluate(style.format("'body'", "backgroundColor")) == "rgb(255, 255, 255)"
         assert browser.evaluate(style.format("'nav'", "display")) == "none"
         assert browser.evaluate("document.documentElement.scrollWidth") <= 700
+        # A printer does not wait for plots to be drawn anew: they shrink as they are.
+        browser.evaluate("document.body.style.width = '400px'")
+        widths = "[...document.querySelectorAll('.chart svg')].map(each => each.getBoundingClientRect().width)"
+        assert max(browser.evaluate(widths)) <= 400
+        browser.evaluate("document.body.style.width = ''")
         browser.picture(ARTEFACTS / "report-print.png", whole=True)
         browser.print(ARTEFACTS / "report.pdf")
         assert (ARTEFACTS / "report.pdf").read_bytes().startswith(b"%PDF")

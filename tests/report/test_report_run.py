@@ -8,7 +8,7 @@ import tomllib
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError, InputError
@@ -245,6 +245,7 @@ def without_none(value):
 
 
 @given(tables)
+@example({"a": "\x7f"})
 def test_toml_reads_back_as_it_was_written(values):
     assert tomllib.loads(format_toml(values)) == without_none(values)
 

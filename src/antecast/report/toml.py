@@ -42,7 +42,7 @@ def _table(values: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+    return key if _BARE.fullmatch(key) else _text(key)
 
 
 def _value(value: Any) -> str:
@@ -51,4 +51,11 @@ def _value(value: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return _text(value)
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _text(value: str) -> str:
+    """TOML's basic strings are those of JSON, but for one character that only TOML forbids."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
