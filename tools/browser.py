@@ -58,8 +58,10 @@ class Browser:
             os.dup2(ends[0], 3)
             os.dup2(ends[1], 4)
 
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, pass_fds=(3, 4), preexec_fn=place, **quiet)
+        nowhere = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            command, pass_fds=(3, 4), preexec_fn=place, stdin=nowhere, stdout=nowhere, stderr=nowhere
+        )
         for end in (theirs_in, theirs_out, *ends):
             os.close(end)
         self._in, self._out = ours_in, ours_out

@@ -16,11 +16,12 @@ from antecast.history import metrics, oracle
 from antecast.history.audit import audit
 from antecast.history.log import read_events, read_samples
 from antecast.report import spacetime
+from antecast.report.diagram import witness_diagram
 from antecast.report.folders import command_line, subject_of
 from antecast.report.measure import gauges, measure
 from antecast.report.page import Chart, TableBlock, Text, render
 from antecast.report.run import run_page
-from antecast.report.spacetime import MESSAGES, NODES, Past, parse_message, witness_diagram
+from antecast.report.spacetime import MESSAGES, NODES, Past, parse_message
 from antecast.report.toml import format_toml
 from antecast.sim.identity import run_id
 from antecast.sim.run import run

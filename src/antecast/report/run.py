@@ -22,10 +22,11 @@ from antecast.history.verdict import Verdict
 from antecast.history.witness import Witness
 from antecast.protocols import Guarantee, specification
 from antecast.report import run_charts
+from antecast.report.diagram import Diagram, witness_diagram
 from antecast.report.folders import Beside, command_line, read_json
 from antecast.report.measure import Measures, known, measure
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.spacetime import Diagram, Past, parse_message, witness_diagram
+from antecast.report.spacetime import Past, parse_message
 from antecast.report.toml import format_toml
 from antecast.report.wording import number, plural, share_text, size_text, time_text
 
