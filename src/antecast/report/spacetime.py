@@ -164,18 +164,18 @@ def _directly(past: Past, message: int) -> str:
 def _window(folder: Path, until: tuple[int, int] | None, rows: int) -> tuple[list[pa.RecordBatch], bool]:
     """Broadcasts and deliveries, `rows` of them at the most, and whether these are all."""
     kept: deque[pa.RecordBatch] = deque()
-    count, whole = 0, True
+    count, whole, found = 0, True, until is None
     for batch in iter_events(folder, list(COLUMNS)):
         some = batch.filter(pc.or_(_is(batch, "broadcast"), _is(batch, "deliver")))
-        if until is None and count + len(some) > rows and kept:
+        if found and kept and count + len(some) > rows:
             return list(kept), False
         kept.append(some)
         count += len(some)
+        if until is not None and not found:
+            found = bool(pc.any(_is(some, "broadcast", message=until)).as_py())
         while count > rows and len(kept) > 1:
             count -= len(kept.popleft())
             whole = False
-        if not whole and until is not None and pc.any(_is(some, "broadcast", message=until)).as_py():
-            break
     return list(kept), whole
 
 
