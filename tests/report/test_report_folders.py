@@ -253,6 +253,19 @@ def test_a_reproduction_is_rebuilt_from_its_files(tmp_path):
     assert rebuild(folder).facts["command"] == "antecast reproduce barrier --seeds 3"
 
 
+def test_a_reproduction_remembers_its_command(tmp_path):
+    from antecast.cli.reproduce import _report
+
+    folder = tmp_path / "barrier"
+    write_results(make_results(), folder)
+    page = _report([(folder, make_results())], quick=False, options={"date": "2024-05-06"}, seeds=3)
+    first = page.read_text(encoding="utf-8")
+    command = "antecast reproduce barrier --seeds 3 --date 2024-05-06"
+    assert command in first
+    assert rebuild(folder).facts["command"] == command
+    assert render(rebuild(folder)) == first
+
+
 def test_a_reproduction_of_nothing_known_is_refused(tmp_path):
     write_results(make_results(), tmp_path)
     (tmp_path / "results.md").write_text("# weather: “…”\n")

@@ -127,6 +127,8 @@ def _unknown(counts: Mapping[str, int | None], result: Mapping[str, Any]) -> lis
 def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], beside: Beside) -> list[Section]:
     if not rows:
         return []
+    if len({row.get("run") for row in rows}) == 1:
+        rows = [row | {"run": None} for row in rows]  # no need to tell runs apart
     nodes = Counter(_node(row) for row in rows)
     shown = [node for node, _ in sorted(nodes.items(), key=lambda each: (-each[1], each[0]))[:MOST_NODES]]
     tally = Counter((_node(row), row["problem"]) for row in rows)
