@@ -81,6 +81,9 @@ def test_a_sweep_in_which_all_went_well(tmp_path):
     assert (page.tone, page.verdict) == ("good", "12 of 12 runs kept causal order.")
     assert titles(page) == ["Against network.loss", "Against protocol.name", "All points", "Parameters"]
     assert page.facts["command"] == "antecast sweep demo.toml"
+    numbers = {row["name"]: row["value"] for row in pq.read_table(tmp_path / "report/summary.parquet").to_pylist()}
+    assert (numbers["runs"], numbers["causal"], numbers["failed"], numbers["events"]) == (12, 12, 0, 1200)
+    assert numbers["control_bytes_per_broadcast_mean"] == 64
 
 
 def test_means_have_student_s_intervals(tmp_path):

@@ -148,7 +148,7 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
         order=problems,
     )
     total = sum(counts.get(name) or 0 for name in ("early", "late", "duplicates", "before_broadcast"))
-    words = f"{plural(len(nodes), 'node has', 'nodes have')} violations, {shown[0]} {nodes[shown[0]]:,} of them."
+    words = f"{plural(len(nodes), 'node has', 'nodes have')} violations, {shown[0]} most: {nodes[shown[0]]:,}."
     cuts = []
     if total > len(rows):
         cuts.append(f"{len(rows):,} violations are listed of {total:,}")

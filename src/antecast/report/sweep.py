@@ -84,6 +84,7 @@ def sweep_page(folder: Path) -> Page:
     means: list[dict[str, Any]] = []
     plots = [_against(column, parameters, rows, fields, means) for column in parameters]
     beside.write("means", pa.Table.from_pylist(means, schema=MEANS))
+    beside.summary(_numbers(rows, failed, broken))
     text, tone = _verdict(rows, failed, broken)
     sections = [
         *([_failed(failed, columns, fields)] if failed else []),
@@ -125,6 +126,16 @@ def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) 
     tone: Tone = "bad" if broken or failed else "plain" if unclear or not rows else "good"
     kept = "Every promise was kept: " if tone == "good" and free else ""
     return f"{kept}{'; '.join(parts)}.", tone
+
+
+def _numbers(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) -> dict[str, float | int | None]:
+    """The single numbers of the page."""
+    verdicts = {
+        word: sum(row["verdict"] == word for row in rows) for word in ("causal", "violated", "inconclusive")
+    }
+    means = {f"{metric.column}_mean": _mean(rows, metric.column) for metric in METRICS}
+    totals = {name: sum(row[name] or 0 for row in rows) for name in ("events", "cpu_seconds", "wall_seconds")}
+    return {"runs": len(rows), "failed": len(failed), "broken": len(broken), **verdicts, **totals, **means}
 
 
 def _figures(rows: Sequence[Row]) -> list[Figure]:
