@@ -60,7 +60,8 @@ def test_a_causal_protocol_ends_well(scenario, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("causal order kept by vector")
     latest = tmp_path / "runs" / "latest"
-    assert sorted(path.name for path in latest.iterdir()) == ["events.parquet", "manifest.json", "samples.parquet"]
+    files = ["events.parquet", "manifest.json", "report", "report.html", "samples.parquet"]
+    assert sorted(path.name for path in latest.iterdir()) == files
     manifest = json.loads((latest / "manifest.json").read_text())
     assert manifest["status"] == "complete" and manifest["scenario"]["nodes"] == 4
 

@@ -139,7 +139,9 @@ def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
     assert json.loads(out)["resumed"] == len(kept)
     assert {run: (folder / "runs" / run / "row.json").read_text() for run in kept} == kept
     assert_same(folder, undisturbed.folder)
-    assert {path.name for path in folder.iterdir()} == {".lock", "runs", "runs.parquet", "spark.log", "study.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        *(".lock", "report", "report.html", "runs", "runs.parquet", "spark.log", "study.json")
+    }
 
 
 def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: Any, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from antecast.cli import (
     mobility,
     observe,
     protocols,
+    report,
     reproduce,
     run,
     sweep,
@@ -40,6 +41,7 @@ app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(demonstrate.demonstrate)
 app.command()(audit.audit)
+app.command()(report.report)
 app.command()(observe.observe)
 app.command()(contacts.contacts)
 app.command()(convert.convert)

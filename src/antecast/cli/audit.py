@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from antecast.cli.console import Json, OutFolder, Quiet, err, out
+from antecast.cli.report import Report, report_at_end
 from antecast.core import AntecastError, ConfigurationError, OutputError
+from antecast.version import __version__
 
 if TYPE_CHECKING:
     from antecast.history.verdict import Verdict
@@ -65,6 +69,7 @@ def audit(
         str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
     ] = None,
     folder: OutFolder = None,
+    reported: Report = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -72,7 +77,7 @@ def audit(
 
     Exits with 0 if the log is causal, 1 if causal order is violated, 2 if the log is broken or cannot be
     read, 3 if broadcasts are missing and nothing is wrong with the rest. --out writes the violations as a
-    table, and the verdict.
+    table, the verdict, and a report.
     """
     from antecast.history.rows import COLUMNS, BrokenLog
     from antecast.spark.logs import KINDS, open_log
@@ -95,12 +100,16 @@ def audit(
     if verdict.tally.nodes == 0:
         raise log.nothing()
     result = summarise(log, verdict, engine)
+    page = None
     if folder is not None:
         _write(folder, verdict, result)
+        page = report_at_end(folder, "audit", wanted=reported)
     if as_json:
         print(_json(result))
     elif not quiet:
         _show(verdict, folder)
+        if page is not None:
+            out.print(f"report: {page}", markup=False, soft_wrap=True)
     raise typer.Exit(verdict.exit_code)
 
 
@@ -181,12 +190,15 @@ def summarise(log: Log, verdict: Verdict, engine: str) -> dict[str, Any]:
             "chain": list(witness.chain),
             "words": witness.words,
             "diagram": witness.diagram,
+            "events": [asdict(event) for event in witness.events],
         },
         "files": [str(file) for file in log.files],
         "columns": dict(log.columns),
         "kinds": dict(log.kinds),
         "clock": log.clock,
         "engine": engine,
+        "version": __version__,
+        "command": sys.argv,
     }
 
 

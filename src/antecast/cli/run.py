@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.report import Report, report_at_end
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +37,13 @@ def run(
     folder: OutFolder = None,
     force: Force = False,
     judge: Annotated[bool, typer.Option("--audit/--no-audit", help="Judge the run when it ends.")] = True,
+    reported: Report = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario and judge its causal order.
 
-    Writes a run folder (the event log, samples of the gauges, a manifest) and prints a summary. The
+    Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
     from antecast.sim.run import run as simulate
@@ -62,6 +64,8 @@ def run(
     verdict = _audit(result) if judge else None
     broken = [] if verdict is None else broken_promises(result, verdict)
     summary = summarise(result, verdict) | {"broken_promises": broken}
+    page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
+    summary["report"] = None if page is None else str(page)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
@@ -228,6 +232,8 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
         table.add_row(label, text)
     out.print(table)
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
+    if summary["report"] is not None:
+        out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
 
 
 def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.report import Report, report_at_end
 from antecast.core import ConfigurationError
 from antecast.core.settings import parse_duration
 from antecast.sim.study import PlannedRun, Study, column_name, describe, load_study, plan
@@ -49,6 +50,7 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the runs and their cost, and make none.")
     ] = False,
+    reported: Report = True,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -72,10 +74,14 @@ def sweep(
             f"interrupted; {kept} finished runs are kept in {folder}, the same command goes on", style="yellow"
         )
         raise typer.Exit(Exit.INTERRUPTED) from None
+    page = report_at_end(folder, "sweep", wanted=reported)
     if as_json:
-        print(json.dumps(_as_json(loaded, result), indent=2))
+        shown = _as_json(loaded, result) | {"report": None if page is None else str(page)}
+        print(json.dumps(shown, indent=2))
     else:
         _show_result(loaded, result, quiet=quiet)
+        if page is not None:
+            out.print(f"report: {page}", markup=False, soft_wrap=True)
     if result.failed or result.violated:
         raise typer.Exit(Exit.VIOLATION)
 

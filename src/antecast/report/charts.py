@@ -34,6 +34,12 @@ def chart(table: pa.Table, settings: Settings) -> tuple[dict[str, Any], str]:
     if settings.series:
         order = list(dict.fromkeys(rows[settings.series].to_pylist()))
         encoding["color"] = alt.Color(f"{settings.series}:N", title=settings.series_title, sort=order)
+    pick = None
+    if settings.series and not settings.facet and settings.kind in ("line", "points"):
+        pick = alt.selection_point(fields=[settings.series], bind="legend")
+        encoding["opacity"] = (
+            alt.when(pick).then(alt.value(0.6 if settings.kind == "points" else 1)).otherwise(alt.value(0.15))
+        )
     if settings.end:
         encoding["x2"] = alt.X2(settings.end)
     if settings.weight:
@@ -48,9 +54,11 @@ def chart(table: pa.Table, settings: Settings) -> tuple[dict[str, Any], str]:
         "spans": lambda: base.mark_bar(height=2),
     }
     drawn = marks[settings.kind]()
+    if pick is not None:
+        drawn = drawn.add_params(pick)
     if settings.low and settings.high:
         band = alt.Y(settings.low, type="quantitative", title=settings.y_title)
-        drawn = base.mark_area(opacity=0.2).encode(y=band, y2=settings.high) + drawn
+        drawn = base.mark_area().encode(y=band, y2=settings.high, opacity=alt.value(0.2)) + drawn
     if settings.facet:
         whole = drawn.properties(width=380, height=_HEIGHT)
         result = whole.facet(alt.Facet(f"{settings.facet}:N", title=None), columns=2)

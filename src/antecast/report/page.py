@@ -11,10 +11,14 @@ Rules:
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +42,8 @@ class TableBlock:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    small: bool = False
+    """Two small blocks share a row where there is room."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,16 @@ class Chart:
     """What the chart shows, in words."""
     note: str = ""
     """What was cut, and where the data lie."""
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that matters, for the top of a page."""
+
+    label: str
+    value: str
+    note: str = ""
 
 
 Block: TypeAlias = Text | TableBlock | Chart
@@ -66,6 +82,7 @@ class Page:
     verdict: str
     tone: Tone = "plain"
     lead: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
     sections: Sequence[Section] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     """What made the page: versions, sizes, the command that makes it again."""
@@ -79,6 +96,7 @@ def render(page: Page) -> str:
             page=page,
             version=__version__,
             kind=lambda block: type(block).__name__,
+            numeric=_numeric,
             specs=[_script_safe(chart.spec) for chart in charts],
             scripts=_scripts() if charts else "",
         )
@@ -96,6 +114,14 @@ def write(page: Page, path: Path) -> None:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from error
 
 
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ?(%|B|kB|MB|GB|ns|µs|ms|s|min|h))?|[–-]?")
+
+
+def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns of a table hold numbers only: these stand flush right."""
+    return [all(_NUMBER.fullmatch(cell) for cell in column) and any(column) for column in zip(*rows, strict=True)]
+
+
 @cache
 def _template() -> Any:
     import jinja2
@@ -106,10 +132,23 @@ def _template() -> Any:
 
 @cache
 def _scripts() -> str:
-    """Vega, Vega-Lite and Vega-Embed, to be inlined; some 900 kB."""
+    """Vega, Vega-Lite and Vega-Embed, to be inlined; some 900 kB.
+
+    Bundling them takes longer than all the rest of a page, so the result is kept in the user's cache.
+    """
     import vl_convert
 
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "antecast"
+    kept = folder / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
+    text = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    with suppress(OSError):  # a cache that cannot be written only costs time
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{kept.name}.{os.getpid()}.partial"
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(kept)
+    return text
 
 
 def _script_safe(spec: Mapping[str, Any]) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from antecast.core.errors import InputError
 from antecast.report.charts import chart
+from antecast.report.folders import read_json, read_table
 from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
-from antecast.studies.findings import Finding, Mark, Results, count_marks
+from antecast.studies import STUDIES
+from antecast.studies.findings import Finding, Mark, Results, count_marks, from_table
 from antecast.studies.layout import Grid, figure_file, lay_out, summary
 from antecast.studies.paper import Paper, load_paper
 
@@ -21,6 +24,30 @@ def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page
     title = "The papers' figures, and ours" if len(studies) > 1 else f"{load_paper(studies[0][0].study).title}"
     facts = {"command": command} | {results.study: str(folder) for results, folder in studies}
     return Page(title=title, verdict=_verdict(findings), tone=_tone(findings), sections=sections, facts=facts)
+
+
+def rebuild(folder: Path) -> Page:
+    """The page of a reproduction from the files in its folder, as `antecast reproduce` left them."""
+    page = folder / "results.md"
+    try:
+        heading, *lines = page.read_text(encoding="utf-8").split("\n## ", 1)[0].splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(f"not readable ({error})", path=page) from None
+    name = heading.removeprefix("# ").partition(":")[0]
+    if name not in STUDIES:
+        raise InputError(f"{name!r} is no study; there are {', '.join(STUDIES)}", path=page)
+    known = load_paper(name).items
+    findings = from_table(read_table(folder / "findings.parquet"))
+    for each in findings:
+        if each.item not in known:
+            raise InputError(f"{each.item!r} is no item of {name}; other code wrote it", path=folder)
+    figures = {file.stem: read_table(file) for file in sorted((folder / "figures").glob("*.parquet"))}
+    notes = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    results = Results(study=name, findings=findings, figures=figures, notes=notes)
+    made = folder / "manifest.json"
+    quick = " --quick" if folder.resolve().name.endswith("-quick") else ""
+    command = read_json(made).get("command") if made.is_file() else None
+    return study_page([(results, folder)], command=str(command or f"antecast reproduce {name}{quick}"))
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

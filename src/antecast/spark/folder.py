@@ -23,8 +23,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import shutil
 import socket
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,7 +37,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError, InputError, OutputError
-from antecast.sim.run import write_json
+from antecast.sim.run import git_revision, write_json
 from antecast.sim.study import PlannedRun, Study, column_name
 from antecast.version import __version__
 
@@ -107,7 +109,7 @@ class SweepFolder:
             except OSError:
                 problem = f"another sweep is at work in {self.path}; wait for it, or name another folder"
                 raise ConfigurationError(problem, field="--out") from None
-            write_json(self.path / "study.json", {"study": study.identity(), "version": __version__})
+            write_json(self.path / "study.json", _about(study))
             self._tidy()
             try:
                 yield
@@ -223,6 +225,12 @@ class SweepFolder:
 
     def fail(self, run: str, row: Mapping[str, Any]) -> None:
         write_json(self._failed / f"{run}.json", row)
+
+
+def _about(study: Study) -> dict[str, Any]:
+    """What a sweep is, and what made it."""
+    made = {"version": __version__, "revision": git_revision(), "python": platform.python_version()}
+    return {"study": study.identity(), **made, "command": sys.argv}
 
 
 def runs_schema(study: Study) -> pa.Schema:

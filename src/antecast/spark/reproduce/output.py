@@ -9,6 +9,7 @@ manifest.json                    size, seeds, options, versions, and the time th
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from functools import partial as bound
 from pathlib import Path
@@ -45,8 +46,11 @@ def write_results(results: Results, folder: Path) -> None:
 def write_manifest(job: Job, *, seconds: float) -> None:
     """Say how the results were made. A call that goes on where another stopped adds its time to the other's."""
     path = job.folder / "manifest.json"
+    options = [word for name, value in job.options.items() for word in (f"--{name}", str(value))]
+    seeds = [] if job.seeds is None else ["--seeds", str(job.seeds)]
     made = {
         "study": job.study,
+        "command": shlex.join(["antecast", "reproduce", job.study, *["--quick"] * job.quick, *seeds, *options]),
         "quick": job.quick,
         "seeds": job.seeds,
         "options": dict(job.options),

@@ -1,0 +1,128 @@
+"""`antecast report` as a user meets it, and the reports that other commands leave."""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from antecast.cli import main
+
+SCENARIO = """
+name = "small"
+nodes = 4
+duration = "1s"
+[network]
+delay = { kind = "uniform", low = "1ms", high = "300ms" }
+[[workload]]
+kind = "poisson"
+rate = 10.0
+[[workload]]
+kind = "chatter"
+answers = 0.9
+"""
+LOG = """node,pos,kind,origin,seq
+a,1,broadcast,a,1
+b,1,deliver,a,1
+b,2,broadcast,b,1
+c,1,deliver,b,1
+c,2,deliver,a,1
+"""
+
+
+@pytest.fixture
+def antecast(tmp_path, monkeypatch, capsys):
+    """Runs the command in a folder with a scenario and a log: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SCENARIO)
+    Path("log.csv").write_text(LOG)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["/usr/bin/antecast", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return caught.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def test_a_run_leaves_a_report_and_says_where(antecast):
+    code, out, _ = antecast("run", "small.toml", "--out", "here")
+    assert code == 0 and out.endswith("report: here/report.html\n")
+    html = Path("here/report.html").read_text(encoding="utf-8")
+    assert "Causal order kept by vector" in html
+    assert '<pre tabindex="0">antecast run small.toml</pre>' in html
+    assert pq.read_table("here/report/summary.parquet").num_rows > 10
+
+
+def test_a_run_can_do_without(antecast):
+    antecast("run", "small.toml", "--out", "here")
+    code, out, _ = antecast("run", "small.toml", "--out", "here", "--force", "--no-report")
+    assert code == 0 and "report" not in out
+    assert not Path("here/report.html").exists(), "the report of the run before"
+
+
+def test_json_names_the_report(antecast):
+    _, out, _ = antecast("run", "small.toml", "--out", "here", "--json")
+    assert json.loads(out)["report"] == "here/report.html"
+
+
+def test_a_report_that_cannot_be_written_does_not_spoil_the_run(antecast):
+    Path("here/report.html").mkdir(parents=True)
+    code, out, err = antecast("run", "small.toml", "--out", "here", "--force")
+    assert code == 0 and out.startswith("causal order kept")
+    assert err.startswith("no report: here/report.html: cannot write")
+
+
+def test_an_audit_leaves_a_report_beside_its_verdict(antecast):
+    code, out, _ = antecast("audit", "log.csv", "--out", "judged")
+    assert code == 1 and out.endswith("report: judged/report.html\n")
+    html = Path("judged/report.html").read_text(encoding="utf-8")
+    assert "Causal order is violated" in html and "antecast audit log.csv --out judged" in html
+    Path("judged/report.html").unlink()
+    assert antecast("report", "judged")[:2] == (0, "report: judged/report.html\n")
+
+
+def test_a_report_can_be_made_again_of_another_message_elsewhere(antecast):
+    antecast("run", "small.toml", "--out", "here", "--no-report")
+    code, out, _ = antecast("report", "here", "--message", "2.1", "--out", "pages/two.html")
+    assert (code, out) == (0, "report: pages/two.html\n")
+    assert "Message 2:1 and its causal past" in Path("pages/two.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere: no such folder"),
+        (["."], "not the folder of a run, a sweep, an audit or a reproduction"),
+        (["compared"], "a comparison; `antecast compare` makes its page anew"),
+        (["log.csv"], "log.csv: is a file; name its folder"),
+        (["here", "--message", "2.99"], "--message: the log has no broadcast of 2:99"),
+        (["here", "--message", "two"], "--message: expected the number of a node and of its message"),
+        (["here", "--run", "abc"], "--run: is an option for sweeps; here holds a run"),
+        (["judged", "--message", "2.1"], "--message: is an option for runs; judged holds an audit"),
+    ],
+)
+def test_mistakes_are_one_line(antecast, arguments, words):
+    antecast("run", "small.toml", "--out", "here", "--no-report", "--no-audit")
+    antecast("audit", "log.csv", "--out", "judged", "--no-report")
+    antecast("compare", "small.toml", "--out", "compared", "--no-spark", "--seeds", "1", "--protocol", "vector")
+    code, out, err = antecast("report", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err and err.count("\n") == 1
+
+
+def test_a_run_of_a_sweep_is_found_by_the_beginning_of_its_name(antecast):
+    antecast("run", "small.toml", "--out", "s/runs/abc1", "--no-report")
+    antecast("run", "small.toml", "--out", "s/runs/abd2", "--no-report")
+    Path("s/study.json").write_text("{}")
+    Path("s/runs.parquet").write_bytes(b"")
+    assert antecast("report", "s", "--run", "abc")[:2] == (0, "report: s/runs/abc1/report.html\n")
+    assert "2 runs begin with 'ab'" in antecast("report", "s", "--run", "ab")[2]
+    assert "no run 'x'" in antecast("report", "s", "--run", "x")[2]
+    Path("s/failed").mkdir()
+    Path("s/failed/f1.json").write_text("{}")
+    assert "run f1 failed" in antecast("report", "s", "--run", "f1")[2]
+    assert "name a run of it with --run" in antecast("report", "s", "--message", "1.1")[2]
