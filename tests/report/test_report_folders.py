@@ -15,7 +15,8 @@ from antecast.report.page import Chart, render
 from antecast.report.study import rebuild
 from antecast.report.sweep import SERIES, sweep_page
 from antecast.spark.folder import MEASURED
-from antecast.spark.reproduce.output import write_results
+from antecast.spark.reproduce.job import Job
+from antecast.spark.reproduce.output import read_manifest, write_manifest, write_results
 from antecast.studies.findings import Estimate, Results
 from antecast.studies.paper import load_paper
 
@@ -261,6 +262,10 @@ def test_a_reproduction_remembers_its_command(tmp_path):
 
     folder = tmp_path / "barrier"
     write_results(make_results(), folder)
+    job = Job(None, "barrier", folder, quick=False, seeds=3, options={"date": "2024-05-06"})
+    for _ in range(2):  # a call that was interrupted, and the one that went on
+        write_manifest(job, seconds=1.5)
+    assert read_manifest(folder)["seconds"] == 3.0
     page = _report([(folder, make_results())], quick=False, options={"date": "2024-05-06"}, seeds=3)
     first = page.read_text(encoding="utf-8")
     command = "antecast reproduce barrier --seeds 3 --date 2024-05-06"
