@@ -66,7 +66,7 @@ class Station(Membership):
         self._waves: dict[tuple[NodeId, int], _Wave] = {}
         self._requests = 0
         # Of the handoffs that ended here, for those who want to know what they cost.
-        self._handoffs = self._listed = self._carried = self._skipped = self._longest = 0
+        self._handoffs = self._listed = self._carried = self._skipped = self._meanwhile = self._longest = 0
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
         out: list[Effect] = []
@@ -345,6 +345,7 @@ class Station(Membership):
         }
         self._handoffs += 1
         self._skipped += len(record.skip)
+        self._meanwhile += len(frame.received)
         record.step_over()
         record.seqh = frame.seqh
         record.fresh = frame.fresh
@@ -370,5 +371,6 @@ class Station(Membership):
             "handoff_listed": self._listed,
             "handoff_carried": self._carried,
             "handoff_skipped": self._skipped,
+            "handoff_meanwhile": self._meanwhile,
             "handoff_longest": self._longest,
         }

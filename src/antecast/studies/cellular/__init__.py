@@ -1,12 +1,12 @@
 """Cellular: the experiments of "A scalable causal broadcast that tolerates dynamics of mobile networks", as pure
 functions of a point.
 
-Seven stations, 70 hosts placed at random, messages of 100 bytes, a radio range of 120 m, wires of 10 Mb/s and 10 ms.
-Hosts stand still (Fig. 6 and the heavier load), walk at 1.38 m/s within the cells (Fig. 7), or walk while every 30 s
-one in the cell of station 3 fails, for 3 s at first and for a second more each time (Fig. 8).
+Seven stations, 70 hosts placed at random, messages of 100 bytes, a radio range of 120 m, wires of 10 Mb/s and
+10 ms. Hosts stand still (Fig. 6 and the heavier load), walk at 1.38 m/s within the cells (Fig. 7), or walk while
+every 30 s one in the cell of station 3 fails, for 3 s at first and for a second more each time (Fig. 8).
 
-The paper says neither how long its runs were, but for those with faults, which go beyond 250 s, nor what its radio
-was like: that of `antecast.sim.radio` is IEEE 802.11b at 2 Mb/s, with stations at a distance that was fitted.
+The paper says neither how long its runs were (those with faults go to 250 s at least) nor what its radio was like:
+that of `antecast.sim.radio` is IEEE 802.11b at 2 Mb/s, with stations at a distance that was fitted.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def evaluate(
 
 
 def footprint(hosts: int, seed: int) -> dict[str, Any]:
-    """What stations keep for so many hosts at 5.6 broadcasts a second: numbers a host, buffers apart, and the bytes
-    that a message carries beside its data."""
+    """What stations keep for so many hosts at 5.6 broadcasts a second: records, numbers in each of them, buffers
+    apart, and the share of all hosts whose last session each station remembers."""
     chosen = scenario("cellular", CALM, 100, seed, hosts=hosts, drain=0)
     engine = make_engine(chosen, EventWriter("footprint", DiscardSink()), SampleWriter("footprint", DiscardSink()))
     engine.run(lambda: True)

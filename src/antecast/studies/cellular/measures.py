@@ -22,11 +22,12 @@ SECOND = 10**9
 WARM_UP = 5
 """Seconds of the load that are left out of means of buffers."""
 BUFFERS = ("station_sent_buffer", "station_received_buffer", "host_sent_buffer", "host_received_buffer")
-_HANDOFFS = ("station_handoffs", "handoff_listed", "handoff_carried", "handoff_skipped", "handoff_longest")
+_HANDOFFS = ("station_handoffs", "handoff_listed", "handoff_carried", "handoff_skipped", "handoff_meanwhile")
 _CURVE = 80
 """Points of a distribution."""
 
 Longs = NDArray[np.int64]
+Rows = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
@@ -47,24 +48,24 @@ class Log:
         self._sampled = samples["node"].to_numpy(), samples["t"].to_numpy() / SECOND, samples["value"].to_numpy()
 
     @cached_property
-    def sent(self) -> NDArray[np.bool_]:
-        return (self.kind == Kind.SEND) & (self._bytes > 0)
+    def sent(self) -> Rows:
+        return np.asarray((self.kind == Kind.SEND) & (self._bytes > 0))
 
     @cached_property
-    def wired(self) -> NDArray[np.bool_]:
+    def wired(self) -> Rows:
         """Frames between stations: whatever a station says to nobody in particular goes over the radio."""
-        return self.sent & (self.node >= self.hosts) & (self._peer >= 0)
+        return np.asarray(self.sent & (self.node >= self.hosts) & (self._peer >= 0))
 
     @cached_property
-    def aired(self) -> NDArray[np.bool_]:
+    def aired(self) -> Rows:
         return self.sent & ~self.wired
 
     @cached_property
-    def to_cells(self) -> NDArray[np.bool_]:
+    def to_cells(self) -> Rows:
         """Application messages from a station to its cell."""
-        return self.aired & (self.node >= self.hosts) & (self._origin >= 0)
+        return np.asarray(self.aired & (self.node >= self.hosts) & (self._origin >= 0))
 
-    def size(self, rows: NDArray[np.bool_], *, headers: bool) -> Longs:
+    def size(self, rows: Rows, *, headers: bool) -> Longs:
         sizes: Longs = self._bytes[rows] + (self.headers if headers else 0)
         return sizes
 
@@ -136,7 +137,7 @@ def loss(log: Log) -> float:
 
 
 def buffers(log: Log) -> dict[str, dict[str, float]]:
-    """Each kind of buffer: mean, 90 % and largest, how much it goes up and down, and whether it grows.
+    """Each kind of buffer: mean, 75 % and largest, how much it goes up and down, and whether it grows.
 
     `swing` is what lies between 5 % and 95 % of a node's samples, as a mean over nodes; `growth` the mean of the
     last third of the load over that of the third before it.
@@ -150,7 +151,7 @@ def buffers(log: Log) -> dict[str, dict[str, float]]:
         swings = [float(np.ptp(np.quantile(value[node == each], (0.05, 0.95)))) for each in np.unique(node)]
         found[name] = {
             "mean": float(value.mean()),
-            "90 %": float(np.quantile(value, 0.9)),
+            "75 %": float(np.quantile(value, 0.75)),
             "largest": float(value.max()),
             "swing": float(np.mean(swings)),
             "growth": float(late.mean() / max(before.mean(), 1e-9)),
@@ -159,17 +160,20 @@ def buffers(log: Log) -> dict[str, dict[str, float]]:
 
 
 def handoffs(log: Log) -> dict[str, float]:
-    """How many, and what was listed, carried and stepped over in one; all zero where stations do not count."""
-    count, listed, carried, skipped = (log.last(name) for name in _HANDOFFS[:4])
-    longest = log.gauge(_HANDOFFS[4])[2]
+    """How many, and what was listed, carried, stepped over and received meanwhile in one, as means; all zero where
+    stations do not count."""
+    count, listed, carried, skipped, meanwhile = map(log.last, _HANDOFFS)
+    longest = log.gauge("handoff_longest")[2]
     each = max(1, count)
+    numbered = log.count(Kind.BROADCAST) * len(np.unique(log.gauge("station_hosts")[0]))
     return {
         "count": count,
         "listed": listed / each,
         "carried": carried / each,
         "skipped": skipped / each,
+        "meanwhile": meanwhile / each,
         "longest": float(longest.max()) if len(longest) else 0.0,
-        "skipped a message": skipped / max(1, log.count(Kind.BROADCAST) * len(np.unique(log.gauge("station_hosts")[0]))),
+        "skipped a message": skipped / max(1, numbered),
     }
 
 
