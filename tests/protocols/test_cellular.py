@@ -247,6 +247,19 @@ def test_a_silent_host_costs_one_frame_a_second():
     assert 5 <= sent <= 11
 
 
+@pytest.mark.parametrize("evict", [0, "5min"])
+def test_a_host_that_had_nothing_to_say_gets_the_next_message_at_once(evict):
+    """Also where nobody else is in its cell, and more messages than a window holds have gone by."""
+    stage = Stage((A, B), window=3, evict=evict)
+    stage.at(A, 0)
+    stage.at(B, 1)
+    for count in range(1, 11):
+        stage.tick(7000)
+        stage.broadcast(1)
+        stage.settle()
+        assert len(stage.delivered[0]) == count
+
+
 def test_floors_are_forgotten():
     stage = Stage((A, B), forget="5s")
     stage.at(A, *range(20))
