@@ -235,11 +235,11 @@ class Cell(Protocol):
             out.append(SetTimer(RESEND, at + self._dither(self._settings.retransmit_least // 4)))
 
     def _resend(self, now: int, out: list[Effect]) -> None:
-        for index in sorted({index for when, index in self._due(now) if when <= now}):
-            self._transmit(index, now, out)
-        for host, record in self._records.items():
+        for host, record in self._records.items():  # first: without these a host can do nothing with the others
             if record.holds and record.catch_up and self._catch_up_due(record, now) <= now:
                 self._send_catch_up(host, record, now, out)
+        for index in sorted({index for when, index in self._due(now) if when <= now}):
+            self._transmit(index, now, out)
         self._set_resend(now, out)
 
     def _send_catch_up(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
