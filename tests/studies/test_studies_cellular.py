@@ -154,7 +154,7 @@ def measured(protocol, rate, **more):
                   "curve": [[0.01, 0.2], [1.0, 1.0]]},
         "loss": 0.05 if tcp else 0.1,
         "buffers": {
-            STATION: buffer | {"mean": 35.0 if rate == HEAVY else big, "75 %": 40.0, "largest": 250.0, "swing": big},
+            STATION: buffer | {"mean": 35.0 if rate == HEAVY else big, "75 %": 40.0, "largest": 250, "swing": big},
             "station_received_buffer": buffer,
             "host_sent_buffer": buffer,
             "host_received_buffer": buffer | {"mean": 4.0 if tcp else 6.0 if rate == HEAVY else 0.4},
