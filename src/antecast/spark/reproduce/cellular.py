@@ -31,9 +31,7 @@ def study(job: Job) -> Results:
     seeds = range(1, job.runs(quick=3, full=6) + 1)
     seconds, struck, rates = (QUICK_SECONDS, QUICK_FAULTS, QUICK_RATES) if job.quick else (SECONDS, FAULTS, RATES)
     still = [
-        _point(name, rate, SECONDS if _unsettled(name, rate) else seconds)
-        for name, every in rates.items()
-        for rate in every
+        _point(name, rate, SECONDS if rate == CALM else seconds) for name, every in rates.items() for rate in every
     ]
     data = Data(
         still=_runs(job, "still", still, seeds),
@@ -44,8 +42,8 @@ def study(job: Job) -> Results:
     notes = [
         f"Means over {len(seeds)} runs of each setting, with other places of hosts in each: {STATIONS} stations,"
         f" {HOSTS} hosts, {seconds} s of simulated time, {_until(struck)} s with faults; the paper does not say"
-        f" how long its runs were. TCP flooding at {CALM:g} broadcasts a second has {SECONDS} s in any size, since"
-        " its delays grow with time.",
+        f" how long its runs were. Those at {CALM:g} broadcasts a second have {SECONDS} s in any size, since the"
+        " delays of TCP flooding grow with time.",
         "The radio is IEEE 802.11b at 2 Mb/s: its bit rate, preamble, headers and backoff, capture at 4 dB. The"
         " paper names the range, the wires and the size of a message only. The distance between stations, 150 m,"
         " is a fit to the paper's delays.",
@@ -60,11 +58,6 @@ def study(job: Job) -> Results:
         figures={figure_file(item): pa.Table.from_pylist(list(rows)) for item, rows in _points(data).items()},
         notes=notes,
     )
-
-
-def _unsettled(protocol: str, rate: float) -> bool:
-    """Whether what is measured depends on how long one looks, so that runs of all sizes must be as long."""
-    return protocol == TCP and rate == CALM
 
 
 def _until(count: int) -> int:

@@ -127,7 +127,7 @@ def _static(data: Data) -> Iterator[Finding]:
     text = f"{few:.1f} messages against {many:,.0f}"
     yield compared("buffers of stations", many > MAGNITUDE * few, text)
     few, many = kept(ours, buffer, "swing"), kept(tcp, buffer, "swing")
-    text = f"{few:.0f} messages between 5 % and 95 % of a station's samples against {many:,.0f}"
+    text = f"{few:.0f} messages between 5 % and 95 % of a station's samples against {many:,.0f}, growth included"
     yield compared("variation of stations' buffers", many > MUCH * few, text)
     few, many = kept(ours, "host_received_buffer"), kept(tcp, "host_received_buffer")
     text = f"{few:.2f} against {many:.2f}"

@@ -23,8 +23,8 @@ WARM_UP = 5
 """Seconds of the load that are left out of means of buffers."""
 BUFFERS = ("station_sent_buffer", "station_received_buffer", "host_sent_buffer", "host_received_buffer")
 _HANDOFFS = ("station_handoffs", "handoff_listed", "handoff_carried", "handoff_skipped", "handoff_meanwhile")
-_CURVE = 80
-"""Points of a distribution."""
+_CURVE = 100
+"""Steps of a distribution."""
 
 Longs = NDArray[np.int64]
 Rows = NDArray[np.bool_]
@@ -120,13 +120,14 @@ def traffic(log: Log) -> dict[str, float]:
 def delay(events: pa.Table) -> dict[str, Any]:
     """From broadcast to delivery, at the message's own host too, of what was delivered."""
     taken = metrics.delivery_latency(events, own=True)["latency"].to_numpy() / SECOND
-    seconds, share = metrics.cdf(np.round(taken, 3), points=_CURVE)
+    shares = np.linspace(0, 1, _CURVE + 1)
+    curve = np.quantile(taken, shares)
     found = metrics.summarise(taken, quantiles=(0.5, 0.95))
     return {
         "mean": found.mean,
         "median": found.quantiles[0][1],
         "95 %": found.quantiles[1][1],
-        "curve": [[float(x), float(y)] for x, y in zip(seconds, share, strict=True)],
+        "curve": [[float(x), float(y)] for x, y in zip(curve, shares, strict=True)],
     }
 
 
