@@ -52,9 +52,10 @@ def study(job: Job) -> Results:
     ]
     if job.quick:
         notes.append(
-            f"The quick size has fewer and shorter runs, {struck} faults, and fewer loads. Its intervals are so wide"
-            " that they hold the paper's delay and losses of walkers, which the full size excludes, and its faults too"
-            " few and short to show that longer ones take longer to catch up on, which the full size does."
+            f"The quick size has fewer and shorter runs, {struck} faults, and fewer loads. Its intervals are so"
+            " wide that they hold the paper's delay and losses of walkers, which the full size excludes; its"
+            " faults are too few and short to show that longer ones take longer to catch up on, as the full size"
+            " shows."
         )
     return Results(
         study="cellular",
