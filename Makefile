@@ -27,7 +27,7 @@ format: setup  ## format the code and mend what the linter can mend
 	@$(bin)/ruff format . && $(bin)/ruff check --fix .
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
-	@for each in scheduler hop opportunistic memory vcube overlay sweep_throughput contacts audit_scale observe preventive; do $(bin)/python -m bench.$$each || exit 1; done
+	@for each in scheduler hop opportunistic memory vcube overlay cells sweep_throughput contacts audit_scale observe preventive; do $(bin)/python -m bench.$$each || exit 1; done
 
 results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (hours)
 	@$(bin)/antecast reproduce all

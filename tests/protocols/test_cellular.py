@@ -247,6 +247,45 @@ def test_a_silent_host_costs_one_frame_a_second():
     assert 5 <= sent <= 11
 
 
+@pytest.mark.parametrize("evict", [0, "5min"])
+def test_a_host_that_had_nothing_to_say_gets_the_next_message_at_once(evict):
+    """Also where nobody else is in its cell, and more messages than a window holds have gone by."""
+    stage = Stage((A, B), window=3, evict=evict)
+    stage.at(A, 0)
+    stage.at(B, 1)
+    for count in range(1, 11):
+        stage.tick(7000)
+        stage.broadcast(1)
+        stage.settle()
+        assert len(stage.delivered[0]) == count
+
+
+def test_what_a_host_has_to_catch_up_on_is_sent_before_all_else():
+    """A radio with a short queue drops the end of what a station sends at once, each time."""
+    stage = Stage((A, B))
+    stage.at(A, 0, 1)
+    stage.at(B, 2)
+    missed = stage.broadcast(1)
+    stage.put(stage.hold("Message", sender=1))
+    stage.lose("Message", to=0)
+    stage.settle()
+    stage.fire(2, "ack")
+    stage.settle()
+    assert stage.kept(B) == []
+    stage.move(0, B)
+    stage.put(stage.hold("Init"))
+    stage.wire()
+    stage.put(stage.hold("InitAck"))
+    assert stage.nodes[0].established
+    later = stage.broadcast(2)
+    stage.put(stage.hold("Message", sender=2))
+    stage.lose("Message")
+    stage.now += 2000 * 10**6
+    stage.fire(B, "resend")
+    sent = [(packet.frame.origin, packet.frame.seq) for packet in stage.hold("Message", sender=B, to=0)]
+    assert sent == [missed, later]
+
+
 def test_floors_are_forgotten():
     stage = Cells((A, B), forget="5s")
     stage.at(A, *range(20))

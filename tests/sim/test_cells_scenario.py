@@ -131,6 +131,23 @@ def test_collisions_are_counted():
         ),
         ({"faults": [{"kind": "crash", "at": "1s", "node": 3}]}, "there is no node 3"),
         ({"network": {"topology": STREET | {"range": -1}}}, "expected `float` > 0.0"),
+        ({"network": {"topology": STREET | {"range": float("inf")}}}, "range must be finite"),
+        ({"network": {"topology": STREET | {"wires": [[-1, 0]]}}}, "there is no station -1; stations are 0 to 1"),
+        ({"network": {"topology": STREET | {"places": []}}}, "places must name one station at least"),
+        (
+            {"network": {"topology": STREET | {"places": [[0, 0], [float("nan"), 0]]}}},
+            r"places\[1\] must be two finite numbers",
+        ),
+        (
+            {"network": {"topology": STREET | {"mobility": {"kind": "waypoint", "speed": 1e12}}}},
+            "expected `float` <= 10000.0",
+        ),
+        (
+            {"network": {"topology": STREET | {"fading": {"every": 0, "lasts": "1us"}}}},
+            "every and lasts must make 1ms at least, got 0s and 1us",
+        ),
+        ({"protocol": {"name": "cellular", "connect": 0}}, "connect must be 1ms at least, got 0s"),
+        ({"protocol": {"name": "cellular", "evict": "1ms"}}, "evict must be 100ms at least, or 0 for never"),
     ],
 )
 def test_what_cannot_be_is_refused(change, problem):

@@ -13,7 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 from antecast.core import ConfigurationError
-from antecast.spark.reproduce import reproduce
+from antecast.spark.reproduce import job, reproduce
 from antecast.spark.reproduce.job import Job, StudyFailed
 from antecast.studies.findings import Mark
 
@@ -37,25 +37,37 @@ def fails_at_two(x: int, log: str) -> dict[str, int]:
 
 def test_points_of_a_map_are_made_once(spark, tmp_path):
     said = []
-    job = Job(spark, "demo", tmp_path, quick=True, seeds=None, on_progress=said.append)
+    work = Job(spark, "demo", tmp_path, quick=True, seeds=None, on_progress=said.append)
     log = str(tmp_path / "log")
     points = [{"x": x, "log": log} for x in range(4)]
-    table = job.map("squares", square, points[:3])
+    table = work.map("squares", square, points[:3])
     assert table["squared"].to_pylist() == [0, 1, 4]
-    assert job.map("squares", square, points)["squared"].to_pylist() == [0, 1, 4, 9]
+    assert work.map("squares", square, points)["squared"].to_pylist() == [0, 1, 4, 9]
     assert sorted(Path(log).read_text().split()) == ["0", "1", "2", "3"]
     assert [stage.text for stage in said if stage.text.endswith("points")][-1] == "4 of 4 points"
 
 
 def test_a_point_that_fails_says_which_and_the_others_are_kept(spark, tmp_path):
-    job = Job(spark, "demo", tmp_path, quick=True, seeds=None)
+    work = Job(spark, "demo", tmp_path, quick=True, seeds=None)
     log = str(tmp_path / "log")
     points = [{"x": x, "log": log} for x in (1, 2, 3)]
     with pytest.raises(StudyFailed, match=r"1 points .*x=2.* two is too much"):
-        job.map("squares", fails_at_two, points)
+        work.map("squares", fails_at_two, points)
     with pytest.raises(StudyFailed):
-        job.map("squares", fails_at_two, points)
+        work.map("squares", fails_at_two, points)
     assert sorted(Path(log).read_text().split()) == ["1", "3"]
+
+
+def test_a_changed_program_makes_its_points_anew(tmp_path):
+    """Also where what has changed only measures runs, in a file beside the function."""
+    found = {}
+    exec(compile("def point(x):\n    return measure(x)\n", tmp_path / "study.py", "exec"), found)
+    names = []
+    for text in ("def measure(x): return x", "def measure(x): return -x", "def measure(x): return x"):
+        (tmp_path / "measures.py").write_text(text)
+        job._measuring.cache_clear()
+        names.append(job._identity(found["point"], {"x": 1}))
+    assert names[0] == names[2] != names[1]
 
 
 @pytest.fixture

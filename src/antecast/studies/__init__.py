@@ -5,5 +5,5 @@ them into tables; a folder for each paper holds its figures and the scenarios of
 make the runs are in `antecast.spark.reproduce`.
 """
 
-STUDIES = ("barrier", "observer", "vcube", "preventive")
+STUDIES = ("barrier", "cellular", "observer", "vcube", "preventive")
 """The studies, in the order they are shown."""

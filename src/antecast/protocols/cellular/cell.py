@@ -109,15 +109,21 @@ class Cell(Protocol):
         self._numbers[message.id] = number
         self._buffer.append(Message(message.origin, message.seq, message.payload, number))
         self._sent_at.append(now)
+        for record in self._records.values():
+            if record.pos == number:  # it had everything, and nothing to say
+                record.owes = now
         self._send_window(now, out)
 
     def _flood(self, frame: Frame, came_from: NodeId | None, out: list[Effect]) -> None:
         out += [Send(peer, frame) for peer in self._wires if peer != came_from]
 
     def _send_window(self, now: int, out: list[Effect]) -> None:
-        """Send what has not been sent yet, if a host is there that could take it."""
-        there = (each.pos for each in self._records.values() if each.holds and not self._silent(each, now))
-        until = min(max(there, default=0) + self._settings.window, self._next)
+        """Send what has not been sent yet, as far as a host takes it: a window, or one message if it is silent."""
+        window = self._settings.window
+        ends = (
+            each.pos + (1 if self._silent(each, now) else window) for each in self._records.values() if each.holds
+        )
+        until = min(max(ends, default=0), self._next)
         for number in range(max(self._low, self._sent_upto), until):
             self._transmit(number - self._low, now, out)
         self._sent_upto = max(self._sent_upto, until)
@@ -194,7 +200,8 @@ class Cell(Protocol):
     # Sending again.
 
     def _silent(self, record: Record, now: int) -> bool:
-        return now - record.heard > self._settings.silence
+        """Whether a host has not answered for a while; one that has everything need not."""
+        return now - max(record.heard, record.owes) > self._settings.silence
 
     def _due(self, now: int) -> Iterator[tuple[int, int]]:
         """(when, index) of each message to send again."""
@@ -228,11 +235,11 @@ class Cell(Protocol):
             out.append(SetTimer(RESEND, at + self._dither(self._settings.retransmit_least // 4)))
 
     def _resend(self, now: int, out: list[Effect]) -> None:
-        for index in sorted({index for when, index in self._due(now) if when <= now}):
-            self._transmit(index, now, out)
-        for host, record in self._records.items():
+        for host, record in self._records.items():  # first: without these a host can do nothing with the others
             if record.holds and record.catch_up and self._catch_up_due(record, now) <= now:
                 self._send_catch_up(host, record, now, out)
+        for index in sorted({index for when, index in self._due(now) if when <= now}):
+            self._transmit(index, now, out)
         self._set_resend(now, out)
 
     def _send_catch_up(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:

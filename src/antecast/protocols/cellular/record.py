@@ -42,6 +42,8 @@ class Record:
     catch_up_at: int = 0
     """When they were last sent."""
     fresh: bool = False
+    owes: int = 0
+    """When a message came that it had to acknowledge, while it had all before."""
     # While it is handed over.
     stash: list[Req1] = field(default_factory=list)
     waits: list[tuple[NodeId, int]] = field(default_factory=list)

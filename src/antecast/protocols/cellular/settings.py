@@ -12,6 +12,10 @@ from antecast.core.settings import Duration, Settings
 _MS = 10**6
 
 
+_LEAST_EVICT = Duration(100 * _MS)
+"""Hosts give signs of life, and stations look for them, several times in the time of `evict`."""
+
+
 class Rule(StrEnum):
     """A rule of the paper, as printed, that breaks a promise; `published.py` has each with its consequence."""
 
@@ -57,6 +61,12 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     elsewhere."""
     published: list[Rule] = []
     """Rules of the paper to follow as printed, instead of the cures: for study, they break promises."""
+
+    def __post_init__(self) -> None:
+        if self.connect < _MS:
+            raise ValueError(f"connect must be 1ms at least, got {self.connect}; a host would do nothing but ask")
+        if 0 < self.evict < _LEAST_EVICT:
+            raise ValueError(f"evict must be {_LEAST_EVICT} at least, or 0 for never; got {self.evict}")
 
     def interval(self, pending: int) -> int:
         """When to send again, with so many messages under way."""

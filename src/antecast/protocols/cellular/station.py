@@ -65,6 +65,8 @@ class Station(Membership):
         """For a station heard of, the wire that leads to it."""
         self._waves: dict[tuple[NodeId, int], _Wave] = {}
         self._requests = 0
+        # Of the handoffs that ended here, for those who want to know what they cost.
+        self._handoffs = self._listed = self._carried = self._skipped = self._meanwhile = self._longest = 0
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
         out: list[Effect] = []
@@ -294,6 +296,9 @@ class Station(Membership):
         record.missing = [MessageId(*each) for each in frame.missing]
         record.mark = self._next
         wanted = [each for each in record.missing if each not in self._numbers]
+        self._listed += len(frame.missing)
+        self._carried += len(wanted)
+        self._longest = max(self._longest, len(frame.missing))
         self._send_to(frame.by, Req2(frame.host, frame.ses, frame.by, self.node, wanted), out)
 
     def _req2(self, frame: Req2, record: Record, now: int, out: list[Effect]) -> None:
@@ -338,6 +343,9 @@ class Station(Membership):
             for number in range(record.pos, record.mark)
             if self._buffer[number - self._low].id not in undelivered
         }
+        self._handoffs += 1
+        self._skipped += len(record.skip)
+        self._meanwhile += len(frame.received)
         record.step_over()
         record.seqh = frame.seqh
         record.fresh = frame.fresh
@@ -356,3 +364,13 @@ class Station(Membership):
         self._settle(record, True, now, out)
         if not served:
             self._confirm(host, record, now, out)
+
+    def gauges(self) -> dict[str, int]:
+        return super().gauges() | {
+            "station_handoffs": self._handoffs,
+            "handoff_listed": self._listed,
+            "handoff_carried": self._carried,
+            "handoff_skipped": self._skipped,
+            "handoff_meanwhile": self._meanwhile,
+            "handoff_longest": self._longest,
+        }

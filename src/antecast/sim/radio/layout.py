@@ -25,7 +25,7 @@ class Still(Settings, frozen=True, kw_only=True, tag_field="kind", tag="still"):
 class Waypoint(Settings, frozen=True, kw_only=True, tag_field="kind", tag="waypoint"):
     """Hosts walk straight to a random place, rest, and walk on; never out of reach of all stations."""
 
-    speed: Metres = 1.38
+    speed: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 1.38
     """Metres a second."""
     pause: Duration = Duration(0)
 
@@ -48,6 +48,10 @@ class Fading(Settings, frozen=True, kw_only=True):
     """Mean time between two spells of a cell."""
     lasts: Duration
     """Mean length of a spell."""
+
+    def __post_init__(self) -> None:
+        if self.every + self.lasts < 10**6:
+            raise ValueError(f"every and lasts must make 1ms at least, got {self.every} and {self.lasts}")
 
 
 class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
@@ -83,6 +87,17 @@ class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     fading: Fading | None = None
     queue: Annotated[int, msgspec.Meta(ge=1)] = 2000
     """Frames that may wait at a radio; one that finds no room is dropped."""
+
+    def __post_init__(self) -> None:
+        if self.places is not None and not self.places:
+            raise ValueError("places must name one station at least")
+        for name in ("places", "hosts"):
+            for index, place in enumerate(getattr(self, name) or ()):
+                if not all(map(math.isfinite, place)):
+                    raise ValueError(f"{name}[{index}] must be two finite numbers, got {list(place)}")
+        for name in ("spacing", "range"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite")
 
     @property
     def count(self) -> int:
@@ -137,8 +152,9 @@ def wires_fault(cells: Cells) -> str | None:
         return each
 
     for a, b in cells.wires:
-        if not (0 <= a < cells.count and 0 <= b < cells.count):
-            return f"there is no station {max(a, b)}; stations are 0 to {cells.count - 1}"
+        unknown = [each for each in (a, b) if not 0 <= each < cells.count]
+        if unknown:
+            return f"there is no station {unknown[0]}; stations are 0 to {cells.count - 1}"
         if root(a) == root(b):
             return f"the wire {a} to {b} closes a circle; wires must make a tree"
         group[root(a)] = root(b)

@@ -6,16 +6,19 @@ named by a hash of the function, the point and the code, so a changed point or a
 
 from __future__ import annotations
 
+import inspect
 import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+import antecast.history
 from antecast.core.errors import AntecastError, OutputError
 from antecast.sim.identity import code_version
 from antecast.sim.run import write_json
@@ -113,8 +116,18 @@ class Job:
 
 
 def _identity(function: Experiment, point: Point) -> str:
-    what = [f"{function.__module__}.{function.__qualname__}", point, code_version()]
+    folder = Path(inspect.getfile(function)).parent
+    what = [f"{function.__module__}.{function.__qualname__}", point, code_version(), _measuring(folder)]
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+@cache
+def _measuring(folder: Path) -> str:
+    """A hash of the code that measures runs: what stands beside the function, and the metrics of logs."""
+    digest = blake2b(digest_size=8)
+    for file in sorted([*folder.glob("*.py"), *Path(antecast.history.__file__).parent.glob("*.py")]):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
