@@ -250,7 +250,7 @@ def test_a_silent_host_costs_one_frame_a_second():
 @pytest.mark.parametrize("evict", [0, "5min"])
 def test_a_host_that_had_nothing_to_say_gets_the_next_message_at_once(evict):
     """Also where nobody else is in its cell, and more messages than a window holds have gone by."""
-    stage = Stage((A, B), window=3, evict=evict)
+    stage = Cells((A, B), window=3, evict=evict)
     stage.at(A, 0)
     stage.at(B, 1)
     for count in range(1, 11):
@@ -262,7 +262,7 @@ def test_a_host_that_had_nothing_to_say_gets_the_next_message_at_once(evict):
 
 def test_what_a_host_has_to_catch_up_on_is_sent_before_all_else():
     """A radio with a short queue drops the end of what a station sends at once, each time."""
-    stage = Stage((A, B))
+    stage = Cells((A, B))
     stage.at(A, 0, 1)
     stage.at(B, 2)
     missed = stage.broadcast(1)
