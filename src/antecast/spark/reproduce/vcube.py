@@ -35,7 +35,6 @@ from antecast.studies.vcube import MODELS, ON_THE_WAY, PAYLOAD, SIZES, compare, 
 OPTIONS: dict[str, str] = {}
 
 _QUICK = (8, 16, 32, 64, 128, 256)
-_LITERAL = "section 5 taken at its word: see the notes on the two models"
 _NOT_RUN = "not run at the quick size"
 _SAME = 0.035
 """A difference of two means that counts as none."""
@@ -130,7 +129,7 @@ def _beside(
     for model in MODELS if runs is None else ("calibrated",):
         own = data.runs(nodes, model) if runs is None else runs
         values = [found for found in map(value, own) if found is not None]
-        explained = _LITERAL if model == "literal" else what.reasons.get(setting) or what.reason
+        explained = what.reasons.get("literal") if model == "literal" else what.reasons.get(setting)
         yield figure(
             item,
             f"{quantity} ({model})",
@@ -139,7 +138,7 @@ def _beside(
             paper=paper.value(item, quantity, setting),
             ours=Estimate.of(values) if values else None,
             tolerance=paper.items[item].tolerance if what.tolerance is None else what.tolerance,
-            reason=explained if own else _NOT_RUN,
+            reason=(explained or what.reason) if own else _NOT_RUN,
         )
 
 
