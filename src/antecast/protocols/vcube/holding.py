@@ -100,7 +100,7 @@ class HoldBack:
 
     def _missing(self, message: Message[Any], height: int) -> list[tuple[int, NodeId, int]]:
         upto, entries, missing = self._received.upto, message.stamp.items(), []
-        if not entries <= upto.items():  # a quick look at the whole, before one at each
+        if message.seq > 1 or not entries <= upto.items():  # as in `vector`
             get, height_of = upto.get, self._height
             missing = [
                 (level, source, number)
