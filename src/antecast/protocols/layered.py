@@ -87,8 +87,13 @@ class Layered(Protocol):
 
     def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         released = self._ordering.accept(message, now)
-        if released.ready or released.dropped:
+        if released.dropped:
             self._carry_out(released, "expired", out)
+        else:
+            settled = self._dissemination.settled
+            for ready in released.ready:
+                settled(ready)
+                out.append(Deliver(ready))
         if self._ordering.timed:
             self._set_wakeup(out)
 

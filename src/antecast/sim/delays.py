@@ -102,7 +102,8 @@ def sampler(model: Delay, stream: Stream, clock: Scheduler | None = None) -> Cal
             span, bits = high - low + 1, stream.bits
             return lambda: low + ((bits() * span) >> 64)
         case Normal(mean=mean, stdev=stdev):
-            return lambda: max(0, round(mean + stdev * stream.normal()))
+            normal = stream.normal
+            return lambda: drawn if (drawn := round(mean + stdev * normal())) > 0 else 0
         case Exponential(mean=mean, least=least):
             return lambda: least + round(mean * stream.exponential())
         case Triangular(low=low, mode=mode, high=high):

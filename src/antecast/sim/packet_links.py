@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class PacketLink(Link):
     """One direction of a connection of a packet network while it is up."""
 
-    __slots__ = ("_index", "_model", "_processing", "_seed", "_transmission")
+    __slots__ = ("_at_the_end", "_index", "_model", "_processing", "_seed", "_transmission")
 
     def __init__(
         self,
@@ -52,19 +52,23 @@ class PacketLink(Link):
         self._model: Delay | None = delay if network.delays == "message" else None
         self._seed = seed
         self._index = (sender.node, receiver.node, instance)
+        self._at_the_end = self._arrive  # made once: a hundred thousand packets may be on their way
 
     def send(self, frame: Frame, size: int) -> bool:
         transmission = self._transmission
-        leaves = self._scheduler.now + self._processing
+        scheduler = self._scheduler
+        leaves = scheduler.now + self._processing
         if transmission is not None:
             port = self._port
-            leaves = port.free_at = max(leaves, port.free_at) + transmission
+            if leaves < port.free_at:
+                leaves = port.free_at
+            leaves = port.free_at = leaves + transmission
         arrives = leaves + (self._delay() if self._model is None else self._coupled_delay(self._model, frame))
         if self._loss_below and self._loss_bits() < self._loss_below:
             return True
         if self._fifo:
             arrives = self._last = max(arrives, self._last)
-        self._scheduler.at(arrives, self._arrive, (frame, size))
+        scheduler.at(arrives, self._at_the_end, (frame, size))
         return True
 
     def send_all(self, frames: list[Frame], sizes: list[int]) -> list[bool]:

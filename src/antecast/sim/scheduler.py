@@ -3,8 +3,15 @@
 Events of one instant run in the order in which they were scheduled. That is the only rule for ties,
 and it depends on nothing but the run itself. Cancelling is not its business: whoever schedules an
 event knows, when it fires, whether it still matters.
+
+When very many events are scheduled (a hundred thousand packets on their way), a heap of all of them no longer
+fits into the caches, and each step down it waits for memory. So a heap that has grown large keeps what comes next
+and puts the rest on *shelves*, a stretch of time each, unsorted. Where the shelves begin, an event of the
+scheduler's own stands in the heap, and brings in the next ones. What lies where has no influence on the order: an
+event in the heap that belongs on a shelf waits until that shelf has come.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import repeat
@@ -12,15 +19,48 @@ from typing import Any, TypeAlias
 
 Action: TypeAlias = Callable[[Any], object]
 
+_Event: TypeAlias = tuple[int, int, Action, Any]
+"""Time, number, and what to do."""
+
+_FIRST = 0
+"""A sequence number before all others, for what brings in the next events of its instant."""
+
 _LAST = 1 << 62
 """A sequence number behind all others, for the event that ends a run."""
+
+_NEVER = 1 << 100
 
 BURST = 1 << 14
 """Events between two looks at the outside world (progress, interrupts)."""
 
+NEXT = 1 << 11
+"""How many events are left in a heap that has grown large: they fit into the nearest caches."""
+
+LARGE = 1 << 14
+"""More events than this in the heap are too many."""
+
 
 class _End(Exception):
     """Raised by the event that ends a run: cheaper than a test before every event."""
+
+
+class _Shelves(dict[int, list[_Event]]):
+    """Lists of events by number; one that is not there yet is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: list[int] = []
+
+    def __missing__(self, number: int) -> list[_Event]:
+        heappush(self._order, number)
+        shelf: list[_Event] = []
+        self[number] = shelf
+        return shelf
+
+    def take(self) -> tuple[int, list[_Event]]:
+        """The first shelf, and its number."""
+        number = heappop(self._order)
+        return number, self.pop(number)
 
 
 class Scheduler:
@@ -35,20 +75,27 @@ class Scheduler:
     (['first', 'second'], 100)
     """
 
-    __slots__ = ("_heap", "_scheduled", "now")
+    __slots__ = ("_edge", "_heap", "_scheduled", "_shelves", "_width", "now")
 
     def __init__(self) -> None:
         self.now = 0
-        self._heap: list[tuple[int, int, Action, Any]] = []
+        self._heap: list[_Event] = []
+        self._shelves = _Shelves()
+        """By time // width. All of them begin at `edge` or later, where a shelf begins."""
+        self._width = 1
+        self._edge = _NEVER
         self._scheduled = 0
 
     def at(self, time: int, action: Action, argument: Any) -> None:
         """Call `action(argument)` at a time; a time that has passed means as soon as possible."""
         self._scheduled = number = self._scheduled + 1
-        heappush(self._heap, (time, number, action, argument))
+        if time < self._edge:
+            heappush(self._heap, (time, number, action, argument))
+        else:
+            self._shelves[time // self._width].append((time, number, action, argument))
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return sum(map(len, self._shelves.values())) + len(self._heap) - (self._edge is not _NEVER)
 
     def run(self, until: int, *, between: Callable[[], bool] | None = None) -> int:
         """Run all events up to a time, that included; the number of events run.
@@ -56,15 +103,17 @@ class Scheduler:
         Every few thousand events `between()` is called; the run stops early when it returns False.
         """
         heap = self._heap
-        before = self._scheduled - len(heap)
+        before = self._scheduled - len(self)
 
         def end(_: None) -> None:
             raise _End
 
-        ending: tuple[int, int, Action, Any] = (until, _LAST, end, None)
+        ending: _Event = (until, _LAST, end, None)
         heappush(heap, ending)
         try:
             while True:
+                if len(heap) > LARGE:
+                    self._shelve()
                 for _ in repeat(None, BURST):
                     self.now, _, action, argument = heappop(heap)
                     action(argument)
@@ -74,4 +123,37 @@ class Scheduler:
                     break
         except _End:
             pass
-        return self._scheduled - len(heap) - before
+        return self._scheduled - len(self) - before
+
+    def _shelve(self) -> None:
+        """Leave only the next events in the heap. Shelves that are there proved too wide: they are filled anew."""
+        heap, shelves = self._heap, _Shelves()
+        ending = [event for event in heap if event[1] == _LAST]
+        events = [event for event in heap if _FIRST < event[1] < _LAST]
+        for shelf in self._shelves.values():
+            events += shelf
+        events.sort()
+        width = max(1, events[NEXT][0] - events[0][0])
+        edge = (events[0][0] // width + 1) * width
+        split = bisect_left(events, (edge,))
+        for event in events[split:]:
+            shelves[event[0] // width].append(event)
+        self._shelves, self._width, self._edge = shelves, width, edge
+        heap[:] = events[:split] + ending
+        self._mark()
+
+    def _unshelve(self, _: None) -> None:
+        """Everything before the edge has run: go on with the next shelves, one or so many that it is worth it."""
+        heap, shelves = self._heap, self._shelves
+        if not shelves:
+            self._edge = _NEVER
+            return
+        while shelves and len(heap) < NEXT:
+            number, events = shelves.take()
+            heap += events
+            self._edge = (number + 1) * self._width
+        self._mark()
+
+    def _mark(self) -> None:
+        self._heap.append((self._edge, _FIRST, self._unshelve, None))
+        heapify(self._heap)

@@ -77,7 +77,12 @@ class Stream:
 
     def normal(self) -> float:
         """A standard normal variate."""
-        p = self.uniform()
+        counter = self._counter = self._counter + 1
+        # `uniform` with `mix`, written out, as below.
+        z = (self._key + counter * GOLDEN) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        p = (((z ^ (z >> 31)) >> 11) + 0.5) * _UNIT
         q = p - 0.5
         if not -0.425 <= q <= 0.425:
             return normal_quantile(p)

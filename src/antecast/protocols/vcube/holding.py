@@ -99,12 +99,14 @@ class HoldBack:
         return parts
 
     def _missing(self, message: Message[Any], height: int) -> list[tuple[int, NodeId, int]]:
-        get, height_of = self._received.upto.get, self._height
-        missing = [
-            (level, source, number)
-            for source, number in message.stamp.items()
-            if get(source, 0) < number and (level := min(height, height_of(source)))
-        ]
+        upto, entries, missing = self._received.upto, message.stamp.items(), []
+        if message.seq > 1 or not entries <= upto.items():  # as in `vector`
+            get, height_of = upto.get, self._height
+            missing = [
+                (level, source, number)
+                for source, number in entries
+                if get(source, 0) < number and (level := min(height, height_of(source)))
+            ]
         previous = self._held.get((message.origin, message.seq - 1))
         if previous is not None and previous.missing:
             missing += [(min(height, level), source, number) for level, source, number in previous.missing]

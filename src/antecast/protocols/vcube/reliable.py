@@ -53,7 +53,9 @@ class ReliableTrees(Trees):
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         changed = False
-        if isinstance(frame, Message):
+        if isinstance(frame, Packet):
+            super().receive(frame, sender, now, out)
+        elif isinstance(frame, Message):
             self._check(frame, sender)
             self._take(frame, None, 0, now, out, out)
         elif isinstance(frame, Test):

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 from antecast.core import Effect, Frame, Message, MessageId, NodeId, RemoteFault, Send, State, Timer
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.received import Received
-from antecast.protocols.vcube import cube
 from antecast.protocols.vcube.holding import HoldBack, Part
 from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.view import View
@@ -60,14 +59,17 @@ class Trees(Dissemination):
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
-        self._check(frame, sender)
-        height = cube.cluster(self._node, sender) - 1
+        height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
         if self._single and self._view.root() == self._node:
             height = self._view.dimension
         messages = frame.messages
         if len(messages) == 1:
-            self._take(messages[0], frame, height, now, out, out)
+            message = messages[0]
+            if message.origin == self._node:
+                self._check(frame, sender)
+            self._take(message, frame, height, now, out, out)
             return
+        self._check(frame, sender)
         deliveries: list[Effect] = []
         for message in messages:
             self._take(message, None, height, now, out, deliveries)
@@ -96,9 +98,10 @@ class Trees(Dissemination):
                 self._abroad.remove(message.seq)
                 self._pass_on(message, packet, height, message.seq, out)
             return
-        before = self._received.upto.get(origin, 0)
+        before = 0 if self._hold is None else self._received.upto.get(origin, 0)
         if self._note(message, now, out):
-            self._pass_on(message, packet, height, before, out)
+            if height or self._hold is not None:
+                self._pass_on(message, packet, height, before, out)
             self.above.arrived(message, now, deliveries)
 
     def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
@@ -108,13 +111,14 @@ class Trees(Dissemination):
     def _pass_on(
         self, message: Message[Any], packet: Packet | None, height: int, before: int, out: list[Effect]
     ) -> None:
-        level, released = 0, []
+        level = 0
         if self._hold is not None:
             level = self._hold.keep(message, height) if height else 0
             released = self._hold.release(message.origin, before)
-        if released:
-            self._send_parts([*released, Part(message, level, height)], out)
-        elif level < height:
+            if released:
+                self._send_parts([*released, Part(message, level, height)], out)
+                return
+        if level < height:
             self._send_down(packet or Packet((message,)), level, height, out)
 
     def _send_down(self, packet: Packet, above: int, upto: int, out: list[Effect]) -> None:
