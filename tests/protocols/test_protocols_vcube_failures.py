@@ -12,6 +12,7 @@ from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
+from antecast.testing import assert_conforms
 
 MS, SECOND = 10**6, 10**9
 
@@ -359,3 +360,22 @@ def test_a_comparison_that_overtakes_the_first_message_does_not_skip_it(seed):
     result = simulate(2, [(1, 0)], [], seed=seed, delay=delay, answers=0.0, retain=0)
     delivered = [row["node"] for row in result.events.to_pylist() if row["kind"] == "deliver"]
     assert sorted(delivered) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["vcube", "vcube-single"])
+@given(nodes=st.integers(2, 9), seed=st.integers(0, 2**32))
+def test_nobody_misses_a_message_for_being_slow(name, nodes, seed):
+    """Answers take longer than the timeout, so all are doubted now and then, and nothing is kept for repair."""
+    scenario = make_scenario(
+        {
+            "nodes": nodes,
+            "seed": seed,
+            "duration": "4s",
+            "drain": "20s",
+            "protocol": {"name": name, "retain": 0, "diagnosis": "300ms", "timeout": "100ms"},
+            "network": {"delay": {"kind": "uniform", "low": "0ms", "high": "300ms"}},
+            "workload": [{"kind": "poisson", "rate": 2.0}, {"kind": "chatter", "answers": 0.3}],
+            "log": {"events": "order", "sample": 0},
+        }
+    )
+    assert_conforms(scenario)

@@ -50,6 +50,10 @@ class ReliableTrees(Trees):
         self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
         self._digest: int | None = None
         self._compared = False
+        self._patience = patience
+        self._overtaken: dict[tuple[NodeId, int], int] = {}
+        """Messages that came by comparison, and when. The packet that is still on its way brings the duty to pass
+        them on."""
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         changed = False
@@ -57,7 +61,9 @@ class ReliableTrees(Trees):
             super().receive(frame, sender, now, out)
         elif isinstance(frame, Message):
             self._check(frame, sender)
-            self._take(frame, None, 0, now, out, out)
+            if (frame.origin, frame.seq) not in self._received:
+                self._overtaken[frame.origin, frame.seq] = now
+                self._take(frame, None, 0, now, out, out)
         elif isinstance(frame, Test):
             out.append(Send(sender, Reply(self._what_is_here(), self._diagnosis.news.copy())))
         elif isinstance(frame, Reply):
@@ -73,6 +79,20 @@ class ReliableTrees(Trees):
             super().receive(frame, sender, now, out)
         if self._diagnosis.heard(sender) or changed:
             self._rearrange(now, out)
+
+    def _take(
+        self,
+        message: Message[Any],
+        packet: Packet | None,
+        height: int,
+        now: int,
+        out: list[Effect],
+        deliveries: list[Effect],
+    ) -> None:
+        if height and self._overtaken and self._overtaken.pop((message.origin, message.seq), None) is not None:
+            self._pass_on(message, packet, height, self._received.upto.get(message.origin, 0), out)
+        else:
+            super()._take(message, packet, height, now, out, deliveries)
 
     def _compare(self, summary: Summary, sender: NodeId, now: int, out: list[Effect]) -> None:
         """Send what the other lacks, and ask for what is lacking here unless another was asked already."""
@@ -122,6 +142,7 @@ class ReliableTrees(Trees):
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         if token == ROUND:
             self._compared = False
+            self._forget_overtaken(now - self._patience)
             self._diagnosis.round(now, out)
         elif token == OVERDUE:
             if self._diagnosis.look(now, out):
@@ -130,6 +151,10 @@ class ReliableTrees(Trees):
             self.kept.timer(token, now, out)
             self._digest = None
             self._let_go(out)
+
+    def _forget_overtaken(self, before: int) -> None:
+        while self._overtaken and self._overtaken[first := next(iter(self._overtaken))] < before:
+            del self._overtaken[first]
 
     def stored(self) -> list[Message[Any]]:
         return self.kept.stored()

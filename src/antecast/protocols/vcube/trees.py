@@ -11,6 +11,11 @@ on together. It is also what keeps aggregation from ever delaying a delivery: th
 message would have left alone, and none of the others could have been delivered before that one. (Across a
 packet that had to be split this does not hold.)
 
+A node that is doubted but has a link gets its copy all the same, beside the one that takes its place: if it was
+only slow, nothing is lost. Why everybody gets everything while links hold: whoever of a cluster has a message
+first has it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its
+parts.
+
 What follows from Algorithm 2 but is not in it: messages go out before they are delivered (an application may
 answer inside a delivery, and the answer leaves behind what it answers), copies are dropped, and `vector_max` is
 the count of what was received without a gap.
@@ -54,7 +59,7 @@ class Trees(Dissemination):
             self._send_down(Packet((message,)), 0, self._view.dimension, out)
         else:
             self._abroad.add(message.seq)
-            out.append(Send(root, Packet((message,))))
+            out += [Send(peer, Packet((message,))) for peer in self._view.roots()]
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
@@ -122,16 +127,23 @@ class Trees(Dissemination):
             self._send_down(packet or Packet((message,)), level, height, out)
 
     def _send_down(self, packet: Packet, above: int, upto: int, out: list[Effect]) -> None:
-        for child in self._view.children[above:upto]:
+        view = self._view
+        if view.doubted:
+            out += [Send(peer, packet) for s in range(above, upto) for peer in view.candidates(s + 1)]
+            return
+        for child in view.children[above:upto]:
             if child is not None:
                 out.append(Send(child, packet))
 
     def _send_parts(self, parts: list[Part], out: list[Effect]) -> None:
         """To each child what may go to it, in the order given, in as few packets as hold it."""
-        for index, child in enumerate(self._view.children):
+        view = self._view
+        for index, child in enumerate(view.children):
             batch = [part.message for part in parts if part.above <= index < part.upto]
-            if batch and child is not None:
-                out += [Send(child, packet) for packet in fill(batch, self._room)]
+            if batch:
+                peers = view.candidates(index + 1) if view.doubted else [child]
+                packets = list(fill(batch, self._room))
+                out += [Send(peer, packet) for peer in peers if peer is not None for packet in packets]
 
     def _let_go(self, out: list[Effect]) -> None:
         """Trees are not what they were: hold nothing back for reasons that may be gone."""

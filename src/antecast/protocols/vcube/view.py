@@ -103,6 +103,11 @@ class View:
         """The usable node with the smallest number: the root of the single tree."""
         return self._usable_ids()[0]
 
+    def roots(self) -> list[NodeId]:
+        """The nodes that may take themselves for the root of the single tree: all up to the first usable one."""
+        root = self.root()
+        return sorted(peer for peer in self.linked if peer <= root) if self.doubted else [root]
+
     def _usable_ids(self) -> list[NodeId]:
         if self._ids is None:
             self._ids = sorted((self.linked - self.doubted) | {self.node})
