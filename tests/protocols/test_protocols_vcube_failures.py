@@ -296,14 +296,41 @@ def test_a_node_that_hears_itself_doubted_objects():
     assert answer.frame.news == {1: 4}
 
 
-def test_trees_go_around_doubted_nodes():
+def packets_of(frames):
+    return sorted((sender, to) for sender, to, frame in frames if isinstance(frame, Packet))
+
+
+def test_trees_go_around_nodes_without_a_link():
+    wires = cube_of(8)
+    for node in range(8):
+        if node != 4:
+            wires.unlink(4, node)
+    wires.drop()
+    wires.broadcast(0)
+    assert packets_of(wires.flying) == [(0, 1), (0, 2), (0, 5)]
+    assert len(packets_of(wires.transfer())) == 6
+    assert all(wires.delivered[node] == [(0, 1)] for node in range(8) if node != 4)
+
+
+def test_a_doubted_node_gets_its_copy_beside_the_one_that_takes_its_place():
     wires = cube_of(8)
     lose_round(wires, 0, 4)
     wires.broadcast(0)
-    assert sorted(to for sender, to, frame in wires.flying if isinstance(frame, Packet)) == [1, 2, 5]
-    packets = [(sender, to) for sender, to, frame in wires.transfer() if isinstance(frame, Packet)]
-    assert len(packets) == 7  # node 4 works, and gets it from node 5
+    assert packets_of(wires.flying) == [(0, 1), (0, 2), (0, 4), (0, 5)]
+    assert len(packets_of(wires.transfer())) == 7 + 4  # 4 and 5 each pass it on to all of their cluster
     assert all(wires.delivered[node] == [(0, 1)] for node in range(8))
+
+
+def test_a_message_that_comes_by_comparison_first_is_passed_on_when_its_packet_comes():
+    wires = cube_of(8)
+    wires.broadcast(0)
+    (packet,) = [frame for _, to, frame in wires.drop() if to == 4]
+    four = wires.nodes[4]
+    message = packet.messages[0]
+    assert not [each for each in four.receive(message, 2, 0) if isinstance(each, Send)]
+    passed = [each.to for each in four.receive(packet, 0, 0) if isinstance(each, Send)]
+    assert passed == [5, 6]
+    assert not [each for each in four.receive(packet, 0, 0) if isinstance(each, Send)]
 
 
 def test_what_is_held_back_goes_out_when_the_trees_change():
