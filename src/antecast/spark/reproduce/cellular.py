@@ -51,12 +51,7 @@ def study(job: Job) -> Results:
         "What TCP flooding has not delivered half a minute after the last broadcast is counted, and in no mean.",
     ]
     if job.quick:
-        notes.append(
-            f"The quick size has fewer and shorter runs, {struck} faults, and fewer loads. Its intervals are so"
-            " wide that they hold the paper's delay and losses of walkers, which the full size excludes; its"
-            " faults are too few and short to show that longer ones take longer to catch up on, as the full size"
-            " shows."
-        )
+        notes.append(f"The quick size has fewer and shorter runs, {struck} faults, and fewer loads.")
     return Results(
         study="cellular",
         findings=findings(data),
