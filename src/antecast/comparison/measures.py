@@ -36,7 +36,8 @@ ENTRY_GAUGES = frozenset(
 OTHER_GAUGES = frozenset(
     {
         *("dropped", "refused", "links", "unsafe", "pings", "pongs", "syncs", "refusals", "rebases", "skipped"),
-        *("control_bytes", "radio_received", "radio_missed"),
+        *("control_bytes", "radio_received", "radio_missed", "station_handoffs"),
+        *("handoff_listed", "handoff_carried", "handoff_skipped", "handoff_meanwhile", "handoff_longest"),
         *("unsafe_links", "arcs", "lent_links", "exchanges"),
     }
 )
