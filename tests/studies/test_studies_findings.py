@@ -189,6 +189,15 @@ def test_a_quick_run_says_which_marks_are_not_those_of_the_full_size():
     ]
 
 
+def test_what_a_quick_run_leaves_out_is_no_other_mark():
+    full = {("Table I", "nodes", "1024"): Mark.DIFFERS}
+    left_out = figure("Table I", "nodes", "1024", "count", paper=60, ours=None, reason="not run at the quick size")
+    assert _notes([left_out], full, "") == [
+        "All 0 marks are those of the full size.",
+        "1 figures are made at the full size only.",
+    ]
+
+
 def test_marks_are_read_back_from_what_was_written(tmp_path, monkeypatch):
     findings = [finding("a, b", Mark.AGREES), finding('"c"', Mark.INCOMPARABLE)]
     monkeypatch.setattr("antecast.studies.full.resources.files", lambda package: tmp_path)

@@ -74,6 +74,8 @@ Block: TypeAlias = Text | TableBlock | Chart
 class Section:
     title: str
     blocks: Sequence[Block]
+    label: str = ""
+    """What the list of sections calls it, if that is not the title."""
 
 
 @dataclass(frozen=True, kw_only=True)

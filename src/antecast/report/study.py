@@ -85,7 +85,7 @@ def _sections(results: Results, folder: Path, *, prefix: bool) -> list[Section]:
         blocks += _charts(paper, item, results, folder)
         if blocks:
             name = f"{results.study}, {item}" if prefix else item
-            sections.append(Section(f"{name}: {paper.items[item].title}", blocks))
+            sections.append(Section(f"{name}: {paper.items[item].title}", blocks, label=name))
     return sections
 
 

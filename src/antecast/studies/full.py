@@ -45,7 +45,8 @@ def quick_notes(results: Results) -> list[str]:
 
 
 def _notes(findings: Sequence[Finding], full: Mapping[Key, Mark], reason: str) -> list[str]:
-    both = [(each, full.get((each.item, each.quantity, each.setting))) for each in findings]
+    made = [each for each in findings if each.unit == "statement" or each.ours is not None]
+    both = [(each, full.get((each.item, each.quantity, each.setting))) for each in made]
     shared = [(each, mark) for each, mark in both if mark is not None]
     changed = [(each, mark) for each, mark in shared if mark is not each.mark]
     alone = len(full) - len(shared)
