@@ -12,7 +12,7 @@ import sys
 
 from antecast.history import metrics
 from antecast.sim import run
-from antecast.sim.scenario import make_scenario
+from antecast.studies.vcube import scenario
 from bench.table import report
 
 SIZES = (64, 256, 1024)
@@ -20,27 +20,7 @@ SIZES = (64, 256, 1024)
 
 def packets(nodes: int, *, aggregate: bool, log: str) -> dict[str, object]:
     """One run of the fitted model; packets and messages handed over, a CPU second."""
-    result = run(
-        make_scenario(
-            {
-                "nodes": nodes,
-                "duration": "1s",
-                "protocol": {"name": "vcube", "diagnosis": 0, "aggregate": aggregate},
-                "network": {
-                    "transmission": "1ms",
-                    "delay": {"kind": "normal", "mean": "100ms", "stdev": "35.4ms"},
-                },
-                "workload": [
-                    {
-                        "kind": "once",
-                        "payload": 50,
-                        "at": {"kind": "triangular", "low": "0ms", "mode": "300ms", "high": "600ms"},
-                    }
-                ],
-                "log": {"events": log, "sample": 0},
-            }
-        )
-    )
+    result = run(scenario(nodes, "calibrated", 1, aggregate=aggregate, log=log))
     hops = nodes * (nodes - 1)
     # A run that logs no packets delivers as many messages; the other one counts the packets.
     count = metrics.overhead(result.events).frames if log == "all" else hops if not aggregate else None

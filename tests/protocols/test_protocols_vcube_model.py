@@ -10,41 +10,17 @@ import pytest
 from antecast.history import metrics
 from antecast.history.audit import audit
 from antecast.sim import run
-from antecast.sim.scenario import make_scenario
+from antecast.studies.vcube import scenario
 
 PACKETS = {16: 232, 32: 919, 64: 3513, 128: 13759, 256: 49262}
 """Table 1, with aggregation."""
-
-
-def model(nodes, seed, *, aggregate, name="vcube", log="all"):
-    """The fit: see docs/vcube.md. A unit of time is a millisecond."""
-    return make_scenario(
-        {
-            "nodes": nodes,
-            "seed": seed,
-            "duration": "1s",
-            "protocol": {"name": name, "diagnosis": 0, "aggregate": aggregate},
-            "network": {
-                "transmission": "1ms",
-                "delay": {"kind": "normal", "mean": "100ms", "stdev": "35.4ms"},
-            },
-            "workload": [
-                {
-                    "kind": "once",
-                    "payload": 50,
-                    "at": {"kind": "triangular", "low": "0ms", "mode": "300ms", "high": "600ms"},
-                }
-            ],
-            "log": {"events": log, "sample": 0},
-        }
-    )
 
 
 def run_model(nodes, seeds, *, aggregate, name="vcube"):
     """Packets and mean delivery latency (ms) of some runs; each delivers everything once, in causal order."""
     packets, latencies = [], []
     for seed in range(1, seeds + 1):
-        events = run(model(nodes, seed, aggregate=aggregate, name=name)).events
+        events = run(scenario(nodes, "calibrated", seed, aggregate=aggregate, name=name)).events
         assert audit(events).outcome == "causal"
         cost = metrics.overhead(events)
         assert cost.deliveries == nodes * nodes
@@ -70,9 +46,8 @@ def test_and_its_distribution_of_dependencies():
     """Figure 6; in the paper one run of 256 nodes, whose shares vary by 2 to 3 points from run to run."""
     dependencies = []
     for seed in range(1, 8):
-        scenario = model(256, seed, aggregate=True, log="order")
         seen = [0] * 256
-        events = run(scenario).events
+        events = run(scenario(256, "calibrated", seed, aggregate=True, log="order")).events
         kinds = events["kind"].combine_chunks().dictionary_decode().to_pylist()
         for node, kind in zip(events["node"].to_pylist(), kinds, strict=True):
             if kind == "broadcast":

@@ -47,20 +47,16 @@ def _exchange(p: KnowledgeClock, k: KnowledgeClock) -> tuple[Timestamp, Timestam
 
 def modulus(size: int) -> Outcome:
     """Send r by its remainder, and read it back as the one value that fits the receiver's clock."""
-    for now in (20, 21):
-        for r in range(now - _DELTA - _EPSILON, now + _EPSILON + 1):
-            fitting = [each for each in _possible(now) if each % size == r % size]
-            if fitting != [r]:
-                read = " or ".join(map(str, fitting))
-                words = f"The clock of k reads {now}; r = {r} travels as {r % size}, which may stand for {read}."
-                return Outcome(True, words)
-    first, *_, last = _possible(20)
-    return Outcome(False, f"At clock 20, each r from {first} to {last} has a remainder of its own.")
-
-
-def _possible(now: int) -> range:
-    """The sender's clock may be ε ahead; or ε behind, with a message that took δ."""
-    return range(now - _DELTA - _EPSILON, now + _EPSILON + 1)
+    clock = 20
+    # The sender's clock may be ε ahead; or ε behind, with a message that took δ.
+    possible = range(clock - _DELTA - _EPSILON, clock + _EPSILON + 1)
+    for r in possible:
+        fitting = [each for each in possible if each % size == r % size]
+        if fitting != [r]:
+            read = " or ".join(map(str, fitting))
+            words = f"The clock of k reads {clock}; r = {r} travels as {r % size}, which may stand for {read}."
+            return Outcome(True, words)
+    return Outcome(False, f"At clock {clock}, each r from {possible[0]} to {possible[-1]} has its own remainder.")
 
 
 def tick_paper() -> Outcome:

@@ -156,9 +156,9 @@ class Stage:
 
     def rest(self, seconds: int = 60) -> None:
         """Let time pass, and everything arrive."""
-        for second in range(seconds):
+        for _ in range(seconds):
             self.carry()
-            self.wait(self.now / SECOND + (second > 0))
+            self.wait(self.now / SECOND + 1)
         self.carry()
 
 

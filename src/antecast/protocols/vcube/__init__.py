@@ -80,26 +80,11 @@ def _needs(settings: VCubeSettings) -> frozenset[Need]:
 _PAPER = "de Araujo, Arantes, Duarte, Rodrigues and Sens, A Communication-Efficient Causal Broadcast Protocol"
 _CAUSAL = frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL})
 
-VCUBE = register(
-    Specification(
-        name="vcube",
-        title="causal, down one tree a source, several messages in a packet",
-        reference=_PAPER,
-        guarantees=_CAUSAL,
-        needs=_needs,
-        control="entries changed since the sender's last broadcast, N at most",
-        memory="3 N counters, kept, early and held messages",
-        delivery="changed entries, log N children, and what it releases",
-        settings=VCubeSettings,
-        make=lambda node, settings: _make(node, settings, single=False),
-        loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
-    )
-)
 
-VCUBE_SINGLE = register(
-    Specification(
-        name="vcube-single",
-        title="causal, down a single tree: the baseline of vcube",
+def _specification(name: str, title: str, *, single: bool) -> Specification:
+    return Specification(
+        name=name,
+        title=title,
         reference=_PAPER,
         guarantees=_CAUSAL,
         needs=_needs,
@@ -107,7 +92,14 @@ VCUBE_SINGLE = register(
         memory="3 N counters, kept, early and held messages",
         delivery="changed entries, log N children, and what it releases",
         settings=VCubeSettings,
-        make=lambda node, settings: _make(node, settings, single=True),
+        make=lambda node, settings: _make(node, settings, single=single),
         loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
     )
+
+
+VCUBE = register(
+    _specification("vcube", "causal, down one tree a source, several messages in a packet", single=False)
+)
+VCUBE_SINGLE = register(
+    _specification("vcube-single", "causal, down a single tree: the baseline of vcube", single=True)
 )

@@ -46,7 +46,14 @@ ON_THE_WAY: Final = {"calibrated": 101.0, "literal": 102.0}
 
 
 def scenario(
-    nodes: int, model: str, seed: int, *, name: str = "vcube", aggregate: bool, payload: int = PAYLOAD
+    nodes: int,
+    model: str,
+    seed: int,
+    *,
+    name: str = "vcube",
+    aggregate: bool,
+    payload: int = PAYLOAD,
+    log: str = "all",
 ) -> Scenario:
     chosen = MODELS[model]
     return make_scenario(
@@ -59,7 +66,7 @@ def scenario(
             "protocol": {"name": name, "aggregate": aggregate, "diagnosis": 0},
             "network": chosen["network"],
             "workload": [{"kind": "once", "payload": payload, "at": chosen["at"]}],
-            "log": {"sample": 0},
+            "log": {"events": log, "sample": 0},
         }
     )
 
