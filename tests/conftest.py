@@ -4,6 +4,10 @@ Property tests run a small number of examples by default, so that the suite stay
 `--property-examples 10000` runs them at length.
 """
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -24,3 +28,22 @@ def pytest_configure(config: pytest.Config) -> None:
         print_blob=True,
     )
     settings.load_profile("antecast")
+
+
+@pytest.fixture
+def antecast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command in this process, in an empty folder: exit code, standard output, standard error."""
+    from antecast.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["/usr/bin/antecast", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code, said = ended.value.code, capsys.readouterr()
+        return code if isinstance(code, int) else 0, said.out, said.err
+
+    return call

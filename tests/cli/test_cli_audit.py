@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecast.cli import main
 from antecast.history.schema import EVENTS
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
@@ -23,18 +22,9 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """Call the command in a folder of its own: its exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["antecast", "audit", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return int(str(stop.value.code or 0)), captured.out, captured.err
-
-    return call
+def audit(antecast: Call) -> Call:
+    """`antecast audit` in a folder of its own."""
+    return partial(antecast, "audit")
 
 
 def rows_of(text: str) -> list[Row]:

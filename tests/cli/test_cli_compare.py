@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pyarrow.parquet as pq
 import pytest
-
-from antecast.cli import main
 
 SCENARIO = """
 name = "small office"
@@ -28,20 +27,10 @@ rate = 8.0
 
 
 @pytest.fixture
-def antecast(tmp_path, monkeypatch, capsys):
-    """Runs the command in a folder with a scenario: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def antecast(antecast, tmp_path):
+    """`antecast compare` in a folder with a scenario."""
     (tmp_path / "office.toml").write_text(SCENARIO)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["antecast", "compare", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        code = caught.value.code
-        captured = capsys.readouterr()
-        return code if isinstance(code, int) else 0, captured.out, captured.err
-
-    return call
+    return partial(antecast, "compare")
 
 
 def quick(antecast, *more):

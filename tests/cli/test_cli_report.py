@@ -1,13 +1,10 @@
 """`antecast report` as a user meets it, and the reports that other commands leave."""
 
 import json
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
-from antecast.cli import main
 
 SCENARIO = """
 name = "small"
@@ -32,20 +29,11 @@ c,2,deliver,a,1
 
 
 @pytest.fixture
-def antecast(tmp_path, monkeypatch, capsys):
-    """Runs the command in a folder with a scenario and a log: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def antecast(antecast):
+    """The command in a folder with a scenario and a log."""
     Path("small.toml").write_text(SCENARIO)
     Path("log.csv").write_text(LOG)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["/usr/bin/antecast", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return caught.value.code or 0, captured.out, captured.err
-
-    return call
+    return antecast
 
 
 def test_a_run_leaves_a_report_and_says_where(antecast):

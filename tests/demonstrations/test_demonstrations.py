@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from antecast.cli import main
 from antecast.demonstrations import as_markdown, demonstrations
 from antecast.protocols.cellular.settings import Rule
 
@@ -34,15 +33,10 @@ def test_the_page_is_what_the_stories_say():
 
 
 @pytest.fixture
-def demonstrate(monkeypatch, capsys):
-    """The command in this process: what it would exit with, print and complain of."""
-
+def demonstrate(antecast):
     def call(*words):
-        monkeypatch.setattr("sys.argv", ["antecast", "demonstrate", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, " ".join(said.out.split()), said.err
+        code, out, err = antecast("demonstrate", *words)
+        return code, " ".join(out.split()), err
 
     return call
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import runpy
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from antecast.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIO = """
@@ -21,24 +17,6 @@ duration = "1s"
 workload = [{ kind = "poisson", rate = 3.0 }]
 network.delay = { kind = "exponential", mean = "60ms" }
 """
-
-
-@pytest.fixture
-def antecast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["antecast", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        code = caught.value.code
-        captured = capsys.readouterr()
-        return code if isinstance(code, int) else 0, captured.out, captured.err
-
-    return call
 
 
 def write(text: str, name: str = "study.toml") -> None:

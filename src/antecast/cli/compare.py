@@ -218,7 +218,7 @@ def _state(at: SweepProgress) -> str:
 
 
 def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
-    from antecast.comparison.words import listing
+    from antecast.core.wording import listed
 
     judgement = result.judgement
     if not quiet:
@@ -233,7 +233,7 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
         for reason in judgement.reasons:
             out.print(reason, markup=False)
         if judgement.demands.stated and judgement.qualified:
-            out.print(f"Qualified: {listing(list(judgement.qualified))}.", markup=False)
+            out.print(f"Qualified: {listed(judgement.qualified)}.", markup=False)
     out.print(f"report: {report}", style="dim", markup=False, soft_wrap=True)
 
 

@@ -46,6 +46,7 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
+    from antecast.report.promises import broken_promises
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
 
@@ -62,7 +63,8 @@ def run(
     if folder is None:
         _point_latest(chosen)
     verdict = _audit(result) if judge else None
-    broken = [] if verdict is None else broken_promises(result, verdict)
+    promised = loaded.specification.guarantees
+    broken = [] if verdict is None else broken_promises(promised, verdict, lambda: result.events)
     summary = summarise(result, verdict) | {"broken_promises": broken}
     page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
     summary["report"] = None if page is None else str(page)
@@ -198,23 +200,6 @@ def _seconds(ns: float) -> float | None:
     return ns / 1e9 if ns == ns else None
 
 
-def broken_promises(result: RunResult, verdict: Verdict) -> list[str]:
-    """What the protocol guarantees and this run did not keep."""
-    from antecast.history import checks
-    from antecast.protocols import Guarantee
-
-    promised = result.scenario.specification.guarantees
-    tally = verdict.tally
-    broken = []
-    if Guarantee.INTEGRITY in promised and (tally.duplicates or tally.before_broadcast):
-        broken.append(Guarantee.INTEGRITY.value)
-    if Guarantee.CAUSAL in promised and (tally.early or tally.late):
-        broken.append(Guarantee.CAUSAL.value)
-    if Guarantee.FIFO in promised and Guarantee.CAUSAL not in promised and not checks.fifo_order(result.events).ok:
-        broken.append(Guarantee.FIFO.value)
-    return broken
-
-
 def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -> None:
     if result.interrupted:
         when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
@@ -237,17 +222,15 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
 
 
 def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:
+    from antecast.report.promises import violation_in_words
+
     tally = verdict.tally
     name = result.scenario.specification.name
     if verdict.outcome == "causal":
         return f"[bold green]causal order kept[/bold green] by {name}"
     if verdict.outcome == "inconclusive":
         return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages not in the log"
-    found = {"too early": tally.early, "too late": tally.late, "twice": tally.duplicates}
-    found["before their broadcast"] = tally.before_broadcast
-    what = ", ".join(f"{count:,} {how}" for how, count in found.items() if count)
-    promise = f"a broken promise ({', '.join(broken)})" if broken else "which it does not promise to keep"
-    return f"[bold red]causal order violated[/bold red] by {name}, {promise}: deliveries {what}"
+    return f"[bold red]causal order violated[/bold red] {violation_in_words(name, verdict, broken)}"
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

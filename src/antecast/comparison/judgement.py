@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from antecast.comparison import words
 from antecast.comparison.demands import Aspect, Demands, Miss, misses
 from antecast.comparison.standings import Order, Standing
+from antecast.core.wording import listed
 from antecast.studies.findings import Estimate
 
 Aim: TypeAlias = Literal["latency", "bytes"]
@@ -200,10 +201,8 @@ def _cost(best: Standing, aim: Aim) -> str:
         parts.append(f"{words.with_interval(best.frames)} frames a delivery")
     if best.messages_peak is not None:
         parts.append(f"up to {words.number(best.messages_peak.mean)} messages kept at a node")
-    needs = (
-        f" It assumes {words.listing(list(best.assumes))}." if best.assumes else " It assumes nothing of links."
-    )
-    return f"It costs {words.listing(parts)}.{needs}"
+    needs = f" It assumes {listed(best.assumes)}." if best.assumes else " It assumes nothing of links."
+    return f"It costs {listed(parts)}.{needs}"
 
 
 def _differences(one: Standing, than: Standing) -> str:
@@ -285,7 +284,7 @@ def _exclusions(demands: Demands, missed: Mapping[str, tuple[Miss, ...]]) -> lis
     for aspect in aspects:
         who = [name for name, found in missed.items() if any(miss.aspect == aspect for miss in found)]
         if who:
-            excluded.append(f"{words.listing(who)} by {demands.option(aspect)}")
+            excluded.append(f"{listed(who)} by {demands.option(aspect)}")
     if excluded:
         reasons.append(f"Excluded: {'; '.join(excluded)}.")
     if broken := [name for name, found in missed.items() if any(miss.aspect == "runs" for miss in found)]:

@@ -71,11 +71,3 @@ def _rough(value: float) -> str:
 
 def _unit(ns: float) -> tuple[float, str]:
     return next(((scale, unit) for scale, unit in _TIMES if abs(ns) >= scale), _TIMES[-1] if ns else _TIMES[2])
-
-
-def listing(names: list[str], word: str = "and") -> str:
-    """
-    >>> listing(["a"]), listing(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}" if names else "none"

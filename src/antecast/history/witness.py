@@ -12,7 +12,7 @@ with the node j, suffice to find a chain; `involved_nodes` names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecast.core.wording import listed
 from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex, Name
@@ -214,7 +215,7 @@ def _tell(row: int, chain: Sequence[int], histories: Histories, index: MessageIn
         f"(position {late.pos}), but {' → '.join(names)}: {'; '.join(steps)}."
     )
     if never:
-        words += f" Node {node} never delivered {_listed(never)}."
+        words += f" Node {node} never delivered {listed(never)}."
     return Witness(run, node, names, words, tuple(events))
 
 
@@ -239,8 +240,3 @@ def _past(verb: str) -> str:
 
 def _in_run(run: object) -> str:
     return "" if run is None else f"in run {run}, "
-
-
-def _listed(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from antecast.comparison.demands import DELIVERY_SLACK
 from antecast.comparison.result import Comparison
 from antecast.comparison.standings import Order, Standing
-from antecast.comparison.words import duration, listing, number, share, size, with_interval
+from antecast.comparison.words import duration, number, share, size, with_interval
+from antecast.core.wording import listed
 from antecast.report.compare_charts import choice_chart, latency_chart
 from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
 
@@ -201,7 +202,7 @@ def _method(result: Comparison) -> list[str]:
         f"Every protocol ran on the same network, with the same streams of delays and losses, {_seeds(result)}."
     ]
     if result.same_offer:
-        each = listing([f"{count:,}" for count in next(iter(counts), ())])
+        each = listed([f"{count:,}" for count in next(iter(counts), ())])
         texts.append(
             f"All were offered the very same broadcasts, at the same nodes and times and of the same sizes: {each}"
             " messages, seed by seed. This was checked in the logs."
@@ -217,7 +218,7 @@ def _method(result: Comparison) -> list[str]:
         judged = (
             "the bad end of the interval over the seeds" if len(result.seeds) > 1 else "the value of the one run"
         )
-        limits = listing([demands.option(aspect) for aspect in demands.stated])
+        limits = listed([demands.option(aspect) for aspect in demands.stated])
         texts.append(f"Limits: {limits}. They are judged by {judged}; latency by its 99th percentile.")
     if demands.delivery is None:
         texts.append(

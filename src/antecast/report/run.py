@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
-from antecast.history import checks
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
 from antecast.history.rows import COLUMNS
@@ -26,6 +25,7 @@ from antecast.report.diagram import Diagram, witness_diagram
 from antecast.report.folders import Beside, command_line, read_json
 from antecast.report.measure import Measures, known, measure
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.report.promises import broken_promises, violation_in_words
 from antecast.report.spacetime import Past, parse_message
 from antecast.report.toml import format_toml
 from antecast.report.wording import number, plural, share_text, size_text, time_text
@@ -126,31 +126,20 @@ def _verdict(
     if verdict.outcome == "inconclusive":
         lost = plural(tally.unknown, "delivery", "deliveries")
         return f"Inconclusive: {lost} of messages whose broadcast is not in the log.", "plain"
-    found = {"too early": tally.early, "too late": tally.late, "twice": tally.duplicates}
-    found["before their broadcast"] = tally.before_broadcast
-    what = ", ".join(f"{count:,} {how}" for how, count in found.items() if count)
-    broken = _broken(name, verdict, folder)
-    promise = f"a broken promise ({', '.join(broken)})" if broken else "which it does not promise to keep"
-    return f"Causal order violated by {name}, {promise}: deliveries {what}.", "bad"
+    broken = broken_promises(_promised(name), verdict, lambda: _events(folder))
+    return f"Causal order violated {violation_in_words(name, verdict, broken)}.", "bad"
 
 
-def _broken(name: str, verdict: Verdict, folder: Path) -> list[str]:
-    """What the protocol guarantees and this run did not keep; one that is not registered here promised nothing."""
+def _promised(name: str) -> frozenset[Guarantee]:
+    """What a protocol guarantees; one that is not registered here promised nothing."""
     try:
-        promised = specification(name).guarantees
+        return specification(name).guarantees
     except ConfigurationError:
-        return []
-    tally = verdict.tally
-    broken = []
-    if Guarantee.INTEGRITY in promised and (tally.duplicates or tally.before_broadcast):
-        broken.append(Guarantee.INTEGRITY.value)
-    if Guarantee.CAUSAL in promised and (tally.early or tally.late):
-        broken.append(Guarantee.CAUSAL.value)
-    if Guarantee.FIFO in promised and Guarantee.CAUSAL not in promised:
-        events = pa.Table.from_batches(iter_events(folder, list(COLUMNS)))
-        if not checks.fifo_order(events).ok:
-            broken.append(Guarantee.FIFO.value)
-    return broken
+        return frozenset()
+
+
+def _events(folder: Path) -> pa.Table:
+    return pa.Table.from_batches(iter_events(folder, list(COLUMNS)))
 
 
 def _figures(measures: Measures) -> list[Figure]:

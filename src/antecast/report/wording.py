@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isnan
 
 _TIMES = ((3_600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -68,15 +67,6 @@ def share_text(share: float | None) -> str:
     if share > 0.9999:
         return "> 99.99 %"
     return f"{100 * share:.2f} %"
-
-
-def listed(words: Iterable[str]) -> str:
-    """
-    >>> listed(["a", "b", "c"]), listed(["a"])
-    ('a, b and c', 'a')
-    """
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def plural(count: int, word: str, many: str = "") -> str:
