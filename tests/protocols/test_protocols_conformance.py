@@ -31,16 +31,8 @@ def test_frames_survive_the_wire(spec: Specification, data: st.DataObject) -> No
         from antecast.sim.links import Link
 
         send, send_all = Link.send, Link.send_all
-        patch.setattr(
-            Link, "send", lambda link, frame, size: (frames.append((frame, size)), send(link, frame, size))[1]
-        )
-        patch.setattr(
-            Link,
-            "send_all",
-            lambda link, some, sizes: (frames.extend(zip(some, sizes, strict=True)), send_all(link, some, sizes))[
-                1
-            ],
-        )
+        patch.setattr(Link, "send", lambda link, parcel: (frames.append(parcel), send(link, parcel))[1])
+        patch.setattr(Link, "send_all", lambda link, parcels: (frames.extend(parcels), send_all(link, parcels))[1])
         run(scenario)
     codec = spec.make(0, scenario.protocol_settings).codec
     for frame, size in frames:

@@ -1,6 +1,8 @@
 """The orderings by hand: what is held back, what is released, and in which order."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antecast.core import Message
 from antecast.protocols.fifo import Fifo
@@ -115,3 +117,43 @@ def test_a_newer_message_of_a_source_is_not_pruned_by_a_stamp_that_names_an_olde
     for each in (message(0, 1, {}), message(0, 2, {}), message(1, 1, {0: 1})):
         accept(pruned, each)
     assert pruned.stamp(1, 0, None) == {0: 2, 1: 1}
+
+
+def history(sources, stamps, random):
+    """Messages of some sources, each of which has heard some of the earlier ones."""
+    nodes, sent = [Vector(node, stamps=stamps) for node in range(sources)], []
+    for _ in range(2 * sources):
+        source = random.randrange(sources)
+        heard = nodes[source].progress()
+        news = [each for each in sent if each.seq > heard.get(each.origin, 0)]
+        for each in news[: random.randrange(4)]:  # the oldest first, so that none waits
+            accept(nodes[source], each)
+        seq = heard.get(source, 0) + 1
+        sent.append(message(source, seq, nodes[source].stamp(seq, 0, None)))
+    return sent
+
+
+@given(
+    st.lists(st.integers(0, 600) | st.integers(0, 2**32 - 1), min_size=2, max_size=48, unique=True),
+    st.sampled_from(["whole", "changes", "pruned"]),
+    st.randoms(use_true_random=False),
+)
+def test_the_numbers_of_the_sources_make_no_difference(names, stamps, random):
+    """Counts are kept in a list or a map, as the numbers lie: what is delivered, and when, is the same."""
+    messages = history(len(names), stamps, random)
+    random.shuffle(messages)
+    plain, renamed = Vector(2**32, stamps=stamps), Vector(2**32, stamps=stamps)
+    for index, each in enumerate(messages):
+        if each.seq <= plain.progress().get(each.origin, 0):
+            continue  # skipped: no dissemination hands it up any more
+        twin = message(names[each.origin], each.seq, {names[source]: n for source, n in each.stamp.items()})
+        ready = [(names[origin], seq) for origin, seq in ids(accept(plain, each))]
+        assert sorted(ready) == sorted(ids(accept(renamed, twin)))
+        assert plain.gauges() == renamed.gauges()
+        if index % 16 == 15:
+            copy = Vector(2**32, stamps=stamps)
+            copy.restore(renamed.snapshot(), renamed.pending())
+            renamed = copy
+            plain.skip({each.origin: each.seq})
+            renamed.skip({twin.origin: twin.seq})
+    assert {names[source]: count for source, count in plain.progress().items()} == renamed.progress()

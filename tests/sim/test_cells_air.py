@@ -14,8 +14,8 @@ class Node:
     def __init__(self, node):
         self.node, self.up, self.heard = node, True, []
 
-    def receive(self, frame, sender, size):
-        self.heard.append((frame, sender))
+    def receive(self, parcel, sender):
+        self.heard.append((parcel[0], sender))
 
 
 class Scene:

@@ -146,7 +146,7 @@ def test_wide_uniform_delays_are_drawn_alike(seed, high):
     """Products beyond 128 bits are cut in the same place."""
     model = Uniform(low=0, high=high)
     snapshot = Snapshot.of(2, [(0, 1)])
-    drawn = sampler(model, Stream(seed, "delay", 0, 1, 1))()
+    drawn = sampler(model)(Stream(seed, "delay", 0, 1, 1))
     assert flood(snapshot, 0, model=model, seed=seed).arrival[1] == drawn
 
 

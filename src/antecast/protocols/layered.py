@@ -36,6 +36,8 @@ class Layered(Protocol):
     ordering where they arrive. A message is passed on before it is delivered, so that whatever the
     application broadcasts in answer leaves behind it."""
 
+    __slots__ = ("_dissemination", "_ordering", "_seq", "_wakeup", "admit", "codec", "deadline", "node")
+
     def __init__(self, node: NodeId, ordering: Ordering[Any], dissemination: Dissemination) -> None:
         self.node = node
         self.codec = _codec(ordering.stamp_type, dissemination.frames)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import repeat
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -90,31 +89,30 @@ class Growing(Settings, frozen=True, kw_only=True, tag_field="kind", tag="growin
 Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Triangular | Pareto | Growing
 
 
-def sampler(model: Delay, stream: Stream, clock: Scheduler | None = None) -> Callable[[], int]:
-    """A function that draws the delay, in nanoseconds, of a frame that is sent now.
+def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], int]:
+    """A function that draws from a stream the delay, in nanoseconds, of a frame that is sent now.
 
     Without a clock it is always time 0, which matters only to delays that grow.
     """
     match model:
         case Constant(value=value):
-            return repeat(value).__next__
+            return lambda _: value
         case Uniform(low=low, high=high):
-            span, bits = high - low + 1, stream.bits
-            return lambda: low + ((bits() * span) >> 64)
+            span = high - low + 1
+            return lambda stream: low + ((stream.bits() * span) >> 64)
         case Normal(mean=mean, stdev=stdev):
-            normal = stream.normal
-            return lambda: drawn if (drawn := round(mean + stdev * normal())) > 0 else 0
+            return lambda stream: drawn if (drawn := round(mean + stdev * stream.normal())) > 0 else 0
         case Exponential(mean=mean, least=least):
-            return lambda: least + round(mean * stream.exponential())
+            return lambda stream: least + round(mean * stream.exponential())
         case Triangular(low=low, mode=mode, high=high):
-            return lambda: round(_triangular(low, mode, high, stream.uniform()))
+            return lambda stream: round(_triangular(low, mode, high, stream.uniform()))
         case Pareto(least=least, shape=shape, most=most):
-            return lambda: min(most, round(least * exp(stream.exponential() / shape)))
+            return lambda stream: min(most, round(least * exp(stream.exponential() / shape)))
         case Growing(line=line, spread=spread):
-            clock = clock or Scheduler()
+            clock = Scheduler() if clock is None else clock
             if not spread:
-                return lambda: line(clock.now)
-            return lambda: int(line(clock.now) * (1.0 + spread * (2.0 * stream.uniform() - 1.0)))
+                return lambda _: line(clock.now)
+            return lambda stream: int(line(clock.now) * (1.0 + spread * (2.0 * stream.uniform() - 1.0)))
 
 
 def _triangular(low: int, mode: int, high: int, p: float) -> float:

@@ -15,7 +15,7 @@ from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
 from antecast.sim.host import Host, Sizes
-from antecast.sim.links import Link, Port
+from antecast.sim.links import Link, Medium, Port
 from antecast.sim.overlay import Network, WatchedHost, make_overlay
 from antecast.sim.packet_links import PacketLink
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
@@ -44,8 +44,11 @@ class Engine:
         self._make = scenario.specification.make
         self._workloads = Workloads(scenario, self.scheduler, self.hosts)
         self._sizes: Sizes = {}
-        self._special = {(link.a, link.b): link for link in scenario.network.links}
-        self._special |= {(link.b, link.a): link for link in scenario.network.links if link.both}
+        self._medium = Medium(self.scheduler, scenario.network, None, scenario.seed)
+        self._special: dict[tuple[NodeId, NodeId], Medium] = {}
+        for link in scenario.network.links:
+            medium = Medium(self.scheduler, scenario.network, link, scenario.seed)
+            self._special |= dict.fromkeys([(link.a, link.b), (link.b, link.a)][: 1 + link.both], medium)
         self._ports: dict[NodeId, Port] = {}
         self._broken: dict[tuple[NodeId, NodeId], int] = {}
         self._wanted: defaultdict[NodeId, set[NodeId]] = defaultdict(set)
@@ -137,10 +140,10 @@ class Engine:
     def _link(self, sender: Host, to: NodeId, instance: int) -> Link:
         """Made when something is first sent over it."""
         network = self.scenario.network
-        special = self._special.get((sender.node, to))
+        medium = self._special.get((sender.node, to), self._medium)
         port = self._ports.setdefault(sender.node, Port()) if network.queue == "node" else Port()
         kind = PacketLink if network.packets else Link
-        return kind(self.scheduler, network, special, self.scenario.seed, sender, self.hosts[to], instance, port)
+        return kind(medium, sender, self.hosts[to], instance, port)
 
     def _disconnect(self, a: NodeId, b: NodeId) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)

@@ -27,7 +27,7 @@ from antecast.core import (
 from antecast.history.log import NONE, EventWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import Clock
-from antecast.sim.links import Link
+from antecast.sim.links import Link, Parcel
 from antecast.sim.scheduler import Scheduler
 
 # Plain integers: comparing and packing enum members costs more in the inner loop.
@@ -36,7 +36,7 @@ _BROADCAST, _SEND, _RECEIVE, _DELIVER, _DISCARD, _EXPIRE = (
 )  # fmt: skip
 
 
-Sizes: TypeAlias = dict[int, tuple[Frame, int]]
+Sizes: TypeAlias = dict[int, Parcel]
 """Encoded lengths of the messages sent last, shared by the hosts of a run: a message is measured once, however
 often it is sent. Kept by identity, which stays taken while the message is kept here too."""
 
@@ -51,8 +51,8 @@ class Host:
     """One node: its protocol, clock, links and timers, and its position in its own history."""
 
     __slots__ = (
-        "_append", "_clock", "_frame", "_frames", "_generation", "_make_link", "_on_deliver", "_scheduler",
-        "_size", "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
+        "_append", "_clock", "_frames", "_generation", "_made", "_make_link", "_on_deliver", "_parcel",
+        "_scheduler", "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -70,9 +70,10 @@ class Host:
     ) -> None:
         self.node = node
         self.protocol = protocol
-        # A link that is up and was never sent over is only its number among the links of the two nodes: in a
-        # complete network of a thousand nodes most of half a million pairs never exchange a word.
-        self.links: dict[NodeId, Link | int] = {}
+        self.links: dict[NodeId, int] = {}
+        """Who is linked, and how often before the two were. A link is only made when something is sent over it:
+        in a complete network of a thousand nodes most of half a million pairs never exchange a word."""
+        self._made: dict[NodeId, Link] = {}
         self.pos = 0
         self.up = True
         self.arrivals = 0
@@ -86,8 +87,7 @@ class Host:
         self._timers: dict[Timer, int] = {}
         self._generation = 0
         # A frame is mostly sent to several neighbours, or passed on as it came: no need to look it up.
-        self._frame: Frame | None = None
-        self._size = 0
+        self._parcel: Parcel | None = None
         self._sizes = sizes
 
     def local_time(self) -> int:
@@ -107,15 +107,15 @@ class Host:
 
     # What follows runs for every frame: it notes what happens without the detour over `note`.
 
-    def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
+    def receive(self, parcel: Parcel, sender: NodeId) -> None:
         now = self._scheduler.now
+        frame, size = self._parcel = parcel
         if self._frames:
             if frame.__class__ is Message:
                 self._append(self.node, self.pos, now, _RECEIVE, frame.origin, frame.seq, sender, size)
                 self.pos += 1
             else:
-                self._note_frame(_RECEIVE, frame, sender, size)
-        self._frame, self._size = frame, size
+                self._note_frame(_RECEIVE, parcel, sender)
         effects = self.protocol.receive(frame, sender, now if self._clock is None else self._clock.read(now))
         if effects:
             self.perform(effects)
@@ -146,26 +146,33 @@ class Host:
                 raise LocalMisuse(f"links cannot carry out {type(effect).__name__}; it needs a shared medium")
 
     def _send(self, to: NodeId, frame: Frame) -> None:
-        link = self.links.get(to)
+        link = self._made.get(to) or self._link(to)
         if link is None:
             return
-        if link.__class__ is int:
-            link = self.links[to] = self._make_link(self, to, link)
-        if frame is not self._frame:
-            self._frame, self._size = frame, self._measure(frame)
-        size = self._size
-        if not link.send(frame, size):  # type: ignore[union-attr]
+        parcel = self._parcel
+        if parcel is None or frame is not parcel[0]:
+            parcel = self._parcel = self._measure(frame)
+        if not link.send(parcel):
             self.dropped += 1
         elif self._frames:
             if frame.__class__ is Message:
-                self._append(self.node, self.pos, self._scheduler.now, _SEND, frame.origin, frame.seq, to, size)
+                now, size = self._scheduler.now, parcel[1]
+                self._append(self.node, self.pos, now, _SEND, frame.origin, frame.seq, to, size)
                 self.pos += 1
             else:
-                self._note_frame(_SEND, frame, to, size)
+                self._note_frame(_SEND, parcel, to)
 
-    def _note_frame(self, kind: int, frame: Frame, peer: NodeId, size: int) -> None:
+    def _link(self, to: NodeId) -> Link | None:
+        """A new link for the first frame to a neighbour; none if it is not linked."""
+        instance = self.links.get(to)
+        if instance is None:
+            return None
+        link = self._made[to] = self._make_link(self, to, instance)
+        return link
+
+    def _note_frame(self, kind: int, parcel: Parcel, peer: NodeId) -> None:
         """A row for each message inside; the bytes of the frame stand on the first, and 0 on the others."""
-        carried = frame.carried
+        carried, size = parcel[0].carried, parcel[1]
         if not carried:
             self.note(kind, NONE, NONE, peer, size)
         for message in carried:
@@ -180,29 +187,27 @@ class Host:
         frames = [each.frame for each in effects if each.__class__ is Send and each.to == to]
         if len(frames) < len(effects):
             return False
-        link = self.links.get(to)
+        link = self._made.get(to) or self._link(to)
         if link is None:
             return True
-        if isinstance(link, int):
-            link = self.links[to] = self._make_link(self, to, link)
-        sizes = [self._measure(frame) for frame in frames]
-        found_room = link.send_all(frames, sizes)
+        parcels = [self._measure(frame) for frame in frames]
+        found_room = link.send_all(parcels)
         self.dropped += found_room.count(False)
         if self._frames:
-            for frame, size in compress(zip(frames, sizes, strict=True), found_room):
-                self._note_frame(_SEND, frame, to, size)
+            for parcel in compress(parcels, found_room):
+                self._note_frame(_SEND, parcel, to)
         return True
 
-    def _measure(self, frame: Frame) -> int:
+    def _measure(self, frame: Frame) -> Parcel:
         known = self._sizes.get(id(frame))
         if known is not None:
-            return known[1]
-        size = self.protocol.codec.size(frame)
+            return known
+        parcel = frame, self.protocol.codec.size(frame)
         if frame.__class__ is Message:
             if len(self._sizes) >= _SIZES_KEPT:
                 self._sizes.clear()
-            self._sizes[id(frame)] = frame, size
-        return size
+            self._sizes[id(frame)] = parcel
+        return parcel
 
     def _set_timer(self, token: Timer, local: int) -> None:
         at = local if self._clock is None else self._clock.when(local)
@@ -225,8 +230,8 @@ class Host:
 
     def kill_link(self, peer: NodeId) -> None:
         """What is in flight to a peer will not arrive."""
-        link = self.links[peer]
-        if isinstance(link, Link):
+        link = self._made.pop(peer, None)
+        if link is not None:
             link.alive = False
 
     def link_down(self, peer: NodeId) -> None:

@@ -18,10 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecast.core import Frame
-from antecast.sim.delays import Delay, sampler
-from antecast.sim.links import Link, Port
-from antecast.sim.scenario import LinkSettings, NetworkSettings
-from antecast.sim.scheduler import Scheduler
+from antecast.sim.links import Link, Medium, Parcel, Port
 from antecast.sim.streams import Stream
 
 if TYPE_CHECKING:
@@ -31,52 +28,36 @@ if TYPE_CHECKING:
 class PacketLink(Link):
     """One direction of a connection of a packet network while it is up."""
 
-    __slots__ = ("_at_the_end", "_index", "_model", "_processing", "_seed", "_transmission")
+    __slots__ = ("_at_the_end",)
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        network: NetworkSettings,
-        special: LinkSettings | None,
-        seed: int,
-        sender: Host,
-        receiver: Host,
-        instance: int,
-        port: Port,
-    ) -> None:
-        super().__init__(scheduler, network, special, seed, sender, receiver, instance, port)
-        delay = special.delay if special and special.delay is not None else network.delay
-        assert not isinstance(delay, str)
-        self._processing = network.processing
-        self._transmission = network.transmission
-        self._model: Delay | None = delay if network.delays == "message" else None
-        self._seed = seed
-        self._index = (sender.node, receiver.node, instance)
+    def __init__(self, medium: Medium, sender: Host, receiver: Host, instance: int, port: Port) -> None:
+        super().__init__(medium, sender, receiver, instance, port)
         self._at_the_end = self._arrive  # made once: a hundred thousand packets may be on their way
 
-    def send(self, frame: Frame, size: int) -> bool:
-        transmission = self._transmission
-        scheduler = self._scheduler
-        leaves = scheduler.now + self._processing
+    def send(self, parcel: Parcel) -> bool:
+        medium = self._medium
+        leaves = medium.scheduler.now + medium.processing
+        transmission = medium.transmission
         if transmission is not None:
             port = self._port
             if leaves < port.free_at:
                 leaves = port.free_at
             leaves = port.free_at = leaves + transmission
-        arrives = leaves + (self._delay() if self._model is None else self._coupled_delay(self._model, frame))
-        if self._loss_below and self._loss_bits() < self._loss_below:
+        arrives = leaves + medium.draw(self._delays if not medium.coupled else self._of_its_own(parcel[0]))
+        if self._losses is not None and self._losses.bits() < medium.loss_below:
             return True
-        if self._fifo:
+        if medium.fifo:
             arrives = self._last = max(arrives, self._last)
-        scheduler.at(arrives, self._at_the_end, (frame, size))
+        medium.at(arrives, self._at_the_end, parcel)
         return True
 
-    def send_all(self, frames: list[Frame], sizes: list[int]) -> list[bool]:
-        return [self.send(frame, size) for frame, size in zip(frames, sizes, strict=True)]
+    def send_all(self, parcels: list[Parcel]) -> list[bool]:
+        return [self.send(parcel) for parcel in parcels]
 
-    def _coupled_delay(self, model: Delay, frame: Frame) -> int:
+    def _of_its_own(self, frame: Frame) -> Stream:
+        """The stream for the frame's last message, which is the same whenever that message crosses this link."""
         if not frame.carried:
-            return self._delay()
+            return self._delays
         last = frame.carried[-1]
-        stream = Stream(self._seed, "delay of", *self._index, last.origin, last.seq)
-        return sampler(model, stream, self._scheduler)()
+        index = (self._from, self._to.node, self._instance, last.origin, last.seq)
+        return Stream(self._medium.seed, "delay of", *index)

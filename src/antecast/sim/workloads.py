@@ -111,8 +111,8 @@ class Workloads:
         senders = None if chatter.senders is None else frozenset(chatter.senders)
         payload = self._payload(chatter.payload)
         streams: dict[int, Stream] = {}
-        model = chatter.delay
-        assert not isinstance(model, str)
+        assert not isinstance(chatter.delay, str)
+        draw = None if chatter.delay is None else sampler(chatter.delay, scheduler)
 
         def answer(host: Host, message: Message[Any]) -> None:
             node = host.node
@@ -125,11 +125,11 @@ class Workloads:
                 stream = streams[node] = Stream(scenario.seed, "answer", index, node)
             if stream.bits() >= below:
                 return
-            if model is None:
+            if draw is None:
                 host.broadcast(payload, chatter.lifetime)
             else:
                 what = (node, payload, chatter.lifetime)
-                scheduler.at(scheduler.now + sampler(model, stream, scheduler)(), self._broadcast, what)
+                scheduler.at(scheduler.now + draw(stream), self._broadcast, what)
 
         return answer
 
@@ -137,7 +137,7 @@ class Workloads:
 def broadcast_times(workload: Periodic | Poisson | Once, until: int, stream: Stream) -> Iterator[int]:
     """The instants of one sender's broadcasts."""
     if isinstance(workload, Once):
-        t = workload.start + sampler(workload.at, stream)()
+        t = workload.start + sampler(workload.at)(stream)
         if t < until:
             yield t
     elif isinstance(workload, Periodic):

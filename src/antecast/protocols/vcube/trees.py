@@ -34,6 +34,8 @@ from antecast.protocols.vcube.view import View
 class Trees(Dissemination):
     """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
 
+    __slots__ = ("_abroad", "_hold", "_node", "_received", "_room", "_single", "_spread", "_view", "above")
+
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
 
     def __init__(

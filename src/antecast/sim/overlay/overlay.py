@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, cast
 
-from antecast.core import Frame, LinkSafety, NodeId, Timer
+from antecast.core import LinkSafety, NodeId, Timer
 from antecast.sim.host import Host
+from antecast.sim.links import Parcel
 from antecast.sim.scheduler import Action, Scheduler
 
 
@@ -64,8 +65,8 @@ class WatchedHost(Host):
         self.watched: dict[NodeId, None] = {}
         self.on_safe: Callable[[NodeId, NodeId], None] | None = None
 
-    def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
-        super().receive(frame, sender, size)
+    def receive(self, parcel: Parcel, sender: NodeId) -> None:
+        super().receive(parcel, sender)
         if self.watched:
             self._look()
 

@@ -174,7 +174,7 @@ class Air:
                 radio.missed += 1
             elif radio.host.up:
                 radio.received += 1
-                radio.host.receive(frame, node, size)
+                radio.host.receive((frame, size), node)
         self._wait(sending.sender, self._scheduler.now)
 
     def _disturbed(self, receivers: set[NodeId], sender: NodeId, other: NodeId) -> set[NodeId]:

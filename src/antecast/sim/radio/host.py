@@ -9,6 +9,7 @@ from antecast.core import Accepted, Effect, Frame, Leaving, Message, NodeId, Tra
 from antecast.history.log import NONE
 from antecast.history.schema import Kind
 from antecast.sim.host import Host
+from antecast.sim.links import Parcel
 
 _BROADCAST, _SEND = int(Kind.BROADCAST), int(Kind.SEND)
 
@@ -41,8 +42,8 @@ class RadioHost(Host):
         self.leaving = True
         self.perform(self.protocol.leave(self.local_time()))
 
-    def receive(self, frame: Frame, sender: NodeId, size: int) -> None:
-        super().receive(frame, sender, size)
+    def receive(self, parcel: Parcel, sender: NodeId) -> None:
+        super().receive(parcel, sender)
         if self.leaving and isinstance(self.protocol, Leaving) and self.protocol.left and self.up:
             self.on_left(self)
 
