@@ -6,13 +6,14 @@ event knows, when it fires, whether it still matters.
 
 When very many events are scheduled (a hundred thousand packets on their way), a heap of all of them no longer
 fits into the caches, and each step down it waits for memory. So a heap that has grown large keeps what comes next
-and puts the rest on *shelves*, a stretch of time each, unsorted. Where the shelves begin, an event of the
-scheduler's own stands in the heap, and brings in the next ones. What lies where has no influence on the order: an
-event in the heap that belongs on a shelf waits until that shelf has come.
+and puts the rest on *shelves*, a stretch of time each, unsorted, one event behind the other in the order in which
+they were scheduled. Where the shelves begin, an event of the scheduler's own stands in the heap, and brings in
+the next ones. What lies where has no influence on the order: everything in the heap comes before everything on
+shelves, and events take their numbers, which decide between those of one instant, as they enter the heap.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 from typing import Any, TypeAlias
@@ -44,20 +45,21 @@ class _End(Exception):
     """Raised by the event that ends a run: cheaper than a test before every event."""
 
 
-class _Shelves(dict[int, list[_Event]]):
-    """Lists of events by number; one that is not there yet is made."""
+class _Shelves(dict[int, list[Any]]):
+    """Events by number of the shelf, each as time, action, argument in a row; a shelf that is not there yet is
+    made."""
 
     def __init__(self) -> None:
         super().__init__()
         self._order: list[int] = []
 
-    def __missing__(self, number: int) -> list[_Event]:
+    def __missing__(self, number: int) -> list[Any]:
         heappush(self._order, number)
-        shelf: list[_Event] = []
+        shelf: list[Any] = []
         self[number] = shelf
         return shelf
 
-    def take(self) -> tuple[int, list[_Event]]:
+    def take(self) -> tuple[int, list[Any]]:
         """The first shelf, and its number."""
         number = heappop(self._order)
         return number, self.pop(number)
@@ -75,7 +77,7 @@ class Scheduler:
     (['first', 'second'], 100)
     """
 
-    __slots__ = ("_edge", "_heap", "_scheduled", "_shelves", "_width", "now")
+    __slots__ = ("_edge", "_heap", "_number", "_put_back", "_shelves", "_width", "now")
 
     def __init__(self) -> None:
         self.now = 0
@@ -84,18 +86,29 @@ class Scheduler:
         """By time // width. All of them begin at `edge` or later, where a shelf begins."""
         self._width = 1
         self._edge = _NEVER
-        self._scheduled = 0
+        self._number = 0
+        self._put_back = 0
 
     def at(self, time: int, action: Action, argument: Any) -> None:
         """Call `action(argument)` at a time; a time that has passed means as soon as possible."""
-        self._scheduled = number = self._scheduled + 1
         if time < self._edge:
+            self._number = number = self._number + 1
             heappush(self._heap, (time, number, action, argument))
         else:
-            self._shelves[time // self._width].append((time, number, action, argument))
+            self._shelves[time // self._width].extend((time, action, argument))
 
     def __len__(self) -> int:
-        return sum(map(len, self._shelves.values())) + len(self._heap) - (self._edge is not _NEVER)
+        return sum(map(len, self._shelves.values())) // 3 + self._next
+
+    @property
+    def _next(self) -> int:
+        """Events in the heap, without the scheduler's own."""
+        return len(self._heap) - (self._edge is not _NEVER)
+
+    @property
+    def _ran(self) -> int:
+        """Events run so far: those that have left the heap for good."""
+        return self._number - self._put_back - self._next
 
     def run(self, until: int, *, between: Callable[[], bool] | None = None) -> int:
         """Run all events up to a time, that included; the number of events run.
@@ -103,7 +116,7 @@ class Scheduler:
         Every few thousand events `between()` is called; the run stops early when it returns False.
         """
         heap = self._heap
-        before = self._scheduled - len(self)
+        before = self._ran
 
         def end(_: None) -> None:
             raise _End
@@ -123,24 +136,31 @@ class Scheduler:
                     break
         except _End:
             pass
-        return self._scheduled - len(self) - before
+        return self._ran - before
 
     def _shelve(self) -> None:
         """Leave only the next events in the heap. Shelves that are there proved too wide: they are filled anew."""
         heap, shelves = self._heap, _Shelves()
         ending = [event for event in heap if event[1] == _LAST]
-        events = [event for event in heap if _FIRST < event[1] < _LAST]
-        for shelf in self._shelves.values():
-            events += shelf
-        events.sort()
+        events = sorted(event for event in heap if _FIRST < event[1] < _LAST)
+        rest = [event for number in sorted(self._shelves) for event in self._numbered(self._shelves[number])]
+        rest.sort()
+        events += rest
         width = max(1, events[NEXT][0] - events[0][0])
         edge = (events[0][0] // width + 1) * width
         split = bisect_left(events, (edge,))
-        for event in events[split:]:
-            shelves[event[0] // width].append(event)
+        for time, _, action, argument in events[split:]:
+            shelves[time // width].extend((time, action, argument))
+        self._put_back += len(events) - split
         self._shelves, self._width, self._edge = shelves, width, edge
         heap[:] = events[:split] + ending
         self._mark()
+
+    def _numbered(self, shelf: list[Any]) -> Iterable[_Event]:
+        """The events of a shelf, as they enter the heap."""
+        first = self._number + 1
+        self._number += len(shelf) // 3
+        return zip(shelf[::3], range(first, self._number + 1), shelf[1::3], shelf[2::3], strict=True)
 
     def _unshelve(self, _: None) -> None:
         """Everything before the edge has run: go on with the next shelves, one or so many that it is worth it."""
@@ -150,7 +170,7 @@ class Scheduler:
             return
         while shelves and len(heap) < NEXT:
             number, events = shelves.take()
-            heap += events
+            heap += self._numbered(events)
             self._edge = (number + 1) * self._width
         self._mark()
 
