@@ -104,8 +104,11 @@ class Vector(Ordering[dict[NodeId, int]]):
     def _release(self, message: Message[dict[NodeId, int]]) -> list[Message[dict[NodeId, int]]]:
         """Take a message in; the deliveries that follow, in their order."""
         delivered, waiting, stamp, before = self._delivered, self._waiting, message.stamp, message.seq - 1
+        missing: list[tuple[NodeId, int]] = []
         try:
-            missing = [(source, count) for source, count in stamp.items() if delivered[source] < count]
+            for source, count in stamp.items():
+                if delivered[source] < count:
+                    missing.append((source, count))
             if missing:
                 missing.reverse()
             if before and delivered[message.origin] < before:
