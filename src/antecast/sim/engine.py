@@ -48,7 +48,9 @@ class Engine:
         self._special: dict[tuple[NodeId, NodeId], Medium] = {}
         for link in scenario.network.links:
             medium = Medium(self.scheduler, scenario.network, link, scenario.seed)
-            self._special |= dict.fromkeys([(link.a, link.b), (link.b, link.a)][: 1 + link.both], medium)
+            self._special[link.a, link.b] = medium
+            if link.both:
+                self._special[link.b, link.a] = medium
         self._ports: dict[NodeId, Port] = {}
         self._broken: dict[tuple[NodeId, NodeId], int] = {}
         self._wanted: defaultdict[NodeId, set[NodeId]] = defaultdict(set)

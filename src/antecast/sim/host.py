@@ -230,12 +230,12 @@ class Host:
 
     def kill_link(self, peer: NodeId) -> None:
         """What is in flight to a peer will not arrive."""
-        link = self._made.pop(peer, None)
-        if link is not None:
-            link.alive = False
+        if peer in self._made:
+            self._made[peer].alive = False
 
     def link_down(self, peer: NodeId) -> None:
         del self.links[peer]
+        self._made.pop(peer, None)
         if self.up:
             self.perform(self.protocol.link_down(peer, self.local_time()))
 
