@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from antecast.cli.console import Json, OutFolder, Quiet, err, out
+from antecast.cli.console import Json, OutFolder, Quiet, out
+from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
 from antecast.core import AntecastError, ConfigurationError, OutputError
 from antecast.version import __version__
@@ -89,7 +89,7 @@ def audit(
         kinds=_pairs_of("--kinds", words, KINDS),
         clock=clock,
     )
-    note = _notes(quiet or as_json)
+    note = clocked(quiet=quiet or as_json)
     if engine == "auto":
         engine = "spark" if master is not None or log.rows > LOCAL_ROWS else "local"
     judge = _with_spark if engine == "spark" else _here
@@ -123,16 +123,6 @@ def _pairs_of(option: str, text: str | None, known: tuple[str, ...]) -> dict[str
             raise ConfigurationError(problem, field=option)
         pairs[name] = value
     return pairs
-
-
-def _notes(silent: bool) -> Callable[[str], None]:
-    started = time.monotonic()
-
-    def note(text: str) -> None:
-        if not silent:
-            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", markup=False, soft_wrap=True)
-
-    return note
 
 
 def _here(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:

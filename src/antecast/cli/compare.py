@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.progress import sweep_progress
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.comparison.demands import Demands
     from antecast.comparison.result import Comparison
     from antecast.comparison.standings import Standing
-    from antecast.spark.sweep import SweepProgress
 
 COMPARISONS = Path("comparisons")
 """Where comparisons go that are not told where to go."""
-
-_LINE_SECONDS = 5.0
-"""Time between two lines of progress where there is no terminal."""
 
 _WIDE = 120
 """Columns of a window that has room for the whole table."""
@@ -115,7 +109,8 @@ def compare(
     )
     folder = out_folder or COMPARISONS / base.name.replace(" ", "-")
     try:
-        with _progress(base.name, "starting Spark" if spark else "", quiet=quiet or as_json) as on_progress:
+        first = "starting Spark" if spark else ""
+        with sweep_progress(f"compare {base.name}", first, quiet=quiet or as_json) as on_progress:
             result = run_comparison(
                 study,
                 candidates,
@@ -183,37 +178,6 @@ def _command(
     return shlex.join(words)
 
 
-# Progress.
-
-
-@contextmanager
-def _progress(name: str, first: str, *, quiet: bool) -> Iterator[Callable[[SweepProgress], None] | None]:
-    if quiet:
-        yield None
-    elif err.is_terminal:
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
-        with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task(f"compare {name}", total=1.0, state=first)
-            yield lambda at: bar.update(task, completed=at.share, state=_state(at))
-    else:
-        due = 0.0
-
-        def line(at: SweepProgress) -> None:
-            nonlocal due
-            if time.monotonic() >= due:
-                due = time.monotonic() + _LINE_SECONDS
-                err.print(f"compare {name}: {_state(at)}", soft_wrap=True, markup=False)
-
-        yield line
-
-
-def _state(at: SweepProgress) -> str:
-    text = f"{at.resumed + at.finished} of {at.total} runs"
-    if at.failed:
-        text += f", {at.failed} failed"
-    return f"{text}, {at.seconds_left:.0f} s left" if at.seconds_left else text
-
-
 # Results.
 
 
@@ -239,7 +203,8 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
 
 def _show_table(result: Comparison) -> None:
     """As many columns as fit: intervals and assumptions want a wide window, and go below the table elsewhere."""
-    from antecast.comparison.words import duration, number, share, with_interval
+    from antecast.comparison.words import with_interval
+    from antecast.core.wording import number, share_text, time_text
 
     judgement, wide = result.judgement, out.width >= _WIDE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -257,12 +222,12 @@ def _show_table(result: Comparison) -> None:
         cells = [
             f"{'→' if each.name == judgement.recommended else ' '} {each.name}",
             f"[{_STYLES.get(each.order, 'red')}]{order}[/]",
-            share(each.violation_share.mean) if each.violation_share else "–",
-            with_interval(latency, "duration") if wide else duration(latency.mean) if latency else "–",
+            share_text(each.violation_share.mean) if each.violation_share else "–",
+            with_interval(latency, time_text) if wide else time_text(latency.mean) if latency else "–",
             with_interval(control) if wide else number(control.mean) if control else "–",
             with_interval(frames) if wide else number(frames.mean) if frames else "–",
             number(each.messages_peak.mean) if each.messages_peak else "–",
-            share(each.delivered.mean) if each.delivered else "–",
+            share_text(each.delivered.mean) if each.delivered else "–",
         ]
         table.add_row(*cells, *([_assumed(each)] if wide else []), style="dim" if dim else None)
     out.print(table)

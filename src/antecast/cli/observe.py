@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from antecast.cli.console import Json, Quiet, err, out
+from antecast.cli.console import Json, Quiet, out
+from antecast.cli.progress import clocked
 from antecast.core import AntecastError, ConfigurationError, OutputError
 
 if TYPE_CHECKING:
@@ -127,12 +127,10 @@ def observe(
         "slack": slack,
     }
     result = out_format or (kind if kind in ("parquet", "json") else "parquet")
-    started = time.monotonic()
+    note = clocked(quiet=quiet or as_json)
 
     def progress(number: int, tally: Tally) -> None:
-        if not quiet and not as_json:
-            text = f"batch {number}: {tally.delivered:,} delivered, {tally.refused.total():,} refused so far"
-            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", markup=False)
+        note(f"batch {number}: {tally.delivered:,} delivered, {tally.refused.total():,} refused so far")
 
     log = None
     if checkpoint is not None:

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from antecast.cli.console import Exit, Json, OutFolder, Quiet, err, out
+from antecast.cli.progress import progress
 from antecast.core import ConfigurationError
 from antecast.report.page import write
 from antecast.report.study import study_page
 from antecast.spark.reproduce import default_folder
 from antecast.spark.reproduce import reproduce as run_study
-from antecast.spark.reproduce.job import Stage
 from antecast.spark.session import spark_session
 from antecast.studies import STUDIES
 from antecast.studies.findings import Mark, Results, as_table, count_marks
 from antecast.studies.layout import Grid, lay_out, summary
 from antecast.studies.paper import load_paper
 
-_LINE_SECONDS = 5.0
-"""Time between two lines of progress where there is no terminal."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def reproduce(
@@ -77,24 +73,27 @@ def reproduce(
         raise ConfigurationError("is an option of `antecast reproduce barrier`", field=f"--{min(given)}")
     if out_folder is not None and len(names) > 1:
         raise ConfigurationError("takes one study; several have a folder each", field="--out")
+
+    def make(name: str, folder: Path, spark: SparkSession) -> Results:
+        with progress("starting", quiet=quiet) as show:
+            return run_study(
+                name,
+                out=folder,
+                quick=quick,
+                seeds=seeds,
+                spark=spark,
+                options=given,
+                on_progress=lambda at: show(at.name, at.share, at.text),
+            )
+
     found = []
     try:
         with spark_session("antecast reproduce", master=master) as spark:
             for name in names:
                 folder = out_folder or default_folder(name, quick=quick)
-                with _progress(quiet=quiet) as on_progress:
-                    results = run_study(
-                        name,
-                        out=folder,
-                        quick=quick,
-                        seeds=seeds,
-                        spark=spark,
-                        options=given,
-                        on_progress=on_progress,
-                    )
-                found.append((folder, results))
+                found.append((folder, make(name, folder, spark)))
                 if not (quiet or as_json):
-                    _show(results, folder, whole=tables)
+                    _show(found[-1][1], folder, whole=tables)
     except KeyboardInterrupt:
         err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
         raise typer.Exit(Exit.INTERRUPTED) from None
@@ -158,31 +157,3 @@ def _print(grid: Grid) -> None:
     for note in grid.notes:
         out.print(note, style="dim", markup=False)
     out.print()
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[Stage], None] | None]:
-    if quiet:
-        yield None
-    elif err.is_terminal:
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
-        with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task("starting", total=1.0, state="")
-            yield lambda at: bar.update(task, description=at.name, completed=at.share, state=at.text)
-    else:
-        yield _Lines()
-
-
-class _Lines:
-    """Progress as plain lines, for logs: when a stage begins or ends, and every few seconds."""
-
-    def __init__(self) -> None:
-        self._due = 0.0
-        self._said = ("", "")
-
-    def __call__(self, at: Stage) -> None:
-        new = at.name != self._said[0] or at.share in (0, 1) or time.monotonic() >= self._due
-        if new and (at.name, at.text) != self._said:
-            self._due = time.monotonic() + _LINE_SECONDS
-            self._said = (at.name, at.text)
-            err.print(f"{at.name}: {at.text}", soft_wrap=True, markup=False)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.progress import stretch, sweep_progress
 from antecast.cli.report import Report, report_at_end
 from antecast.core import ConfigurationError
 from antecast.core.settings import parse_duration
 from antecast.sim.study import PlannedRun, Study, column_name, describe, load_study, plan
 from antecast.spark.folder import SweepFolder
-from antecast.spark.sweep import SweepProgress, SweepResult, default_folder
+from antecast.spark.sweep import SweepResult, default_folder
 from antecast.spark.sweep import sweep as run_sweep
 from antecast.spark.task import Limits, parse_size
 
 _MOST_ROWS = 40
 """Rows of a table that a person is shown; the rest is counted."""
-
-_LINE_SECONDS = 5.0
-"""Time between two lines of progress where there is no terminal."""
 
 
 def sweep(
@@ -66,7 +60,7 @@ def sweep(
         _show_plan(loaded, SweepFolder(folder), as_json=as_json)
         return
     try:
-        with _progress(loaded.name, quiet=quiet) as on_progress:
+        with sweep_progress(f"sweep {loaded.name}", "starting Spark", quiet=quiet) as on_progress:
             result = run_sweep(loaded, out=folder, master=master, limits=limits, on_progress=on_progress)
     except KeyboardInterrupt:
         kept = len(SweepFolder(folder).finished())
@@ -96,58 +90,6 @@ def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
         return Limits(seconds, None if run_memory is None else parse_size(run_memory))
     except ValueError as error:
         raise ConfigurationError(str(error), field=option) from None
-
-
-# Progress.
-
-
-@contextmanager
-def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[SweepProgress], None] | None]:
-    if quiet:
-        yield None
-    elif err.is_terminal:
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
-        with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task(f"sweep {name}", total=1.0, state="starting Spark")
-            yield lambda at: bar.update(task, completed=at.share, state=_state(at))
-    else:
-        yield _Lines(name)
-
-
-class _Lines:
-    """Progress as plain lines, for logs."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._due = 0.0
-
-    def __call__(self, at: SweepProgress) -> None:
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + _LINE_SECONDS
-            err.print(f"sweep {self._name}: {_state(at)}", soft_wrap=True)
-
-
-def _state(at: SweepProgress) -> str:
-    parts = [f"{at.resumed + at.finished} of {at.total} runs"]
-    if at.failed:
-        parts.append(f"{at.failed} failed")
-    if ended := at.finished + at.failed:
-        parts.append(f"{ended / at.seconds:.3g} runs/s")
-    if at.seconds_left:
-        parts.append(f"{_time(at.seconds_left)} left")
-    return ", ".join(parts)
-
-
-def _time(seconds: float) -> str:
-    """A stretch of time for people.
-
-    >>> _time(4.2), _time(75), _time(7300)
-    ('4 s', '1 min 15 s', '2 h 1 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 # Results.
@@ -180,7 +122,7 @@ def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
         out.print(f"… and {len(planned) - _MOST_ROWS} more runs, shown by --json")
     cost = f"about {steps:,} steps to simulate"
     if seconds is not None:
-        cost += f", some {_time(seconds)} on one core at the pace of the finished runs"
+        cost += f", some {stretch(seconds)} on one core at the pace of the finished runs"
     out.print(f"{len(planned)} runs, {len(planned) - len(missing)} finished already; {cost}", style="bold")
 
 

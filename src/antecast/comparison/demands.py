@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from antecast.comparison import words
 from antecast.comparison.standings import Standing
+from antecast.comparison.words import with_interval
 from antecast.core.settings import format_duration, parse_duration
+from antecast.core.wording import number, share_text, time_text
 from antecast.studies.findings import Estimate
 
 Aspect: TypeAlias = Literal["violations", "latency", "bytes", "delivery"]
@@ -127,14 +128,14 @@ def misses(each: Standing, demands: Demands, all_of_them: Sequence[Standing]) ->
         relative = demands.violations_relative
         estimate = each.violation_share if relative else each.violation_count
         assert estimate is not None  # as is the share
-        form = "share" if relative else "number"
-        what = f"violations, {words.with_interval(estimate, form)} {'of deliveries' if relative else 'a run'}"
+        plain = share_text if relative else number
+        what = f"violations, {with_interval(estimate, plain)} {'of deliveries' if relative else 'a run'}"
         found += _above("violations", what, estimate, demands.violations, demands)
     if demands.latency is not None:
-        what = f"99th percentile of latency, {words.with_interval(each.latency_p99, 'duration')}"
+        what = f"99th percentile of latency, {with_interval(each.latency_p99, time_text)}"
         found += _above("latency", what, each.latency_p99, demands.latency, demands)
     if demands.bytes is not None:
-        what = f"control bytes a delivery, {words.with_interval(each.control_bytes)}"
+        what = f"control bytes a delivery, {with_interval(each.control_bytes)}"
         found += _above("bytes", what, each.control_bytes, demands.bytes, demands)
     found += _delivers_too_little(each, demands, all_of_them)
     return found
@@ -156,7 +157,7 @@ def _delivers_too_little(each: Standing, demands: Demands, all_of_them: Sequence
     delivered = each.delivered
     if delivered is None:  # a network of one node
         return []
-    text = f"delivers {words.with_interval(delivered, 'share')} of all messages"
+    text = f"delivers {with_interval(delivered, share_text)} of all messages"
     if demands.delivery is not None:
         low = delivered.mean if delivered.low is None else delivered.low
         only = " at the lower end" if delivered.mean >= demands.delivery else ""
@@ -166,4 +167,4 @@ def _delivers_too_little(each: Standing, demands: Demands, all_of_them: Sequence
     most = max(other.delivered.mean for other in all_of_them if other.delivered is not None)
     if delivered.mean >= most - DELIVERY_SLACK:
         return []
-    return [Miss("delivery", f"{text}, where others deliver {words.share(most)}", 1 - delivered.mean / most)]
+    return [Miss("delivery", f"{text}, where others deliver {share_text(most)}", 1 - delivered.mean / most)]

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from antecast.comparison import words
 from antecast.comparison.demands import Aspect, Demands, Miss, misses
 from antecast.comparison.standings import Order, Standing
-from antecast.core.wording import listed
+from antecast.comparison.words import size, with_interval
+from antecast.core.wording import listed, number, share_text, time_text
 from antecast.studies.findings import Estimate
 
 Aim: TypeAlias = Literal["latency", "bytes"]
@@ -129,7 +129,7 @@ def _memory(each: Standing) -> float:
 def _headline(
     best: Standing, qualified: Sequence[Standing], standings: Sequence[Standing], demands: Demands
 ) -> str:
-    numbers = f"99th percentile {words.duration(_cost_of(best, 'latency'))}, {words.size(_cost_of(best, 'bytes'))}"
+    numbers = f"99th percentile {time_text(_cost_of(best, 'latency'))}, {size(_cost_of(best, 'bytes'))}"
     text = f"Take {best.name}: {_order_words(best)}, {numbers} of control information a delivery"
     if demands.stated:
         return f"{text}. {len(qualified)} of {len(standings)} protocols meet the limits."
@@ -146,7 +146,7 @@ def _order_words(each: Standing) -> str:
 
 
 def _violation_share(each: Standing) -> str:
-    return "–" if each.violation_share is None else words.share(each.violation_share.mean)
+    return "–" if each.violation_share is None else share_text(each.violation_share.mean)
 
 
 def _order_reason(best: Standing) -> str:
@@ -173,10 +173,10 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
         return f"Of those that qualify it alone {alone[best.order]}."
     near, other = _shortlist(group, aim)
     names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
-    forms = {"latency": "duration", "bytes": "number"}
+    forms = {"latency": time_text, "bytes": number}
 
     def value(each: Standing, what: Aim) -> str:
-        return words.with_interval(_estimate(each, what), forms[what])
+        return with_interval(_estimate(each, what), forms[what])
 
     lowest = min(group, key=lambda each: _cost_of(each, aim))
     if len(near) == 1:
@@ -194,21 +194,21 @@ def _short(who: str) -> str:
 def _cost(best: Standing, aim: Aim) -> str:
     parts = []
     if aim == "latency":
-        parts.append(f"{words.with_interval(best.control_bytes)} control bytes a delivery")
+        parts.append(f"{with_interval(best.control_bytes)} control bytes a delivery")
     else:
-        parts.append(f"a 99th percentile of latency of {words.with_interval(best.latency_p99, 'duration')}")
+        parts.append(f"a 99th percentile of latency of {with_interval(best.latency_p99, time_text)}")
     if best.frames is not None:
-        parts.append(f"{words.with_interval(best.frames)} frames a delivery")
+        parts.append(f"{with_interval(best.frames)} frames a delivery")
     if best.messages_peak is not None:
-        parts.append(f"up to {words.number(best.messages_peak.mean)} messages kept at a node")
+        parts.append(f"up to {number(best.messages_peak.mean)} messages kept at a node")
     needs = f" It assumes {listed(best.assumes)}." if best.assumes else " It assumes nothing of links."
     return f"It costs {listed(parts)}.{needs}"
 
 
 def _differences(one: Standing, than: Standing) -> str:
     """Latency and bytes of one beside those of another."""
-    latency = f"99th percentile {words.duration(_cost_of(one, 'latency'))}{_change(one, than, 'latency')}"
-    return f"{latency}, {words.size(_cost_of(one, 'bytes'))} a delivery{_change(one, than, 'bytes')}"
+    latency = f"99th percentile {time_text(_cost_of(one, 'latency'))}{_change(one, than, 'latency')}"
+    return f"{latency}, {size(_cost_of(one, 'bytes'))} a delivery{_change(one, than, 'bytes')}"
 
 
 def _change(one: Standing, than: Standing, aim: Aim) -> str:
@@ -228,7 +228,7 @@ def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing
         if other is not None and _gains(other, best):
             gain = f"{other.name} ({_order_words(other)}), {_differences(other, best)}"
             if aspect == "delivery" and other.delivered is not None:
-                gain += f", but {words.share(other.delivered.mean)} of all messages delivered"
+                gain += f", but {share_text(other.delivered.mean)} of all messages delivered"
             found.append(f"Without {demands.option(aspect)} it would be {gain}.")
     other = _choice(standings, demands.without("violations"), aim, strict_order=False)
     if other is not None and other.order.rank > best.order.rank and _gains(other, best):

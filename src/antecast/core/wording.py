@@ -1,6 +1,84 @@
-"""Words for people, where several packages need them."""
+"""Words and numbers as people read them: three digits that count, and the unit that fits."""
 
 from collections.abc import Iterable
+from math import isnan
+
+_TIMES = ((3_600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+_SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def time_unit(most: float) -> tuple[int, str]:
+    """Nanoseconds of the unit for times up to `most` nanoseconds, and its sign.
+
+    >>> time_unit(459e6), time_unit(90e9), time_unit(8e12)
+    ((1000000, 'ms'), (1000000000, 's'), (60000000000, 'min'))
+    """
+    large = {"h": 10, "min": 10}  # 90 s and 90 min read better than fractions of the next unit
+    return next(((size, sign) for size, sign in _TIMES if most >= size * large.get(sign, 1)), _TIMES[-1])
+
+
+def time_text(ns: float | None) -> str:
+    """
+    >>> time_text(162_400_000), time_text(None), time_text(0)
+    ('162 ms', '–', '0 s')
+    """
+    if ns is None or isnan(ns):
+        return "–"
+    if not ns:
+        return "0 s"
+    size, sign = time_unit(abs(ns))
+    return f"{number(ns / size)} {sign}"
+
+
+def number(value: float | None) -> str:
+    """
+    >>> number(40576), number(5.0234), number(0.00512), number(None)
+    ('40,576', '5.02', '0.00512', '–')
+    """
+    if value is None or isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def size_text(count: float | None) -> str:
+    """
+    >>> size_text(39_082), size_text(64)
+    ('39.1 kB', '64 B')
+    """
+    if count is None or isnan(count):
+        return "–"
+    for size, sign in _SIZES:
+        if abs(count) >= size:
+            return f"{number(count / size)} {sign}"
+    return f"{number(count)} B"
+
+
+def share_text(share: float | None) -> str:
+    """A share in per cent; only what is whole is called whole, and only what is nothing is called nothing.
+
+    >>> (
+    ...     share_text(1.0),
+    ...     share_text(0.99999),
+    ...     share_text(0.5),
+    ...     share_text(0.000012),
+    ...     share_text(0),
+    ...     share_text(None),
+    ... )
+    ('100 %', '> 99.99 %', '50.00 %', '0.0012 %', '0 %', '–')
+    """
+    if share is None or isnan(share):
+        return "–"
+    if 0.9999 < share < 1:
+        return "> 99.99 %"
+    return f"{100 * share:.2f} %" if 0.0001 <= share < 1 else f"{number(100 * share)} %"
+
+
+def plural(count: int, word: str, many: str = "") -> str:
+    """
+    >>> plural(1, "run"), plural(1200, "run"), plural(2, "delivery", "deliveries")
+    ('1 run', '1,200 runs', '2 deliveries')
+    """
+    return f"{count:,} {word if count == 1 else many or word + 's'}"
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from antecast.comparison.demands import DELIVERY_SLACK
 from antecast.comparison.result import Comparison
 from antecast.comparison.standings import Order, Standing
-from antecast.comparison.words import duration, number, share, size, with_interval
-from antecast.core.wording import listed
+from antecast.comparison.words import size, with_interval
+from antecast.core.wording import listed, number, share_text, time_text
 from antecast.report.compare_charts import choice_chart, latency_chart
 from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
 
@@ -53,12 +53,12 @@ def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
         row = [
             f"→ {each.name}" if each.name == judgement.recommended else each.name,
             str(each.order) if each.runs else "no run",
-            with_interval(each.violation_share, "share"),
-            with_interval(each.latency_p99, "duration"),
+            with_interval(each.violation_share, share_text),
+            with_interval(each.latency_p99, time_text),
             with_interval(each.control_bytes),
             with_interval(each.frames),
             "–" if each.messages_peak is None else number(each.messages_peak.mean),
-            "–" if each.delivered is None else share(each.delivered.mean),
+            "–" if each.delivered is None else share_text(each.delivered.mean),
             ", ".join(each.assumes) or "nothing",
         ]
         if limited:
@@ -91,7 +91,7 @@ def _choice(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
         return []
     spec, cut = choice_chart(shown, result.judgement)
     places = [
-        f"{each.name} {duration(each.latency_p99.mean)}, {size(each.control_bytes.mean)}"
+        f"{each.name} {time_text(each.latency_p99.mean)}, {size(each.control_bytes.mean)}"
         for each in shown
         if each.latency_p99 is not None and each.control_bytes is not None
     ]
@@ -106,17 +106,17 @@ def _latency(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
     rows = [
         [
             each.name,
-            with_interval(each.latency_mean, "duration"),
-            with_interval(each.latency_p50, "duration"),
-            with_interval(each.latency_p99, "duration"),
-            with_interval(each.delivered, "share"),
+            with_interval(each.latency_mean, time_text),
+            with_interval(each.latency_p50, time_text),
+            with_interval(each.latency_p99, time_text),
+            with_interval(each.delivered, share_text),
         ]
         for each in ran
     ]
     table = TableBlock("", ["protocol", "mean", "median", "99th percentile", "delivered"], rows)
     if not result.curves.num_rows:
         return [table]
-    medians = [f"{each.name} half by {duration(each.latency_p50.mean)}" for each in ran if each.latency_p50]
+    medians = [f"{each.name} half by {time_text(each.latency_p50.mean)}" for each in ran if each.latency_p50]
     words = (
         "The share of all deliveries that could be made, over the time since the broadcast; a curve that ends"
         f" below 100 % belongs to a protocol that left messages out: {'; '.join(medians)}."

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
+from antecast.core.wording import number, plural, share_text, size_text, time_text
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
 from antecast.history.rows import COLUMNS
@@ -28,7 +29,6 @@ from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock
 from antecast.report.promises import broken_promises, violation_in_words
 from antecast.report.spacetime import Past, parse_message
 from antecast.report.toml import format_toml
-from antecast.report.wording import number, plural, share_text, size_text, time_text
 
 JUDGED_ROWS = 10_000_000
 """Rows of a log that a report judges by itself; `antecast audit` takes any number."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from antecast.core.wording import number, plural, share_text, size_text, time_text, time_unit
 from antecast.report import figures
 from antecast.report.folders import Beside
 from antecast.report.measure import Measures, gauges
 from antecast.report.page import Block, Chart, Section, TableBlock, Text
-from antecast.report.wording import number, plural, share_text, size_text, time_text, time_unit
 
 
 def latency(measures: Measures, beside: Beside) -> Section | None:

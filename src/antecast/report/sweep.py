@@ -16,13 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from antecast.core.settings import parse_duration
-from antecast.core.wording import listed
+from antecast.core.wording import listed, number, plural, share_text, size_text, time_text
 from antecast.report import figures
 from antecast.report.folders import Beside, command_line, read_json, read_table
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.report.run import witness_section
 from antecast.report.toml import format_toml
-from antecast.report.wording import number, plural, share_text, size_text, time_text
 from antecast.studies.findings import Estimate
 
 SERIES = 8
