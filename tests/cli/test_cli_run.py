@@ -105,7 +105,7 @@ def test_quiet_says_nothing(scenario, tmp_path):
         ("protocol.name=vektor", ["small.toml: protocol.name: unknown protocol 'vektor'; did you mean 'vector'?"]),
         ("netwerk.loss=1", ["small.toml: unknown key 'netwerk'; did you mean 'network'?"]),
         ("network.delay=-1ms", ["small.toml: network: delay: expected a duration of zero or more"]),
-        ("network.loss=lots", ["small.toml: network.loss: expected `float`, got `str`"]),
+        ("network.loss=lots", ["small.toml: network.loss: expected a number, got text"]),
     ],
 )
 def test_a_wrong_setting_is_one_line(scenario, tmp_path, change, words):

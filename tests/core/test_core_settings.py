@@ -56,9 +56,9 @@ def test_units_are_read():
         ({"wiat": "5s"}, "unknown key 'wiat'; did you mean 'wait'"),
         ({"zzz": 1}, "unknown key 'zzz'; known keys: wait, shift, rate, inner, items"),
         ({"inner": {"dept": 1}}, "inner: unknown key 'dept'; did you mean 'depth'"),
-        ({"inner": {"depth": "deep"}}, "inner.depth: expected `int`, got `str`"),
+        ({"inner": {"depth": "deep"}}, "inner.depth: expected a whole number, got text"),
         ({"items": [{}, {"dpth": 1}]}, r"items\[1\]: unknown key 'dpth'; did you mean 'depth'"),
-        ({"items": 3}, "items: expected `array`, got `int`"),
+        ({"items": 3}, "items: expected a list, got a whole number"),
     ],
 )
 def test_an_error_names_the_field_and_the_cure(values, message):

@@ -25,11 +25,12 @@ from antecast.sim.scenario import load_scenario, make_scenario, override, read_t
             r"network\.delay: low \(2s\) must not",
         ),
         ({"network": {"delay": {"kind": "unifrm"}}}, r"network\.delay\.kind: invalid value 'unifrm'"),
-        ({"network": {"loss": 1.5}}, r"network\.loss: expected `float` <= 1"),
-        ({"nodes": 0}, "nodes: expected `int` >= 1"),
-        ({"nodes": "many"}, "nodes: expected `int`, got `str`"),
+        ({"network": {"delay": "fast"}}, r"network: delay: expected a duration with its unit"),
+        ({"network": {"loss": 1.5}}, r"network\.loss: expected a number <= 1"),
+        ({"nodes": 0}, "nodes: expected a whole number >= 1"),
+        ({"nodes": "many"}, "nodes: expected a whole number, got text"),
         ({"duration": 10}, "duration: expected a duration with its unit"),
-        ({"workload": [{"kind": "poisson"}]}, r"workload\[0\]: object missing required field `rate`"),
+        ({"workload": [{"kind": "poisson"}]}, r"workload\[0\]: the key 'rate' is missing"),
         (
             {"workload": [{"kind": "poisson", "rate": 1.0, "senders": [99]}]},
             r"workload\[0\]\.senders: there is no node 99",
@@ -44,12 +45,21 @@ from antecast.sim.scenario import load_scenario, make_scenario, override, read_t
         ),
         ({"network": {"links": [{"a": 0, "b": 50}]}}, r"network\.links\[0\]\.b: there is no node 50"),
         ({"clocks": {"fixed": {"77": "1s"}}}, r"clocks\.fixed: there is no node 77"),
-        ({"name": "../../etc"}, "name: expected `str` matching regex"),
+        ({"name": "../../etc"}, "name: expected text matching regex"),
     ],
 )
 def test_a_mistake_is_named_by_its_field(values, message):
     with pytest.raises(ConfigurationError, match=message):
         make_scenario(values)
+
+
+def test_a_protocol_may_be_only_a_name(tmp_path):
+    assert make_scenario({"protocol": "vcube"}) == make_scenario({"protocol": {"name": "vcube"}})
+    path = tmp_path / "short.toml"
+    path.write_text('protocol = "fifo"\n')
+    assert load_scenario(path).protocol == {"name": "fifo"}
+    assert load_scenario(path, ["protocol.repair=1s"]).protocol == {"name": "fifo", "repair": "1s"}
+    assert load_scenario(path, ["protocol=vcube"]).protocol == {"name": "vcube"}
 
 
 def test_a_file_is_named_in_front_of_the_field(tmp_path):

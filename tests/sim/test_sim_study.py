@@ -122,7 +122,7 @@ def test_a_range_may_end_before_its_stop_and_may_descend() -> None:
     [
         ({"start": 0, "stop": 1, "step": 0}, "a step of 0 does not lead from 0 to 1"),
         ({"start": 0, "stop": 1, "step": -1}, "a step of -1 does not lead from 0 to 1"),
-        ({"start": 0, "stop": 1}, "missing required field `step`"),
+        ({"start": 0, "stop": 1}, "the key 'step' is missing"),
         ({"start": 0, "stop": 10**9, "step": 1}, "more than the 100000 runs"),
         ({"start": 0, "stop": float("inf"), "step": 1}, "finite"),
         ({"start": "0s", "stop": "1s", "step": 2}, "expected a duration with its unit"),
@@ -164,7 +164,7 @@ def test_a_range_that_leads_nowhere_is_refused(value: dict[str, Any], words: str
         ),
         (
             {"grid": {"network.loss": [0.5, 1.5]}},
-            "study.toml: network.loss: expected `float` <= 1.0 (in the run with network.loss=1.5)",
+            "study.toml: network.loss: expected a number <= 1.0 (in the run with network.loss=1.5)",
         ),
         ({"grid": {"network.los": [0.5]}}, "study.toml: network: unknown key 'los'; did you mean 'loss'?"),
         ({"grid": {"workload.5.rate": [1.0]}}, "study.toml: workload has 1 entries, numbered from 0"),

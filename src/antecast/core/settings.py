@@ -135,11 +135,28 @@ def _explain(problem: str, values: object, kind: type, where: str) -> str:
     """Add to msgspec's words what would be right: the known keys, the nearest one first."""
     unknown = re.search(r"unknown field `(.+)`", problem)
     if not unknown:
+        problem = re.sub(r"Object missing required field `(.+)`", r"the key '\1' is missing", problem)
+        problem = re.sub(r"`([a-z| ]+)`", lambda found: _kinds(found[1]), problem)
         return problem[:1].lower() + problem[1:]
     known = _known_keys(kind, values, re.findall(r"\w+|\[\d+\]|\[\.\.\.\]", where))
     near = difflib.get_close_matches(unknown[1], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}" if known else ""
     return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
+
+
+_KINDS = {
+    "object": "a table", "array": "a list", "str": "text", "int": "a whole number", "float": "a number",
+    "bool": "true or false", "null": "nothing",
+}  # fmt: skip
+"""What msgspec calls the kinds of values, and what they are in a file."""
+
+
+def _kinds(theirs: str) -> str:
+    """
+    >>> _kinds("int"), _kinds("object | null")
+    ('a whole number', 'a table or nothing')
+    """
+    return " or ".join(_KINDS.get(kind, f"`{kind}`") for kind in theirs.split(" | "))
 
 
 def _known_keys(kind: Any, value: Any, steps: list[str]) -> list[str]:

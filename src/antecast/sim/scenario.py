@@ -29,7 +29,10 @@ PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 def _expand_delay(owner: Settings, delay: object) -> None:
     """A delay written as text is a constant one."""
     if isinstance(delay, str):
-        value = Duration(parse_duration(delay))
+        try:
+            value = Duration(parse_duration(delay))
+        except ValueError as error:
+            raise ValueError(f"delay: {error}") from None
         if value < 0:
             raise ValueError(f"delay: expected a duration of zero or more, got {delay!r}")
         msgspec.structs.force_setattr(owner, "delay", Constant(value=value))
@@ -355,12 +358,19 @@ def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Sc
     """A checked scenario from plain values."""
     from antecast.sim.radio.rules import complete_cells
 
+    values = _spelled_out(values)
     try:
         scenario = complete_cells(_follow_trace(read_settings(values, Scenario), values), values)
         scenario.check()
     except ConfigurationError as error:
         raise ConfigurationError(error.problem, field=error.field, source=source) from None
     return scenario
+
+
+def _spelled_out(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A protocol that is only a name is one with its defaults."""
+    protocol = values.get("protocol")
+    return {**values, "protocol": {"name": protocol}} if isinstance(protocol, str) else values
 
 
 def _follow_trace(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
@@ -419,7 +429,8 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 
 def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Set fields by path: `network.loss=0.1`, `workload.0.rate=5`, `protocol.name=fifo`."""
+    """Set fields by path, in place: `network.loss=0.1`, `workload.0.rate=5`, `protocol.name=fifo`."""
+    values.update(_spelled_out(values))
     for text in overrides:
         path, equals, value = text.partition("=")
         keys = path.strip().split(".")
@@ -442,6 +453,7 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]
                 target[index] = _toml_value(value)
             else:
                 target = target.setdefault(index, {}) if isinstance(target, dict) else target[index]
+    values.update(_spelled_out(values))
     return values
 
 
