@@ -24,7 +24,20 @@ from antecast.sim.scenario import load_scenario, make_scenario, override, read_t
             {"network": {"delay": {"kind": "uniform", "low": "2s", "high": "1s"}}},
             r"network\.delay: low \(2s\) must not",
         ),
-        ({"network": {"delay": {"kind": "unifrm"}}}, r"network\.delay\.kind: invalid value 'unifrm'"),
+        (
+            {"network": {"delay": {"kind": "unifrm"}}},
+            r"network\.delay\.kind: expected one of 'con.*, got 'unifrm'",
+        ),
+        ({"network": {"queue": "lane"}}, r"network\.queue: expected one of 'link', 'node', got 'lane'"),
+        (
+            {"network": {"topology": "ring"}},
+            r'topology: expected a table, got text; did you mean { kind = "ring" }',
+        ),
+        (
+            {"network": {"topology": "mesh"}},
+            r"topology: expected a table, got text; its kind is one of 'complete',",
+        ),
+        ({"workload": [{"rate": 1.0}]}, r"workload\[0\]: the key 'kind' is missing; it is one of 'periodic',"),
         ({"network": {"delay": "fast"}}, r"network: delay: expected a duration with its unit"),
         ({"network": {"loss": 1.5}}, r"network\.loss: expected a number <= 1"),
         ({"nodes": 0}, "nodes: expected a whole number >= 1"),

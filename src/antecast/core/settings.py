@@ -7,7 +7,6 @@ what would be right. Durations, rates and sizes are written with their unit (`"2
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from antecast.core.errors import ConfigurationError
+from antecast.core.mistakes import explain
 
 NANOSECONDS: Final = {
     "ns": 1,
@@ -117,7 +117,7 @@ def read_settings(values: Mapping[str, object], kind: type[T], *, path: str = ""
         if not problem:
             problem, where = str(error), "`"
         field = _join(path, where.rstrip("`").strip("."))
-        raise ConfigurationError(_explain(problem, values, kind, where.rstrip("`")), field=field or None) from None
+        raise ConfigurationError(explain(problem, values, kind, where.rstrip("`")), field=field or None) from None
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:
@@ -129,61 +129,3 @@ def plain_settings(settings: Any) -> dict[str, Any]:
 
 def _join(path: str, rest: str) -> str:
     return f"{path}.{rest}" if path and rest and not rest.startswith("[") else path + rest
-
-
-def _explain(problem: str, values: object, kind: type, where: str) -> str:
-    """Add to msgspec's words what would be right: the known keys, the nearest one first."""
-    unknown = re.search(r"unknown field `(.+)`", problem)
-    if not unknown:
-        problem = re.sub(r"Object missing required field `(.+)`", r"the key '\1' is missing", problem)
-        problem = re.sub(r"`([a-z| ]+)`", lambda found: _kinds(found[1]), problem)
-        return problem[:1].lower() + problem[1:]
-    known = _known_keys(kind, values, re.findall(r"\w+|\[\d+\]|\[\.\.\.\]", where))
-    near = difflib.get_close_matches(unknown[1], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}" if known else ""
-    return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
-
-
-_KINDS = {
-    "object": "a table", "array": "a list", "str": "text", "int": "a whole number", "float": "a number",
-    "bool": "true or false", "null": "nothing",
-}  # fmt: skip
-"""What msgspec calls the kinds of values, and what they are in a file."""
-
-
-def _kinds(theirs: str) -> str:
-    """
-    >>> _kinds("int"), _kinds("object | null")
-    ('a whole number', 'a table or nothing')
-    """
-    return " or ".join(_KINDS.get(kind, f"`{kind}`") for kind in theirs.split(" | "))
-
-
-def _known_keys(kind: Any, value: Any, steps: list[str]) -> list[str]:
-    """The keys that the settings at the end of a path take; empty if that cannot be told."""
-    info = msgspec.inspect.type_info(kind)
-    for step in steps:
-        if isinstance(info, msgspec.inspect.StructType) and isinstance(value, Mapping):
-            fields = {field.encode_name: field.type for field in info.fields}
-            if step not in fields:
-                return []
-            info, value = fields[step], value.get(step)
-        elif isinstance(info, msgspec.inspect.ListType | msgspec.inspect.VarTupleType) and isinstance(value, list):
-            info = info.item_type
-            position = step.strip("[]")
-            value = value[int(position)] if position.isdigit() else None
-        else:
-            return []
-        info = _pick(info, value)
-    return [field.encode_name for field in info.fields] if isinstance(info, msgspec.inspect.StructType) else []
-
-
-def _pick(info: msgspec.inspect.Type, value: Any) -> msgspec.inspect.Type:
-    """The member of a union that a value's tag chooses."""
-    if not isinstance(info, msgspec.inspect.UnionType):
-        return info
-    structs = [each for each in info.types if isinstance(each, msgspec.inspect.StructType)]
-    for each in structs:
-        if len(structs) == 1 or (isinstance(value, Mapping) and value.get(each.tag_field or "") == each.tag):
-            return each
-    return info
