@@ -93,7 +93,7 @@ class TestFigures:
     @pytest.mark.parametrize(
         "options",
         [
-            {"protocol": "pc-broadcast", "retain": 2},
+            {"protocol": "pc-broadcast", "retain": 2, "tries": 2},
             {"protocol": "pc-broadcast-paper", "algorithm": 3, "buffer": 2, "ids": "checked"},
         ],
         ids=["ours", "printed"],
@@ -316,6 +316,23 @@ class TestCatchingUp:
             copy = net.make(node, net.settings)
             copy.restore(protocol.snapshot())
             assert copy.snapshot() == protocol.snapshot()
+
+    def test_who_joins_where_it_is_known_already_is_told_so(self):
+        """C's own message is all that there is. A hears of it, and makes its link to C safe by a ping; then A's
+        greeting, which came by the slow way, makes C ask A for what C has already."""
+        net = ByHand(4, [(C, B), (B, A)])
+        net.broadcast(C)
+        net.carry(C, B, A)
+        net.open(A, C)
+        net.carry(A, B, C)
+        net.carry(C, A)
+        assert net.safe(A, C) and kinds(net.queues[A, C]) == ["Hello"]
+        net.rest(3)
+        net.broadcast(D)
+        net.open(D, C)
+        net.rest()
+        assert net.safe(D, C) and net.safe(C, D)
+        assert net.delivered[A] == net.delivered[B] == [(C, 1), (D, 1)]
 
 
 class TestSources:

@@ -68,7 +68,9 @@ class CatchingUp(SafeLinks):
         link = self._links[sender]
         if sender not in self._safe:
             self._serve(sync, link, out)
-        elif sync.take:
+        elif (
+            not sync.want
+        ):  # it may be joining here, and wait for an answer: it has everything, or it is on its way
             self._send([sender], Start({}, {}, [], False), out)
         if sync.want:
             if self._fresh and sync.upto.keys() - {self.node}:

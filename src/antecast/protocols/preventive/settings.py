@@ -13,8 +13,9 @@ class PreventiveSettings(Settings, frozen=True, kw_only=True):
     retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """How many delivered messages a process keeps: for links that are not safe yet, for neighbours that were
     away and for newcomers. It bounds all buffers of the paper at once."""
-    tries: Annotated[int, msgspec.Meta(ge=0)] = 3
-    """Pings a link is given before it syncs; with 0 all links sync."""
+    tries: Annotated[int, msgspec.Meta(ge=0)] = 1
+    """Pings a link is given before it syncs; with 0 all links sync. One that finds no way, as after a partition,
+    costs a `timeout`; more are worth it only where round trips take longer than that and a sync is dear."""
     timeout: Duration = Duration(10**9)
     """How long a ping or a sync may take before the next attempt; it doubles with each. Best above the time
     of a round trip: too short costs pings, never order."""
