@@ -32,7 +32,10 @@ FINE = {
     "cpu_seconds": 0.5,
     "delivery_ratio": 1.0,
     "latency_mean_ns": 2e6,
-    "latency_p95_ns": 5e6,
+    **{
+        f"latency_{name}_ns": at * 1e6
+        for at, name in enumerate(("min", "p5", "p25", "p50", "p75", "p95", "p99", "max"))
+    },
     "control_bytes_per_broadcast": 64.0,
     "frames_per_delivery": 2.0,
 }
@@ -105,9 +108,31 @@ def test_means_have_student_s_intervals(tmp_path):
 def test_numbers_have_bands_and_names_have_lines(tmp_path):
     page = sweep_page(make_sweep(tmp_path, ["network.loss", "protocol.name"], LOSS))
     assert [layer["mark"]["type"] for layer in charts(page)[0].spec["layer"]] == ["area", "line"]
-    assert [layer["mark"]["type"] for layer in charts(page)[-1].spec["layer"]] == ["rule", "point"]
+    assert [layer["mark"]["type"] for layer in charts(page)[-2].spec["layer"]] == ["rule", "point"]
     for chart in charts(page):
-        assert chart.alternative and "Data: report/means.parquet, runs.parquet." in chart.note
+        assert chart.alternative and "runs.parquet." in chart.note
+
+
+def test_latency_has_a_curve_for_each_value(tmp_path):
+    rows = [((loss,), seed, FINE | {"latency_p50_ns": 1e6 * (loss + seed)}) for loss in (2, 4) for seed in (1, 3)]
+    page = sweep_page(make_sweep(tmp_path, ["network.loss"], rows))
+    chart = charts(page)[-1]
+    assert chart.alternative.startswith("Half of the deliveries come within 4 ms with network.loss 2 to 6 ms with")
+    points = pq.read_table(tmp_path / "report/latency.parquet").to_pylist()
+    assert [(row["value"], row["latency_ns"], row["n"]) for row in points if row["share"] == 0.5] == [
+        ("2", 4e6, 2),
+        ("4", 6e6, 2),
+    ]
+    assert len(chart.spec["data"]["values"]) == len(points) == 16
+
+
+def test_many_values_are_thinned_and_older_runs_left_out(tmp_path):
+    rows = [((size,), 1, FINE) for size in range(3 * SERIES)]
+    chart = charts(sweep_page(make_sweep(tmp_path / "many", ["nodes"], rows)))[-1]
+    assert f"Cut: {SERIES} of {3 * SERIES} values." in chart.note
+    older = [((size,), 1, FINE | {"latency_p5_ns": None}) for size in range(3)]
+    titles = [each.title for each in charts(sweep_page(make_sweep(tmp_path / "old", ["nodes"], older)))]
+    assert titles and chart.title not in titles
 
 
 def test_durations_are_numbers_of_seconds(tmp_path):
@@ -159,7 +184,7 @@ def test_what_was_never_promised_is_not_blamed(tmp_path):
 
 def test_a_sweep_without_anything_that_varies(tmp_path):
     page = sweep_page(make_sweep(tmp_path, [], [((), 1, FINE), ((), 2, FINE)]))
-    assert titles(page) == ["All points", "Parameters"]
+    assert titles(page) == ["Latency", "All points", "Parameters"]
 
 
 # Audits.

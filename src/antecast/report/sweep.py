@@ -11,12 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
 
 from antecast.core.settings import parse_duration
-from antecast.core.wording import listed, number, plural, share_text, size_text, time_text
+from antecast.core.wording import listed, number, plural, share_text, size_text, time_text, time_unit
 from antecast.report import figures
 from antecast.report.folders import Beside, command_line, read_json, read_table
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
@@ -54,6 +55,12 @@ METRICS = (
     Metric("early", "deliveries too early", "deliveries too early", number),
 )
 
+SPREAD = {
+    "latency_min_ns": 0.0, "latency_p5_ns": 0.05, "latency_p25_ns": 0.25, "latency_p50_ns": 0.5,
+    "latency_p75_ns": 0.75, "latency_p95_ns": 0.95, "latency_p99_ns": 0.99, "latency_max_ns": 1.0,
+}  # fmt: skip
+"""Columns of `runs.parquet` that tell how latency is distributed, and the share of deliveries within each."""
+
 Row = Mapping[str, Any]
 
 MEANS = pa.schema(
@@ -64,6 +71,15 @@ MEANS = pa.schema(
     ]
 )
 """The points of the plots: the mean of a metric over the runs with one value of a parameter, in one series."""
+
+LATENCY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("parameter", "value")),
+        ("n", pa.int64()),
+        *((name, pa.float64()) for name in ("share", "latency_ns")),
+    ]
+)
+"""The latency within which a share of deliveries came, a mean over the runs with one value of a parameter."""
 
 
 def sweep_page(folder: Path) -> Page:
@@ -82,8 +98,12 @@ def sweep_page(folder: Path) -> Page:
     broken = [row for row in rows if row["error"] is None and _breaks(row)]
     beside = Beside(folder)
     means: list[dict[str, Any]] = []
-    plots = [_against(column, parameters, rows, fields, means) for column in parameters]
+    latency: list[dict[str, Any]] = []
+    plots = [_against(column, parameters, rows, fields, means, latency) for column in parameters]
+    if not parameters and (chart := _distribution("", rows, fields, latency)):
+        plots.append(Section("Latency", [chart]))
     beside.write("means", pa.Table.from_pylist(means, schema=MEANS))
+    beside.write("latency", pa.Table.from_pylist(latency, schema=LATENCY))
     beside.summary(_numbers(rows, failed, broken))
     text, tone = _verdict(rows, failed, broken)
     sections = [
@@ -195,6 +215,7 @@ def _against(
     rows: Sequence[Row],
     fields: Mapping[str, str],
     means: list[dict[str, Any]],
+    latency: list[dict[str, Any]],
 ) -> Section | None:
     """The metrics against one parameter, the others as series."""
     name = fields[column]
@@ -217,7 +238,51 @@ def _against(
             points.append(shown | {"mean": estimate.mean, "low": estimate.low, "high": estimate.high})
         means += points
         blocks.append(_plot(metric, name, points, positions, series, fields))
+    if chart := _distribution(column, rows, fields, latency):
+        blocks.append(chart)
     return Section(f"Against {name}", blocks) if blocks else None
+
+
+def _distribution(
+    column: str, rows: Sequence[Row], fields: Mapping[str, str], latency: list[dict[str, Any]]
+) -> Chart | None:
+    """How latency is distributed, for each value of a parameter; for all runs together without one."""
+    name, groups = fields.get(column, ""), dict[str, list[Row]]()
+    for row in rows:
+        if all(row.get(each) is not None for each in SPREAD):  # a run of an earlier version has fewer columns
+            groups.setdefault(_key(row[column]) if column else "", []).append(row)
+    if not groups:
+        return None
+    values = list(groups)
+    if len(values) > SERIES:
+        values = [values[round(i * (len(values) - 1) / (SERIES - 1))] for i in range(SERIES)]
+    points: list[dict[str, Any]] = [
+        {"parameter": name, "value": value, "n": len(groups[value]), "share": share}
+        | {"latency_ns": fmean(row[each] for row in groups[value])}
+        for value in values
+        for each, share in SPREAD.items()
+    ]
+    latency += points
+    size, unit = time_unit(max(point["latency_ns"] for point in points))
+    spec = figures.curves(
+        [point | {"time": point["latency_ns"] / size} for point in points],
+        figures.axis("time", f"time since the broadcast ({unit})"),
+        figures.axis("share", "share of deliveries", form=".0%"),
+        series="value" if column else "",
+        series_title=name,
+        points=True,
+        clip=False,
+        height=figures.SMALL,
+    )
+    halves = [(_mean(groups[value], "latency_p50_ns") or 0.0, value) for value in values]
+    ends = [
+        f"{time_text(half)}{f' with {name} {value}' * bool(column)}" for half, value in (min(halves), max(halves))
+    ]
+    words = f"Half of the deliveries come within {' to '.join(dict.fromkeys(ends))}."
+    cut = f"Cut: {SERIES} of {len(groups)} values. " if len(values) < len(groups) else ""
+    note = "Means over runs of the least, 5, 25, 50, 75, 95, 99 % and the most, joined by lines. "
+    data = "Data: report/latency.parquet, runs.parquet."
+    return Chart("How long until a message is delivered", spec, words, note + cut + data, small=True)
 
 
 def _series(

@@ -135,7 +135,7 @@ def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
     verdict = audit(order, clock="global")
     tally = verdict.tally
     latency = delivery_latency(order)
-    spread = summarise(latency["latency"], quantiles=(0.5, 0.95, 0.99))
+    spread = summarise(latency["latency"])
     quantiles = {f"latency_p{100 * fraction:.0f}_ns": value for fraction, value in spread.quantiles}
     nodes = {node for node in nodes if node < scenario.total_nodes}  # stations of cells deliver nothing
     possible = verdict.messages * (len(nodes) - 1)
