@@ -100,7 +100,8 @@ class HoldBack:
 
     def _missing(self, message: Message[Any], height: int) -> list[tuple[int, NodeId, int]]:
         upto, entries, missing = self._received.upto, message.stamp.items(), []
-        if message.seq > 1 or not entries <= upto.items():  # as in `vector`
+        # First messages mostly depend on first messages: where no count is ahead, one look at the whole is enough.
+        if message.seq > 1 or not entries <= upto.items():
             get, height_of = upto.get, self._height
             missing = [
                 (level, source, number)
