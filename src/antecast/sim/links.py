@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from antecast.core import Frame
-from antecast.sim.delays import sampler
+from antecast.sim.delays import Constant, sampler
 from antecast.sim.scenario import LinkSettings, NetworkSettings
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
@@ -42,7 +42,7 @@ class Medium:
 
     __slots__ = (
         "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "processing", "queue_limit", "scheduler",
-        "seed", "transmission",
+        "seed", "steady", "transmission",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,10 @@ class Medium:
         self.processing = network.processing
         self.transmission = network.transmission
         self.coupled = network.delays == "message"
+        self.steady: int | None = None
+        """How long every frame takes, where that is always the same and none is lost."""
+        if isinstance(delay, Constant) and not loss and self.bandwidth is None:
+            self.steady = delay.value
 
 
 class Link:
@@ -94,6 +98,10 @@ class Link:
         Those that arrive at one instant travel as a train, which is one event for the scheduler. They are
         received one by one, exactly as if each had been an event of its own.
         """
+        medium = self._medium
+        if medium.steady is not None:
+            medium.at(medium.scheduler.now + medium.steady, self._arrive_all, parcels)
+            return [True] * len(parcels)
         found_room: list[bool] = []
         train: list[Parcel] = []
         train_arrives = _LOST
@@ -103,7 +111,7 @@ class Link:
             if arrives >= 0:
                 if arrives != train_arrives:
                     train, train_arrives = [], arrives
-                    self._medium.at(arrives, self._arrive_all, train)
+                    medium.at(arrives, self._arrive_all, train)
                 train.append(parcel)
         return found_room
 
@@ -111,6 +119,8 @@ class Link:
         """When a frame that is sent now arrives, or why it does not."""
         medium = self._medium
         leaves = medium.scheduler.now
+        if medium.steady is not None:
+            return leaves + medium.steady
         bandwidth = medium.bandwidth
         if bandwidth is not None:
             port = self._port
