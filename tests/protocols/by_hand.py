@@ -6,6 +6,10 @@ from itertools import pairwise
 from restless import SECOND, Restless
 
 
+def kinds(frames):
+    return [type(frame).__name__ for frame in frames]
+
+
 class ByHand(Restless):
     """Links keep order, and hold on to every frame until it is carried over."""
 

@@ -25,7 +25,7 @@ SETTINGS = [
 settings = pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: ",".join(map(str, each)) or "defaults")
 
 
-def judge(net):
+def assert_in_order_and_complete(net):
     net.assert_order()
     net.assert_complete()
 
@@ -35,13 +35,13 @@ def judge(net):
 def test_order_always_and_completeness_at_rest(settings, seed):
     """Churn, links added and removed, crashes with memory and without, partitions that heal, delays over three
     orders of magnitude, buffers of any size, pings and pongs that get lost or come by another way."""
-    judge(restless_run(seed, **settings))
+    assert_in_order_and_complete(restless_run(seed, **settings))
 
 
 @settings
 @given(seed=seeds)
 def test_the_same_while_all_processes_stay(settings, seed):
-    judge(restless_run(seed, kinds=LINKS, **settings))
+    assert_in_order_and_complete(restless_run(seed, kinds=LINKS, **settings))
 
 
 @given(seed=seeds)
@@ -54,7 +54,7 @@ def test_births_tell_who_has_gone_when_nobody_remembers(seed):
 
 def fails(seed, rule, **settings):
     try:
-        judge(restless_run(seed, make=rule, **settings))
+        assert_in_order_and_complete(restless_run(seed, make=rule, **settings))
     except (AssertionError, AntecastError):
         return True
     return False

@@ -56,15 +56,8 @@ def size_text(count: float | None) -> str:
 def share_text(share: float | None) -> str:
     """A share in per cent; only what is whole is called whole, and only what is nothing is called nothing.
 
-    >>> (
-    ...     share_text(1.0),
-    ...     share_text(0.99999),
-    ...     share_text(0.5),
-    ...     share_text(0.000012),
-    ...     share_text(0),
-    ...     share_text(None),
-    ... )
-    ('100 %', '> 99.99 %', '50.00 %', '0.0012 %', '0 %', '–')
+    >>> [share_text(share) for share in (1, 0.99999, 0.5, 0.000012, 0, None)]
+    ['100 %', '> 99.99 %', '50.00 %', '0.0012 %', '0 %', '–']
     """
     if share is None or isnan(share):
         return "–"

@@ -124,7 +124,7 @@ class Vector(Ordering[dict[NodeId, int]]):
         simple = self._stamps == "changes"
         for delivery in ready:  # grows while it is walked: each delivery may set others free
             origin, seq = delivery.origin, delivery.seq
-            if seq == 1:
+            if seq == 1:  # of a source that is new here: had any of its messages been skipped, this one had
                 if origin >= len(delivered):
                     delivered = self._room_for(origin)
                 self._sources += 1

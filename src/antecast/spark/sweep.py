@@ -213,18 +213,20 @@ class _Driver:
     def run(self) -> None:
         """Submit until every run has ended, well or not, or only those are left that kill their workers."""
         self._report()
-        while todo := self._todo():
-            before = self._marks(todo)
-            error = self._submit([each for each in todo if self._folder.attempts(each.run) < _SHARED_ATTEMPTS])
-            if self._marks(todo) == before:
+        while unfinished := self._unfinished():
+            before = self._marks(unfinished)
+            error = self._submit(
+                [each for each in unfinished if self._folder.attempts(each.run) < _SHARED_ATTEMPTS]
+            )
+            if self._marks(unfinished) == before:
                 # No run ended and none was killed: it is not the runs that fail.
                 why = "the job did nothing" if error is None else reason(str(error))
                 raise SparkFailed(f"Spark could not run the sweep: {why} (see {self._folder.log})") from error
-            if all(self._folder.attempts(each.run) >= _SHARED_ATTEMPTS for each in self._todo()):
+            if all(self._folder.attempts(each.run) >= _SHARED_ATTEMPTS for each in self._unfinished()):
                 break
-        for each in self._todo():
+        for each in self._unfinished():
             self._submit([each], most_attempts=_SHARED_ATTEMPTS + 1)
-            if each in self._todo():
+            if each in self._unfinished():
                 killed = self._folder.attempts(each.run)
                 problem = (
                     f"its worker was killed {killed} times, at last with nothing else running; out of memory?"
@@ -232,13 +234,13 @@ class _Driver:
                 self._folder.fail(each.run, {"error": problem, "version": __version__})
         self._report()
 
-    def _todo(self) -> list[PlannedRun]:
+    def _unfinished(self) -> list[PlannedRun]:
         ended = self._folder.finished() | self._folder.failed()
         return [each for each in self._missing if each.run not in ended]
 
     def _marks(self, runs: list[PlannedRun]) -> tuple[int, int]:
         """Changes whenever a run ends or is killed."""
-        return len(self._todo()), sum(self._folder.attempts(each.run) for each in runs)
+        return len(self._unfinished()), sum(self._folder.attempts(each.run) for each in runs)
 
     def _submit(self, runs: list[PlannedRun], *, most_attempts: int = _SHARED_ATTEMPTS) -> Exception | None:
         """Run one job of a task a run to its end; the error, if it failed."""

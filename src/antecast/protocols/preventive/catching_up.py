@@ -68,9 +68,8 @@ class CatchingUp(SafeLinks):
         link = self._links[sender]
         if sender not in self._safe:
             self._serve(sync, link, out)
-        elif (
-            not sync.want
-        ):  # it may be joining here, and wait for an answer: it has everything, or it is on its way
+        elif not sync.want:
+            # It may be joining here, and wait for an answer: what it lacks is on its way.
             self._send([sender], Start({}, {}, [], False), out)
         if sync.want:
             if self._fresh and sync.upto.keys() - {self.node}:
