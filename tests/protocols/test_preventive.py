@@ -1,4 +1,4 @@
-"""PC-broadcast by hand: the paper's figures, and the life of links, processes and sources."""
+"""PC-broadcast by hand: the paper's figures, and the life of links and processes."""
 
 import pytest
 from by_hand import ByHand, kinds

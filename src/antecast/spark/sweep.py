@@ -213,12 +213,10 @@ class _Driver:
     def run(self) -> None:
         """Submit until every run has ended, well or not, or only those are left that kill their workers."""
         self._report()
-        while unfinished := self._unfinished():
-            before = self._marks(unfinished)
-            error = self._submit(
-                [each for each in unfinished if self._folder.attempts(each.run) < _SHARED_ATTEMPTS]
-            )
-            if self._marks(unfinished) == before:
+        while left := self._unfinished():
+            before = self._marks(left)
+            error = self._submit([each for each in left if self._folder.attempts(each.run) < _SHARED_ATTEMPTS])
+            if self._marks(left) == before:
                 # No run ended and none was killed: it is not the runs that fail.
                 why = "the job did nothing" if error is None else reason(str(error))
                 raise SparkFailed(f"Spark could not run the sweep: {why} (see {self._folder.log})") from error
