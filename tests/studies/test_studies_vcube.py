@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 import pytest
 
+from antecast.protocols.vector import Vector
 from antecast.sim import run
 from antecast.spark.reproduce import vcube as reproduction
 from antecast.spark.reproduce import vcube_data
@@ -93,6 +94,12 @@ def test_packets_of_two_are_set_beside_the_same_messages_alone(model):
     assert found["pairs"]["packets"] == found["with"]["messages a packet"][2] > 0
     assert found["pairs"]["held"] < found["pairs"]["held, plain"]
     assert found["pairs"]["reception"] > found["pairs"]["reception, plain"]
+
+
+def test_a_run_that_breaks_its_promise_gives_no_figures(monkeypatch):
+    monkeypatch.setattr(Vector, "_release", lambda self, message: [message])  # whatever it waits for
+    with pytest.raises(RuntimeError, match=r"vcube calibrated, 32 nodes, seed 1: not everything .* early=[1-9]"):
+        variant(NODES, "calibrated", 1, "vcube", 50)
 
 
 def test_a_single_root_is_a_bottleneck():

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from antecast.history.audit import audit
 from antecast.sim.run import run
 from antecast.sim.scenario import Scenario, make_scenario
 from antecast.studies.vcube.measures import UNIT, Log, in_pairs, summary
@@ -73,9 +74,7 @@ def scenario(
 
 def compare(nodes: int, model: str, seed: int) -> dict[str, Any]:
     """One network with aggregation and without."""
-    logs = [
-        Log(run(scenario(nodes, model, seed, aggregate=aggregate)).events, nodes) for aggregate in (True, False)
-    ]
+    logs = [_judged(scenario(nodes, model, seed, aggregate=aggregate)) for aggregate in (True, False)]
     return {
         "with": summary(logs[0], PAYLOAD),
         "without": summary(logs[1], PAYLOAD),
@@ -86,7 +85,17 @@ def compare(nodes: int, model: str, seed: int) -> dict[str, Any]:
 def variant(nodes: int, model: str, seed: int, name: str, payload: int) -> dict[str, Any]:
     """One network with aggregation, by another protocol or with messages of another size."""
     chosen = scenario(nodes, model, seed, name=name, aggregate=True, payload=payload)
-    return {"with": summary(Log(run(chosen).events, nodes), payload)}
+    return {"with": summary(_judged(chosen), payload)}
+
+
+def _judged(chosen: Scenario) -> Log:
+    """The log of a run, once it is known that everyone delivered everything, once and in causal order."""
+    events = run(chosen).events
+    verdict = audit(events, clock="global")
+    if verdict.outcome != "causal" or verdict.tally.deliveries != chosen.nodes**2:
+        which = f"{chosen.name}, {chosen.nodes} nodes, seed {chosen.seed}"
+        raise RuntimeError(f"{which}: not everything was delivered in causal order, once: {verdict.tally}")
+    return Log(events, chosen.nodes)
 
 
 LOAD: Final = 2000
