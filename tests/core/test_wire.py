@@ -108,3 +108,13 @@ def test_control_bytes_are_what_the_encoding_adds_to_the_payload():
     encoded = codec.encode(message)
     assert message.payload in encoded
     assert len(encoded) - message.payload_size == 1 + 1 + 1 + 1 + 2 + 2 + 1 + 2 + 6
+
+
+@pytest.mark.parametrize("depth", [1_200, 100_000])
+def test_nests_without_end_are_malformed_wherever_they_are(depth):
+    nest = b"\x91" * depth + b"\x90"
+    frame = msgspec.msgpack.encode([0, 0, 1, b"", {}])[1:]
+    with pytest.raises(MalformedFrame):
+        codec.decode(b"\x01\x96" + frame + nest)  # as a sixth field, which the decoder skips
+    with pytest.raises(MalformedFrame):
+        codec.decode(b"\x01" + nest)

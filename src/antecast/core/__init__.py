@@ -5,7 +5,17 @@ timer), lists of effects come out. The simulator, the asyncio runtime and the te
 same object through this one contract.
 """
 
-from antecast.core.effects import Accepted, CancelTimer, Deliver, Discard, Effect, Send, SetTimer, Transmit
+from antecast.core.effects import (
+    Accepted,
+    Alert,
+    CancelTimer,
+    Deliver,
+    Discard,
+    Effect,
+    Send,
+    SetTimer,
+    Transmit,
+)
 from antecast.core.errors import (
     AntecastError,
     ConfigurationError,
@@ -26,6 +36,7 @@ __all__ = [
     "MAX_PAYLOAD",
     "MAX_SOURCES",
     "Accepted",
+    "Alert",
     "AntecastError",
     "CancelTimer",
     "Clock",

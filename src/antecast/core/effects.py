@@ -1,8 +1,7 @@
 """Effects: what a protocol asks its driver to do. Frozen values, carried out in the order given.
 
-The driver hands a `Deliver` to the application before it goes on to the next effect, and the
-application may broadcast from inside that delivery; protocols put the frames that must leave
-first in front of it.
+The driver hands a `Deliver` to the application before it goes on to the next effect. What the
+application broadcasts from inside that delivery is the next call: see rule 1 in `core.protocol`.
 """
 
 from typing import Any, TypeAlias
@@ -46,6 +45,13 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Alert(msgspec.Struct, frozen=True, gc=False):
+    """Something is wrong that a person should hear of: this node may have lost its state, or a neighbour is
+    broken or lying. The protocol goes on. The driver logs the text and counts it; each is said once a link."""
+
+    text: str
+
+
 class SetTimer(msgspec.Struct, frozen=True, gc=False):
     """Call `timer(token)` at this time of the local clock, instead of any time set before."""
 
@@ -59,4 +65,4 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     token: Timer
 
 
-Effect: TypeAlias = Send | Transmit | Deliver | Accepted | Discard | SetTimer | CancelTimer
+Effect: TypeAlias = Send | Transmit | Deliver | Accepted | Discard | Alert | SetTimer | CancelTimer

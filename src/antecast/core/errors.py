@@ -1,7 +1,7 @@
 """Errors, by whose fault they are.
 
-- `RemoteFault`: a peer sent something that cannot be accepted. The driver drops the frame, counts
-  it, may close the link; the local program has done nothing wrong.
+- `RemoteFault`: a peer sent something that cannot be accepted. The driver drops the frame and counts
+  it; the local program has done nothing wrong.
 - `LocalMisuse`: the calling program broke the contract (a payload that is too large, a frame of
   another protocol).
 - `ConfigurationError`, `InputError`: what a person wrote is wrong: a field of a scenario, a line of

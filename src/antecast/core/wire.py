@@ -59,5 +59,5 @@ class Codec:
             raise UnsupportedVersion(f"frame has version {data[0]}, this node speaks version {VERSION}")
         try:
             return self._decoder.decode(memoryview(data)[1:])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise MalformedFrame(f"not a frame of this protocol: {error}") from None
