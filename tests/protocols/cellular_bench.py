@@ -309,11 +309,11 @@ class Bench:
             node = self.nodes[station]
             if node.gauges()["station_sent_buffer"]:
                 faults.append(f"station {station} keeps {node.gauges()['station_sent_buffer']} messages")
-            if node._waves:
+            if node.searching:
                 faults.append(f"station {station} waits for echoes")
-            for host, record in node._records.items():
+            for host, record in node.records.items():
                 held.setdefault(host, []).append(station)
-                if not record.holds:
+                if not record.held:
                     faults.append(f"station {station} is stuck with a handoff of {host}")
         for host in self.alive():
             if held.pop(host, []) != [self.cell[host]]:

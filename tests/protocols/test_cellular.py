@@ -186,7 +186,7 @@ def test_a_host_with_nothing_to_say_is_not_given_up():
 def test_a_host_given_up_while_it_thought_itself_established_is_told():
     stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
-    stage.nodes[A]._records[0].heard = -(10**12)
+    stage.nodes[A].records[0].heard_at = -(10**12)
     stage.fire(A, "evict")
     assert stage.nodes[A].gauges()["station_hosts"] == 1
     stage.tick(20_000)

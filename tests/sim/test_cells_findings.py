@@ -186,6 +186,6 @@ def test_nothing_grows_in_the_long_run(request):
     assert {gauge: value for gauge, value in largest.items() if value > most[gauge]} == {}
     for station in stations:
         assert station.gauges()["station_sent_buffer"] == 0  # all that is left are hosts that have everything
-        assert not station._waves
-        assert len(station._routes) < 7
+        assert not station.searching
+        assert len(station._wires.routes) < 7
     assert sum(station.gauges()["station_hosts"] for station in stations) == HOSTS

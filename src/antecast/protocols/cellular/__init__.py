@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from antecast.core import NodeId, Protocol
 from antecast.protocols.cellular.host import CellHost
-from antecast.protocols.cellular.published import PublishedHost, PublishedStation
-from antecast.protocols.cellular.settings import CellularSettings, Rule
+from antecast.protocols.cellular.rules import Rule
+from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.cellular.station import Station
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 
@@ -14,14 +13,6 @@ __all__ = ["CELLULAR", "CellHost", "CellularSettings", "Rule", "Station"]
 
 def _needs(_: CellularSettings) -> frozenset[Need]:
     return frozenset({Need.CELLS, Need.RELIABLE_LINKS, Need.FIFO_LINKS})
-
-
-def make_host(node: NodeId, settings: CellularSettings) -> Protocol:
-    return PublishedHost(node, settings) if settings.published else CellHost(node, settings)
-
-
-def make_station(node: NodeId, settings: CellularSettings) -> Protocol:
-    return PublishedStation(node, settings) if settings.published else Station(node, settings)
 
 
 CELLULAR = register(
@@ -36,7 +27,7 @@ CELLULAR = register(
         memory="host: what is under way; station: what its hosts lack, and a few numbers a host",
         delivery="constant",
         settings=CellularSettings,
-        make=make_host,
-        make_station=make_station,
+        make=CellHost,
+        make_station=Station,
     )
 )

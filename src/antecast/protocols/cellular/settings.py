@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.cellular.rules import Rule
 
 _MS = 10**6
 
 
 _LEAST_EVICT = Duration(100 * _MS)
 """Hosts give signs of life, and stations look for them, several times in the time of `evict`."""
-
-
-class Rule(StrEnum):
-    """A rule of the paper, as printed, that breaks a promise; `published.py` has each with its consequence."""
-
-    ALL = "all"
-    TAKE_ALWAYS = "take-always"
-    ACK_ALWAYS = "ack-always"
-    MARK_COPIES = "mark-copies"
-    SEND_ALWAYS = "send-always"
-    ACCEPT_EARLY = "accept-early"
-    ACCEPT_LATE = "accept-late"
-    NO_LOCK = "no-lock"
-    ONE_REQUEST = "one-request"
-    CATCH_UP_FIRST = "catch-up-first"
-    LIST_ALL = "list-all"
-    ANY_SESSION = "any-session"
-    NO_FLOOR = "no-floor"
-    KEEP_STALE = "keep-stale"
-    SILENT_REJOIN = "silent-rejoin"
-    LEAVE_IF_KNOWN = "leave-if-known"
-    SAVE_WITH_ACKS = "save-with-acks"
 
 
 class CellularSettings(Settings, frozen=True, kw_only=True):
@@ -72,7 +50,3 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
         """When to send again, with so many messages under way."""
         span = self.retransmit - self.retransmit_least
         return max(self.retransmit_least, self.retransmit - span * pending // self.window)
-
-    @property
-    def rules(self) -> frozenset[Rule]:
-        return frozenset(Rule) if Rule.ALL in self.published else frozenset(self.published)
