@@ -46,19 +46,17 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
+    from antecast.protocols.registry import REMEDIES
     from antecast.report.promises import broken_promises
     from antecast.sim.run import run as simulate
-    from antecast.sim.scenario import REMEDY, load_scenario
+    from antecast.sim.scenario import load_scenario
 
     changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, changes)
     chosen = folder or _new_name(loaded.name)
     for need in loaded.unmet_needs():
-        name = loaded.specification.name
-        note = (
-            f"note: {name} needs {need}, which this network does not have ({REMEDY[need]}): its promises may break"
-        )
-        err.print(note, style="yellow", soft_wrap=True)
+        lacking = f"{loaded.specification.name} needs {need}, which this network does not have"
+        err.print(f"note: {lacking}; its promises may break ({REMEDIES[need]})", style="yellow", soft_wrap=True)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:

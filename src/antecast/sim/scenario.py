@@ -16,6 +16,7 @@ import msgspec
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import BitRate, Duration, Settings, parse_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
+from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
 from antecast.sim.radio.layout import Cells, Still, Walk
@@ -371,18 +372,8 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def plain(self) -> dict[str, Any]:
         """The scenario as plain values, with every default written out."""
         plain = plain_settings(self)
-        plain["protocol"] = {"name": self.specification.name} | plain_settings(self.protocol_settings)
+        plain["protocol"] = {"name": address(self.specification)} | plain_settings(self.protocol_settings)
         return plain
-
-
-REMEDY: Mapping[Need, str] = {
-    Need.RELIABLE_LINKS: "no loss and no queue_limit, or a protocol that repairs",
-    Need.FIFO_LINKS: "network.fifo = true",
-    Need.STATIC_MEMBERS: "no faults, and nodes that stay",
-    Need.COMPLETE_GRAPH: 'network.topology = { kind = "complete" }',
-    Need.CELLS: 'network.topology = { kind = "cells" }',
-}
-"""What to set, for each need that a network does not meet."""
 
 
 def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Scenario:
