@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -62,7 +61,7 @@ class Record:
     early: dict[int, Data] = field(default_factory=dict)
     skip: set[int] = field(default_factory=set)
     """Numbers that the host delivered elsewhere."""
-    catch_up: deque[Data] = field(default_factory=deque)
+    catch_up: list[Data] = field(default_factory=list)
     """What it has to deliver before them, acknowledged ones gone."""
     caught_up: int = 0
     """How many catch-up messages it has acknowledged in this session."""
@@ -86,9 +85,10 @@ class Record:
 
     def delivered(self, caught_up: int, position: int) -> None:
         """The host has delivered so many catch-up messages, and all numbers below `position`."""
-        while self.caught_up < caught_up and self.catch_up:
-            self.catch_up.popleft()
-            self.caught_up += 1
+        if caught_up > self.caught_up:
+            count = min(caught_up - self.caught_up, len(self.catch_up))
+            del self.catch_up[:count]
+            self.caught_up += count
         self.position = max(self.position, position)
         self.step_over()
 
