@@ -75,23 +75,27 @@ class Handoffs:
         self._buffer = downlink.buffer
         self.searches = Searches(wires, self._start_anew)
         self.membership = Membership(settings, rules, records, wires, downlink, self.searches)
-        self._requests = 0
+        self.requests = 0
         self.costs = Costs()
 
     # The new station asks.
 
     def init(self, frame: Init, host: NodeId, now: int, out: list[Effect]) -> None:
         """A host that is a member is in this cell now."""
-        if frame.ses < self.membership.floors.of(host):
-            self.membership.say_gone(frame.ses, host, out)
+        self.membership.check(host, frame.ses, now)
+        if frame.lc >= frame.ses:
+            raise RemoteFault(f"host {host} says that its session {frame.ses} came before {frame.lc}")
+        self.membership.check_room(host)
+        if frame.ses < self.membership.floors.of(host, now):
+            self.membership.say_gone(frame.ses, host, now, out)
             return
         record = self._unless_stale(host, frame.lc, now, out)
         if record is None:
-            self._requests += 1
-            awaited = Handoff(search=self._requests)
+            self.requests += 1
+            awaited = Handoff(search=self.requests)
             record = Record(frame.ses, self._buffer.low, now, frame.next, HostState.AWAITED, handoff=awaited)
             self.membership.add(host, record, now, out)
-            request = Req1(host, frame.ses, frame.lc, frame.co, frame.seqc, self._node, self._requests)
+            request = Req1(host, frame.ses, frame.lc, frame.co, frame.seqc, self._node, self.requests)
             self._spread(request, None, found=False, undecided=False, now=now, out=out)
         elif record.held and (frame.ses >= record.session or self._rules.any_session):  # hole 11
             if frame.ses != record.session:
@@ -116,6 +120,10 @@ class Handoffs:
     def request(self, request: Req1, peer: NodeId, now: int, out: list[Effect]) -> None:
         """`Req1`, from a station or on its way from one."""
         self._wires.check(request.who, peer)
+        self.searches.check_request(request)
+        self.membership.check(request.host, request.ses, now)
+        if request.lc >= request.ses:
+            raise RemoteFault(f"station {request.who} asks for session {request.ses}, after {request.lc}")
         self._wires.learn(request.who, peer)
         self.membership.floors.raise_to(request.host, request.ses, now)
         record = self._unless_stale(request.host, request.lc, now, out)

@@ -19,6 +19,7 @@ from typing import ClassVar
 from antecast.core import (
     MAX_PAYLOAD,
     Accepted,
+    Alert,
     CancelTimer,
     Codec,
     Deliver,
@@ -27,6 +28,7 @@ from antecast.core import (
     Frame,
     LocalMisuse,
     Message,
+    MessageId,
     NodeId,
     Protocol,
     RemoteFault,
@@ -37,6 +39,7 @@ from antecast.core import (
 )
 from antecast.protocols.cellular.frames import (
     CODEC,
+    MAX_LISTED,
     Acks,
     CatchUp,
     Data,
@@ -53,6 +56,7 @@ from antecast.protocols.cellular.outbox import Outbox
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.dither import Dither
+from antecast.protocols.lost_state import lost_state
 
 CONNECT: Timer = "connect"
 RESEND: Timer = "resend"
@@ -61,6 +65,9 @@ ALIVE: Timer = "alive"
 
 _SIGNS_OF_LIFE = 16
 """How often a silent host shows itself before it would be given up: half of all frames may be lost."""
+
+_MOST_NUMBERS = 1 << 62
+"""No station comes near: a host that began there could not count on."""
 
 _UNKNOWN = 1 << 62
 """Catch-up messages to come, while the station has not said how many (printed rules only)."""
@@ -90,6 +97,7 @@ class CellHost(Protocol):
         self._ack_set = False
         self._resend_set = False
         self._spoke_at = 0
+        self._alerted = False
         self._saved = (0, 0)
         """Printed rules only: the position that was last acknowledged."""
 
@@ -126,6 +134,7 @@ class CellHost(Protocol):
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         """The host is in the cell of this station now: a new session begins."""
         self._station = peer
+        self._alerted = False
         out: list[Effect] = []
         self._new_session(now, out)
         return out
@@ -160,17 +169,17 @@ class CellHost(Protocol):
         if isinstance(frame, Message):
             self._take(frame, now, out)
         elif isinstance(frame, Acks):
-            if self._outbox.acknowledged(frame.next.get(self.node, 0)):
+            if self._outbox.acknowledged(self._believable(frame.next.get(self.node, 0), out)):
                 self._send_window(now, out)
                 self._say_goodbye(now, out)
         elif isinstance(frame, InitAck):
-            if frame.host == self.node and frame.ses == self._session and not self._established:
-                self._establish(frame, now, out)
+            if frame.host == self.node:
+                self._confirmed(frame, now, out)
         elif isinstance(frame, Gone):
             if frame.host == self.node and frame.ses == self._session:
                 self._new_session(now, out)
         elif isinstance(frame, LeaveAck):
-            if frame.host == self.node and self._leaving:
+            if frame.host == self.node and self._leaving and not self._outbox:
                 self._left = True
                 self._established = False
                 out += [CancelTimer(token) for token in (CONNECT, RESEND, ACK, ALIVE)]
@@ -202,6 +211,34 @@ class CellHost(Protocol):
             self._speak(Join(self._session, first_unsent), now, out)
         out.append(SetTimer(CONNECT, now + self._settings.connect + self._dither(self._settings.connect)))
 
+    def _confirmed(self, frame: InitAck, now: int, out: list[Effect]) -> None:
+        if frame.catch_up > MAX_LISTED or frame.seqc >= _MOST_NUMBERS:
+            raise RemoteFault(f"{frame.catch_up} messages to catch up on, then number {frame.seqc}")
+        if any(not frame.seqc <= number < _MOST_NUMBERS for number in frame.skip):
+            raise RemoteFault(f"numbers to step over that are not behind {frame.seqc}")
+        if frame.ses > self._session:
+            self._alert(
+                f"station {self._station} knows session {frame.ses} of this node, which has begun "
+                f"{self._session}: the station is wrong, or this node has lost its state; if so, start it under a "
+                "new number",
+                out,
+            )
+        elif frame.ses == self._session and not self._established:
+            self._establish(frame, now, out)
+
+    def _believable(self, acknowledged: int, out: list[Effect]) -> int:
+        """A station cannot have what was never sent."""
+        known = self._outbox.sent + 1
+        if acknowledged > known and not self._rules.printed:
+            self._alert(lost_state(self._station or 0, MessageId(self.node, acknowledged - 1)).text, out)
+            return known
+        return acknowledged
+
+    def _alert(self, text: str, out: list[Effect]) -> None:
+        if not self._alerted:
+            self._alerted = True
+            out.append(Alert(text))
+
     def _establish(self, frame: InitAck, now: int, out: list[Effect]) -> None:
         self._member = self._established = True
         self._catching_up = False
@@ -209,7 +246,7 @@ class CellHost(Protocol):
         self._inbox.begin(frame)
         if self._rules.mark_copies:  # hole 3
             self._inbox.skip.clear()
-        passed_on = self._outbox.acknowledged(frame.seqh)
+        passed_on = self._outbox.acknowledged(self._believable(frame.seqh, out))
         if frame.fresh:
             out += [Discard(message, "evicted") for message in passed_on]
         if self._settings.evict:
@@ -246,7 +283,11 @@ class CellHost(Protocol):
         return self._established or self._catching_up
 
     def _deliver(self, messages: list[Data], now: int, out: list[Effect]) -> None:
-        out += [Deliver(message) for message in messages]
+        for message in messages:
+            if message.origin == self.node and message.seq > self._outbox.last:
+                self._alert(lost_state(self._station or 0, message.id).text, out)
+            else:
+                out.append(Deliver(message))
         # Also where the message was an old one: the station sends again what it thinks missing, so an
         # acknowledgement was lost.
         if not self._ack_set:

@@ -10,9 +10,9 @@ comes back no station has it (`searches.py` finds that out), and it starts anew 
 
 from __future__ import annotations
 
-from antecast.core import Effect, NodeId, SetTimer, Timer, Transmit
+from antecast.core import Effect, NodeId, RemoteFault, SetTimer, Timer, Transmit
 from antecast.protocols.cellular.downlink import Downlink
-from antecast.protocols.cellular.frames import Delete, Gone, Join, Leave, LeaveAck, Left
+from antecast.protocols.cellular.frames import MOST_SESSIONS, Delete, Gone, Join, Leave, LeaveAck, Left
 from antecast.protocols.cellular.record import HostState, Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.searches import Searches
@@ -21,8 +21,15 @@ from antecast.protocols.cellular.wires import Wires
 
 EVICT: Timer = "evict"
 
-_NEVER_AGAIN = 1 << 62
+_NEVER_AGAIN = MOST_SESSIONS
 """The floor of a host that has left."""
+
+_MOST_STAYS = 1 << 32
+"""No host has so many sessions between two of which a station hears. A frame that claims more is forged, and
+would keep the host out."""
+
+_MOST_HOSTS = 1 << 16
+"""Hosts in a cell, and hosts whose sessions are remembered."""
 
 _LOOKS = 8
 """How often a station looks for silent hosts in the time after which it gives them up."""
@@ -40,16 +47,25 @@ class Floors:
     def __len__(self) -> int:
         return len(self._floors)
 
-    def of(self, host: NodeId) -> int:
-        return self._floors.get(host, (0, 0))[0] if self._believed else 0
+    def of(self, host: NodeId, now: int) -> int:
+        session, heard = self._floors.get(host, (0, 0))
+        return session if self._believed and heard + self._forget >= now else 0
+
+    def snapshot(self) -> list[list[int]]:
+        return [[host, session, heard] for host, (session, heard) in self._floors.items()]
+
+    def restore(self, state: list[list[int]]) -> None:
+        self._floors = {host: (session, heard) for host, session, heard in state}
 
     def raise_to(self, host: NodeId, session: int, now: int) -> None:
-        for other, (_, heard) in list(self._floors.items()):
-            if heard + self._forget >= now:
+        session = max(session, self.of(host, now))
+        self._floors.pop(host, None)
+        self._floors[host] = (session, now)
+        while True:
+            oldest, (_, heard) = next(iter(self._floors.items()))
+            if heard + self._forget >= now and len(self._floors) <= _MOST_HOSTS:
                 break
-            del self._floors[other]
-        before = self._floors.pop(host, (0, 0))[0]
-        self._floors[host] = (max(before, session), now)
+            del self._floors[oldest]
 
 
 class Membership:
@@ -71,10 +87,24 @@ class Membership:
         self.floors = Floors(settings, rules)
         self._timer_set = False
 
+    def check(self, host: NodeId, session: int, now: int) -> None:
+        """Refuse a session that the host cannot have come to."""
+        record = self._records.get(host)
+        known = max(self.floors.of(host, now), 0 if record is None else record.session)
+        if session >= MOST_SESSIONS or (0 < known < _NEVER_AGAIN and session > known + _MOST_STAYS):
+            raise RemoteFault(f"host {host} claims session {session}, after {known}")
+
+    def check_room(self, host: NodeId) -> None:
+        if host not in self._records and len(self._records) >= _MOST_HOSTS:
+            raise RemoteFault(f"a station serves {_MOST_HOSTS} hosts at most")
+
     def add(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
         self._records[host] = record
         self.floors.raise_to(host, record.session, now)
-        if self._settings.evict and not self._timer_set:
+        self.set_timer(now, out)
+
+    def set_timer(self, now: int, out: list[Effect]) -> None:
+        if self._settings.evict and self._records and not self._timer_set:
             self._timer_set = True
             out.append(SetTimer(EVICT, now + self._settings.evict // _LOOKS))
 
@@ -86,12 +116,18 @@ class Membership:
     # Joining and leaving.
 
     def join(self, frame: Join, host: NodeId, now: int, out: list[Effect]) -> None:
+        self.check(host, frame.ses, now)
         record = self._records.get(host)
-        if frame.ses < self.floors.of(host):
-            self.say_gone(frame.ses, host, out)
+        if record is not None and record.held and record.session > frame.ses:
+            # A late copy, which the host ignores; or it has lost its state, and should hear of that.
+            self._downlink.confirm(host, record, now, out)
+            return
+        if frame.ses < self.floors.of(host, now):
+            self.say_gone(frame.ses, host, now, out)
             return
         if record is not None and (record.session > frame.ses or not record.held):
             return
+        self.check_room(host)
         if record is None or (frame.ses > record.session and not self._rules.silent_rejoin):  # hole 14
             self._wires.flood(Delete(host, frame.ses), None, out)
         if record is None:
@@ -105,6 +141,7 @@ class Membership:
         self._downlink.confirm(host, record, now, out)
 
     def delete(self, frame: Delete, came_from: NodeId, now: int, out: list[Effect]) -> None:
+        self.check(frame.host, frame.ses, now)
         self._wires.flood(frame, came_from, out)
         self.floors.raise_to(frame.host, frame.ses, now)
         record = self._records.get(frame.host)
@@ -119,7 +156,7 @@ class Membership:
                 self.drop(host, now, out)
                 self._wires.flood(Delete(host, frame.ses), None, out)
         else:
-            if self.floors.of(host) != _NEVER_AGAIN:
+            if self.floors.of(host, now) != _NEVER_AGAIN:
                 self._wires.flood(Left(host), None, out)
             self._let_go(host, now, out)
         out.append(Transmit(LeaveAck(host)))
@@ -135,16 +172,15 @@ class Membership:
 
     # Hosts that do not come back.
 
-    def say_gone(self, session: int, host: NodeId, out: list[Effect]) -> None:
+    def say_gone(self, session: int, host: NodeId, now: int, out: list[Effect]) -> None:
         """Tell a host that its session is over, unless it has begun another one."""
-        if self._settings.evict and host not in self._records and session + 1 >= self.floors.of(host):
+        if self._settings.evict and host not in self._records and session + 1 >= self.floors.of(host, now):
             out.append(Transmit(Gone(host, session)))
 
     def give_up(self, now: int, out: list[Effect]) -> None:
         """The timer has fired: let go of hosts that have not been heard of."""
-        self._timer_set = bool(self._records)
-        if self._records:
-            out.append(SetTimer(EVICT, now + self._settings.evict // _LOOKS))
+        self._timer_set = False
+        self.set_timer(now, out)
         for host, record in list(self._records.items()):
             if record.held and now - record.heard_at > self._settings.evict:
                 # A late copy must not bring back this very session.

@@ -89,7 +89,10 @@ class Record:
             count = min(caught_up - self.caught_up, len(self.catch_up))
             del self.catch_up[:count]
             self.caught_up += count
-        self.position = max(self.position, position)
+        if position > self.position:
+            self.position = position
+            if self.skip:
+                self.skip = {number for number in self.skip if number >= position}
         self.step_over()
 
     def step_over(self) -> None:

@@ -33,6 +33,10 @@ class Search:
     found: bool
 
 
+_MOST_OPEN = 1 << 16
+"""Requests on their way at once. More are under way only where somebody does not answer."""
+
+
 class Searches:
     def __init__(self, wires: Wires, nobody: Callable[[int, int, list[Effect]], None]) -> None:
         self._wires = wires
@@ -50,6 +54,12 @@ class Searches:
         self.open[name] = Search(parent, waiting, undecided, found)
         self._end_if_answered(name, now, out)
 
+    def check_request(self, request: Req1) -> None:
+        if (request.who, request.wave) in self.open:
+            raise RemoteFault(f"request {request.wave} of station {request.who} comes a second time")
+        if len(self.open) >= _MOST_OPEN:
+            raise RemoteFault(f"{_MOST_OPEN} requests wait for their echo")
+
     def check(self, frame: Echo, peer: NodeId) -> None:
         search = self.open.get((frame.who, frame.wave))
         if search is None or peer not in search.waiting:
@@ -61,6 +71,17 @@ class Searches:
         search.waiting.discard(peer)
         search.found = search.found or frame.found
         self._end_if_answered(name, now, out)
+
+    def wire_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        """No echo comes back over this wire. Whether a station behind it has the host is not known, so nobody may
+        say that it was given up."""
+        for name, search in list(self.open.items()):
+            if search.parent == peer:
+                del self.open[name]
+            elif peer in search.waiting:
+                search.waiting.discard(peer)
+                search.found = True
+                self._end_if_answered(name, now, out)
 
     def decide(self, handoff: Handoff, found: bool, now: int, out: list[Effect]) -> None:
         """Answer the requests that waited for what becomes of this station's own."""

@@ -12,7 +12,9 @@ All of them work on one set of records, a record a host (`record.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
+
+import msgspec
 
 from antecast.core import Codec, Effect, Frame, LocalMisuse, Message, NodeId, Protocol, RemoteFault, State, Timer
 from antecast.protocols.cellular.downlink import RESEND, Downlink
@@ -29,8 +31,9 @@ from antecast.protocols.cellular.frames import (
     Leave,
     Left,
     Req1,
+    Stamp,
 )
-from antecast.protocols.cellular.handoffs import Handoffs
+from antecast.protocols.cellular.handoffs import Costs, Handoffs
 from antecast.protocols.cellular.membership import EVICT
 from antecast.protocols.cellular.record import Record
 from antecast.protocols.cellular.rules import Rules
@@ -79,14 +82,47 @@ class Station(Protocol):
         return []
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
+        out: list[Effect] = []
         self._wires.down(peer)
-        return []
+        self._handoffs.searches.wire_down(peer, now, out)
+        return out
 
     def snapshot(self) -> State:
-        raise LocalMisuse("stations do not crash; what they know is not made to outlive them")
+        buffer, handoffs = self._downlink.buffer, self._handoffs
+        state = {
+            "records": [[host, record] for host, record in self._records.items()],
+            "low": buffer.low,
+            "messages": list(buffer.messages),
+            "sent_upto": buffer.sent_upto,
+            "owed": list(self._uplink.owed),
+            "floors": self._membership.floors.snapshot(),
+            "routes": [[station, wire] for station, wire in self._wires.routes.items()],
+            "requests": handoffs.requests,
+            "costs": handoffs.costs,
+        }
+        return cast("State", msgspec.to_builtins(state, builtin_types=(bytes,)))
 
     def restore(self, state: State) -> None:
-        raise LocalMisuse("stations do not crash; what they know is not made to outlive them")
+        """Requests on their way through this station went with their wires; those who asked ask again."""
+        for host, record in state["records"]:
+            self._records[host] = msgspec.convert(record, Record, strict=False)
+        buffer, handoffs = self._downlink.buffer, self._handoffs
+        buffer.low = state["low"]
+        for message in state["messages"]:
+            buffer.append(msgspec.convert(message, Message[Stamp]), 0)
+        buffer.sent_upto = state["sent_upto"]
+        self._uplink.owed.update(dict.fromkeys(state["owed"]))
+        self._membership.floors.restore(state["floors"])
+        self._wires.routes.update((station, wire) for station, wire in state["routes"])
+        handoffs.requests = state["requests"]
+        handoffs.costs = msgspec.convert(state["costs"], Costs)
+
+    def resume(self, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._downlink.set_resend(now, out, anew=True)
+        self._uplink.set_timer(now, out)
+        self._membership.set_timer(now, out)
+        return out
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
         out: list[Effect] = []
@@ -140,7 +176,7 @@ class Station(Protocol):
     def _acknowledged(self, frame: Ack, host: NodeId, now: int, out: list[Effect]) -> None:
         record = self._records.get(host)
         if record is None:
-            self._membership.say_gone(frame.ses, host, out)
+            self._membership.say_gone(frame.ses, host, now, out)
         elif record.held and record.session == frame.ses:
             self._downlink.check(frame, record, host)
             self._downlink.acknowledged(frame, host, record, now, out)
