@@ -187,7 +187,7 @@ def test_a_host_given_up_while_it_thought_itself_established_is_told():
     stage = Cells((A, B), evict="20s")
     stage.at(A, 0, 1)
     stage.nodes[A].records[0].heard_at = -(10**12)
-    stage.fire(A, "evict")
+    stage.fire(A, "look")
     assert stage.nodes[A].gauges()["station_hosts"] == 1
     stage.tick(20_000)
     message = stage.broadcast(1)

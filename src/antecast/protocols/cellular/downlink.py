@@ -1,7 +1,9 @@
 """Down the radio: a station sends its cell what the hosts there lack, in the order of its numbers.
 
-New messages go out as long as they are within `window` of the host that is furthest; what a host lacks of the
-window that it takes is sent again in time. A host that has not been heard of for a while is only probed with
+New messages go out as long as they are within `window` of every host that takes part. What a host lacks of the
+window that it takes is sent again when it is known to be lost, because the host has heard what was sent later, or
+else when no acknowledgement has come in the time that one takes (`round_trip.py`). So no copy follows another that
+may still wait for its turn at the radio. A host that has not been heard of for a while is only probed with
 one message: one that has gone away must neither fill the air of those who stayed nor hold them up.
 """
 
@@ -13,11 +15,16 @@ from antecast.core import Effect, Message, NodeId, RemoteFault, SetTimer, Timer,
 from antecast.protocols.cellular.buffer import CellBuffer
 from antecast.protocols.cellular.frames import Ack, CatchUp, Data, InitAck, Marked
 from antecast.protocols.cellular.record import Record
+from antecast.protocols.cellular.round_trip import RoundTrip
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.dither import Dither
 
 RESEND: Timer = "resend"
+
+_AT_ONCE = 32
+"""Messages sent again in a row. Between two stations that do not hear each other, only what falls into a gap of the
+other one is heard."""
 
 
 class Downlink:
@@ -29,7 +36,8 @@ class Downlink:
         self._records = records
         self._dither = dither
         self.buffer = CellBuffer()
-        self._timer_set = False
+        self._round_trip = RoundTrip(settings)
+        self._timer_at: int | None = None
 
     # What is sent, and how long it is kept.
 
@@ -45,17 +53,23 @@ class Downlink:
         self.send_window(now, out)
 
     def send_window(self, now: int, out: list[Effect]) -> None:
-        """Send what has not been sent yet, as far as a host takes it: a window, or one message if it is silent."""
-        window, buffer = self._settings.window, self.buffer
-        ends = (
-            each.position + (1 if self._silent(each, now) else window)
-            for each in self._records.values()
-            if each.held
-        )
-        until = min(max(ends, default=0), buffer.next)
-        for number in range(max(buffer.low, buffer.sent_upto), until):
-            self._transmit(number, now, out)
-        buffer.sent_upto = max(buffer.sent_upto, until)
+        """Send what has not been sent yet, as far as hosts take it: a window, or one message if all are silent.
+
+        Those who take part are kept together: nobody is sent what another has no room for yet. Only a host that is
+        more than a window behind, because it was away, is not waited for.
+        """
+        buffer, window = self.buffer, self._settings.window
+        if buffer.sent_upto < buffer.next:
+            ends = [
+                (record.position + window, record.position + (1 if self._silent(record, now) else window))
+                for record in self._records.values()
+                if record.held
+            ]
+            together = [end for room, end in ends if end == room >= buffer.sent_upto]
+            until = min(min(together) if together else max((end for _, end in ends), default=0), buffer.next)
+            for number in range(max(buffer.low, buffer.sent_upto), until):
+                self._transmit(number, now, out)
+            buffer.sent_upto = max(buffer.sent_upto, until)
         self.set_resend(now, out)
 
     def trim(self, now: int, out: list[Effect]) -> None:
@@ -65,7 +79,7 @@ class Downlink:
         self.send_window(now, out)
 
     def _transmit(self, number: int, now: int, out: list[Effect]) -> None:
-        self.buffer.sent_at[number - self.buffer.low] = now
+        self.buffer.sent(number, now)
         out.append(Transmit(self._stamped(number)))
 
     def _stamped(self, number: int) -> Data:
@@ -111,11 +125,29 @@ class Downlink:
             return
         self.heard(record, now, out)
         record.fresh = False
+        self._measure(frame, record, now)
         record.delivered(frame.co, min(frame.seqc, self.buffer.next))
-        record.top, record.holes = frame.top, frozenset(frame.holes)
+        record.top, record.holes, record.acknowledged_at = frame.top, frozenset(frame.holes), now
         self.trim(now, out)
+        self._hasten(record, now, out)
         if catching_up_first and not record.catch_up:
             self.confirm(host, record, now, out)
+
+    def _measure(self, frame: Ack, record: Record, now: int) -> None:
+        """What an acknowledgement tells of the air: how long it took since the oldest message that it is the first
+        to acknowledge, and the newest message that was heard."""
+        if record.position < frame.seqc and (sent := self.buffer.sent_once(record.position)) is not None:
+            self._round_trip.took(now - sent)
+        newest = max(frame.seqc, frame.top) - 1 - self.buffer.low
+        if 0 <= newest < len(self.buffer):
+            record.heard_turn = max(record.heard_turn, self.buffer.first_turn[newest])
+
+    def _hasten(self, record: Record, now: int, out: list[Effect]) -> None:
+        """What a host is now known to lack, or has room for now, need not wait for the timer of others."""
+        if self._settings.measured and self._timer_at is not None and record.held:
+            at = max(now, min((when for when, _ in self._due_to(record, now)), default=self._timer_at))
+            if at < self._timer_at:
+                self._set(at, out)
 
     def heard(self, record: Record, now: int, out: list[Effect]) -> None:
         was_silent = self._silent(record, now)
@@ -132,42 +164,58 @@ class Downlink:
 
     def _due(self, now: int) -> Iterator[tuple[int, int]]:
         """(when, number) of each message to send again."""
-        buffer, interval = self.buffer, self._settings.interval(len(self.buffer))
-        wanted: set[int] = set()
         for record in self._records.values():
-            if record.held and record.position < buffer.sent_upto:
-                if self._silent(record, now):
-                    yield buffer.sent_at[record.position - buffer.low] + self._settings.retransmit, record.position
-                else:
-                    wanted |= record.lacks(min(self._settings.window, buffer.sent_upto - record.position))
-        for number in wanted:
-            yield buffer.sent_at[number - buffer.low] + interval, number
+            if record.held:
+                yield from self._due_to(record, now)
+
+    def _due_to(self, record: Record, now: int) -> Iterator[tuple[int, int]]:
+        buffer, low = self.buffer, self.buffer.low
+        if record.position >= buffer.sent_upto:
+            return
+        if self._silent(record, now):
+            yield buffer.sent_at[record.position - low] + self._settings.retransmit, record.position
+            return
+        wait, least = self._round_trip.wait(len(buffer)), self._settings.retransmit_least
+        heard, in_time = record.heard_turn, record.acknowledged_at - least
+        if not self._settings.measured:
+            heard, in_time = 0, -1
+        for number in record.lacks(min(self._settings.window, buffer.sent_upto - record.position)):
+            sent = buffer.sent_at[number - low]
+            lost = sent <= in_time or (number < record.top and buffer.turn[number - low] < heard)
+            yield sent + (least if lost else wait), number
 
     def _catch_up_due(self, record: Record, now: int) -> int:
         silent = self._silent(record, now)
         return record.catch_up_at + (
-            self._settings.retransmit if silent else self._settings.interval(len(self.buffer))
+            self._settings.retransmit if silent else self._round_trip.wait(len(self.buffer))
         )
 
     def set_resend(self, now: int, out: list[Effect], *, anew: bool = False) -> None:
-        if self._timer_set and not anew:
+        if self._timer_at is not None and not anew:
             return
         times = [when for when, _ in self._due(now)]
         times += [self._catch_up_due(each, now) for each in self._records.values() if each.held and each.catch_up]
         if times:
-            self._timer_set = True
-            at = max(now, min(times))
-            out.append(SetTimer(RESEND, at + self._dither(self._settings.retransmit_least // 4)))
+            self._set(max(now, min(times)), out)
+
+    def _set(self, at: int, out: list[Effect]) -> None:
+        self._timer_at = at + self._dither(self._settings.retransmit_least // 4)
+        out.append(SetTimer(RESEND, self._timer_at))
 
     def resend(self, now: int, out: list[Effect]) -> None:
         """The timer has fired."""
-        self._timer_set = False
+        self._timer_at = None
         for host, record in self._records.items():  # first: without these a host can do nothing with the others
             if record.held and record.catch_up and self._catch_up_due(record, now) <= now:
                 self._send_catch_up(host, record, now, out)
-        for number in sorted({number for when, number in self._due(now) if when <= now}):
+        due = sorted({number for when, number in self._due(now) if when <= now})
+        at_once = _AT_ONCE if self._settings.measured else len(due)
+        for number in due[:at_once]:
             self._transmit(number, now, out)
-        self.set_resend(now, out)
+        if len(due) > at_once:
+            self._set(now + self._settings.retransmit_least // 4, out)
+        else:
+            self.set_resend(now, out)
 
     def _send_catch_up(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
         record.catch_up_at = now

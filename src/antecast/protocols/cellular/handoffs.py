@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from antecast.core import Effect, Message, MessageId, NodeId, RemoteFault, Send
 from antecast.protocols.cellular.downlink import Downlink
 from antecast.protocols.cellular.frames import (
+    MAX_LISTED,
     Addressed,
     Carried,
     Data,
@@ -83,7 +84,7 @@ class Handoffs:
     def init(self, frame: Init, host: NodeId, now: int, out: list[Effect]) -> None:
         """A host that is a member is in this cell now."""
         self.membership.check(host, frame.ses, now)
-        if frame.lc >= frame.ses:
+        if frame.lc >= frame.ses and not self._rules.printed:
             raise RemoteFault(f"host {host} says that its session {frame.ses} came before {frame.lc}")
         self.membership.check_room(host)
         if frame.ses < self.membership.floors.of(host, now):
@@ -92,11 +93,11 @@ class Handoffs:
         record = self._unless_stale(host, frame.lc, now, out)
         if record is None:
             self.requests += 1
-            awaited = Handoff(search=self.requests)
+            awaited = Handoff(since=now, search=self.requests)
             record = Record(frame.ses, self._buffer.low, now, frame.next, HostState.AWAITED, handoff=awaited)
             self.membership.add(host, record, now, out)
             request = Req1(host, frame.ses, frame.lc, frame.co, frame.seqc, self._node, self.requests)
-            self._spread(request, None, found=False, undecided=False, now=now, out=out)
+            self.searches.spread(request, None, found=False, undecided=False, now=now, out=out)
         elif record.held and (frame.ses >= record.session or self._rules.any_session):  # hole 11
             if frame.ses != record.session:
                 if frame.lc == record.session:
@@ -122,39 +123,31 @@ class Handoffs:
         self._wires.check(request.who, peer)
         self.searches.check_request(request)
         self.membership.check(request.host, request.ses, now)
-        if request.lc >= request.ses:
+        if request.lc >= request.ses and not self._rules.printed:
             raise RemoteFault(f"station {request.who} asks for session {request.ses}, after {request.lc}")
         self._wires.learn(request.who, peer)
         self.membership.floors.raise_to(request.host, request.ses, now)
         record = self._unless_stale(request.host, request.lc, now, out)
         if record is None:
-            self._spread(request, peer, found=False, undecided=False, now=now, out=out)
+            self.searches.spread(request, peer, found=False, undecided=False, now=now, out=out)
         elif record.state is not HostState.AWAITED:
-            self._spread(request, peer, found=True, undecided=False, now=now, out=out)
-            self._serve(request, record, out)
+            self.searches.spread(request, peer, found=True, undecided=False, now=now, out=out)
+            self._serve(request, record, now, out)
         else:
             # Whether it will hold the host shows when its own request is settled. That never waits for a newer
             # one, so there is no circle.
             undecided = record.session < request.ses
-            if undecided and self._settings.evict:
+            if undecided:
                 record.handoff.waits.append((request.who, request.wave))
             found = record.handoff.offered
-            self._spread(request, peer, found=found, undecided=undecided, now=now, out=out)
+            self.searches.spread(request, peer, found=found, undecided=undecided, now=now, out=out)
             self._put_aside(request, record, out)
 
-    def _spread(
-        self, request: Req1, parent: NodeId | None, *, found: bool, undecided: bool, now: int, out: list[Effect]
-    ) -> None:
-        if self._settings.evict:
-            self.searches.spread(request, parent, found=found, undecided=undecided, now=now, out=out)
-        else:
-            self._wires.flood(request, parent, out)  # nobody is given up, so somebody has the host
-
     def _put_aside(self, request: Req1, record: Record, out: list[Effect]) -> None:
-        """Keep a request until this station holds the host."""
+        """Keep a request until this station holds the host. A station's newer request replaces its older one."""
         stash = record.handoff.stash
         if not self._rules.one_request:
-            stash.append(request)
+            record.handoff.stash = [*(each for each in stash if each.who != request.who), request]
         elif request.ses < record.session:  # hole 8, from here on
             self._reject(request, out)
         elif not stash or stash[0].ses < request.ses:
@@ -173,26 +166,34 @@ class Handoffs:
 
     # The holder hands over.
 
-    def _serve(self, request: Req1, record: Record, out: list[Effect]) -> bool:
+    def _serve(self, request: Req1, record: Record, now: int, out: list[Effect]) -> bool:
         """Answer a request; whether the host is handed over to it."""
         locked = record.state is HostState.LOCKED
         if request.ses < (record.handoff.to if locked else record.session):
             self._reject(request, out)
             return False
         if locked:
-            return False  # the next holder has seen this request too, behind the one that is being served
+            # The next holder has seen this request too, behind the one that is being served. It is served here
+            # if that handoff comes to nothing.
+            self._put_aside(request, record, out)
+            return False
         if request.lc == record.session:
             record.delivered(request.co, min(request.seqc, self._buffer.next))
-        self._lock(record, request.ses)
         missing = self._missing(record, request)
+        if len(missing) > MAX_LISTED:  # more than a frame takes: such a host has to start anew
+            self._reject(request, out)
+            self.membership.give_up(request.host, now, out)
+            return False
+        self._lock(record, request, now)
         self._wires.send(request.who, Rsp1(request.host, request.ses, request.who, self._node, missing), out)
         return True
 
-    def _lock(self, record: Record, session: int) -> None:
-        record.handoff.to = session
-        record.handoff.mark = self._buffer.next
+    def _lock(self, record: Record, request: Req1, now: int) -> None:
+        handoff = record.handoff
+        handoff.to, handoff.partner, handoff.since = request.ses, request.who, now
+        handoff.mark = self._buffer.next
         if self._rules.printed:
-            record.handoff.offers[session] = record.expected
+            handoff.offers[request.ses] = record.expected
         if not self._rules.no_lock:  # hole 7
             record.state = HostState.LOCKED
 
@@ -217,31 +218,75 @@ class Handoffs:
         self._wires.check(frame.by, peer)
         if frame.to != self._node:
             self._wires.pass_on(frame.to, frame, out)
-        elif (record := self._records.get(frame.host)) is not None:
-            self._take(frame, record, peer, now, out)
+        else:
+            self._take(frame, self._records.get(frame.host), peer, now, out)
         self._wires.learn(frame.by, peer)
 
-    def _take(self, frame: Addressed, record: Record, peer: NodeId, now: int, out: list[Effect]) -> None:
-        if isinstance(frame, Req2):
-            if self._promised(record, frame.ses):
-                self._release(frame, record, peer, now, out)
-        elif record.state is HostState.AWAITED and record.session == frame.ses:
-            if isinstance(frame, Rsp1):
+    def _take(self, frame: Addressed, record: Record | None, peer: NodeId, now: int, out: list[Effect]) -> None:
+        awaited = record is not None and record.state is HostState.AWAITED and record.session == frame.ses
+        if isinstance(frame, Rsp1):
+            if record is not None and awaited:
                 self._offered(frame, record, peer, out)
-            elif isinstance(frame, Rsp2):
+            elif not self._rules.printed:
+                self._decline(frame, record, peer, out)
+        elif isinstance(frame, Req2):
+            if record is not None and self._promised(record, frame):
+                self._release(frame, record, peer, now, out)
+            elif not self._rules.printed:
+                out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node)))
+        elif isinstance(frame, Rsp2):
+            if record is not None and awaited:
                 self._handed_over(frame, record, now, out)
-            elif isinstance(frame, Reject):
+        elif record is not None and awaited:
+            if record.handoff.partner in (None, frame.by):
                 self.membership.drop(frame.host, now, out)
+        elif record is not None and self._promised(record, frame):
+            self._unlock(record, now, out)
 
-    def _promised(self, record: Record, session: int) -> bool:
-        """Whether the host is being handed over to this session."""
+    def _decline(self, frame: Rsp1, record: Record | None, peer: NodeId, out: list[Effect]) -> None:
+        """An offer that comes too late. A host that is here all the same must not stay with the one who offers."""
+        if record is not None and record.state is not HostState.AWAITED and record.session >= frame.ses:
+            self._wires.flood(Delete(frame.host, record.session), None, out)
+        else:
+            out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node)))
+
+    def _promised(self, record: Record, frame: Addressed) -> bool:
+        """Whether the host is being handed over to this station and session."""
         if self._rules.no_lock:  # hole 7
-            return record.held and record.session < session and session in record.handoff.offers
-        return record.state is HostState.LOCKED and record.handoff.to == session
+            return record.held and record.session < frame.ses and frame.ses in record.handoff.offers
+        promised = record.handoff.to == frame.ses and record.handoff.partner == frame.by
+        return promised and record.state is HostState.LOCKED
+
+    def _unlock(self, record: Record, now: int, out: list[Effect]) -> None:
+        """The handoff has come to nothing: the station holds the host as before, and serves who else has asked."""
+        before, record.handoff = record.handoff, Handoff()
+        record.state = HostState.HELD
+        if not self._serve_newest(before.stash, record, now, out):
+            self._downlink.trim(now, out)
+            self._downlink.set_resend(now, out, anew=True)
+
+    def look(self, now: int, out: list[Effect]) -> None:
+        """Break off handoffs that have lasted too long.
+
+        A lock is opened without danger: the other station becomes the holder by `Rsp2` alone, which is sent in
+        one step with the end of this record, and a `Req2` that comes later is rejected. A request that nobody has
+        answered is given up, and made anew when the host asks again; an answer that comes later is declined.
+        Where the answer has come and the host may be on its way here, only `evict` ends the wait.
+        """
+        limit, evict = self._settings.handoff, self._settings.evict
+        for host, record in list(self._records.items()):
+            lasts = now - record.handoff.since
+            if record.state is HostState.LOCKED and lasts > limit:
+                self._unlock(record, now, out)
+            hopeless = lasts > limit and (not record.handoff.offered or 0 < evict < lasts)
+            if record.state is HostState.AWAITED and hopeless:
+                self.membership.drop(host, now, out, unsure=True)
 
     def _offered(self, frame: Rsp1, record: Record, peer: NodeId, out: list[Effect]) -> None:
         handoff = record.handoff
-        handoff.offered = True
+        if handoff.offered and not self._rules.printed:
+            raise RemoteFault(f"station {frame.by} offers host {frame.host} a second time")
+        handoff.offered, handoff.partner = True, frame.by
         handoff.missing = [MessageId(*each) for each in frame.missing]
         handoff.mark = self._buffer.next
         handoff.wanted = [each for each in handoff.missing if each not in self._buffer.numbers]
@@ -279,14 +324,16 @@ class Handoffs:
             record = self._records.get(stamp.host)
             if record is not None and record.state is HostState.AWAITED and record.session == stamp.ses:
                 wanted, count = record.handoff.wanted, len(record.catch_up)
-                if not self._rules.printed and (count >= len(wanted) or wanted[count] != message.id):
+                asked = record.handoff.partner == stamp.by and count < len(wanted) and wanted[count] == message.id
+                if not asked and not self._rules.printed:
                     raise RemoteFault(f"station {stamp.by} sends {message.id}, which was not asked for")
                 record.catch_up.append(message)
         self._wires.learn(stamp.by, peer)
 
     def _handed_over(self, frame: Rsp2, record: Record, now: int, out: list[Effect]) -> None:
         handoff = record.handoff
-        if not self._rules.printed and not (handoff.offered and len(record.catch_up) == len(handoff.wanted)):
+        complete = handoff.partner == frame.by and len(record.catch_up) == len(handoff.wanted)
+        if not complete and not self._rules.printed:
             raise RemoteFault(f"station {frame.by} hands host {frame.host} over without what it was asked for")
         undelivered = {*handoff.missing, *(MessageId(*each) for each in frame.received)}
         record.skip = {
@@ -310,9 +357,14 @@ class Handoffs:
         before, record.handoff = record.handoff, Handoff()
         record.state = HostState.HELD
         record.heard_at = now
-        served = False
-        for request in sorted(before.stash, key=lambda each: -each.ses):
-            served = self._serve(request, record, out) or served
+        served = self._serve_newest(before.stash, record, now, out)
         self.searches.decide(before, True, now, out)
-        if not served:
+        if not served and record.held:
             self._downlink.confirm(host, record, now, out)
+
+    def _serve_newest(self, requests: list[Req1], record: Record, now: int, out: list[Effect]) -> bool:
+        """Hand a host on to the newest session that has asked, and reject the others."""
+        served = False
+        for request in sorted(requests, key=lambda each: -each.ses):
+            served = self._serve(request, record, now, out) or served
+        return served

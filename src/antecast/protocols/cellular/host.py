@@ -66,6 +66,9 @@ ALIVE: Timer = "alive"
 _SIGNS_OF_LIFE = 16
 """How often a silent host shows itself before it would be given up: half of all frames may be lost."""
 
+_ACKS_PER_WINDOW = 8
+"""An acknowledgement waits for this part of a window at most: the station must not run out of room."""
+
 _MOST_NUMBERS = 1 << 62
 """No station comes near: a host that began there could not count on."""
 
@@ -94,9 +97,12 @@ class CellHost(Protocol):
         self._established = False
         self._catching_up = False
         """Printed rules only: messages to catch up on have come before `InitAck`."""
+        self._taken = 0
+        """Messages that came since the last acknowledgement."""
         self._ack_set = False
         self._resend_set = False
-        self._spoke_at = 0
+        self._reported_at = 0
+        """When it last told what it has: only to that does a station that has given it up say so."""
         self._alerted = False
         self._saved = (0, 0)
         """Printed rules only: the position that was last acknowledged."""
@@ -157,7 +163,7 @@ class CellHost(Protocol):
             self._ack_set = False
             self._acknowledge(now, out)
         elif token == ALIVE and self._established:
-            if now - self._spoke_at >= self._settings.evict // _SIGNS_OF_LIFE:
+            if now - self._reported_at >= self._settings.evict // _SIGNS_OF_LIFE:
                 self._acknowledge(now, out)
             out.append(SetTimer(ALIVE, now + self._settings.evict // _SIGNS_OF_LIFE))
         return out
@@ -169,7 +175,7 @@ class CellHost(Protocol):
         if isinstance(frame, Message):
             self._take(frame, now, out)
         elif isinstance(frame, Acks):
-            if self._outbox.acknowledged(self._believable(frame.next.get(self.node, 0), out)):
+            if self._outbox.acknowledged(self._believable(frame.next.get(self.node, 0), out), now):
                 self._send_window(now, out)
                 self._say_goodbye(now, out)
         elif isinstance(frame, InitAck):
@@ -201,14 +207,14 @@ class CellHost(Protocol):
             return
         first_unsent = 1 if self._rules.send_always else self._outbox.sent + 1  # hole 4
         if self._leaving and not self._outbox:
-            self._speak(Leave(self._session), now, out)
+            self._speak(Leave(self._session), out)
         elif self._established:
             return
         elif self._member:
             position = self._inbox.caught_up, self._inbox.next
-            self._speak(Init(self._session, self._last_established, *position, first_unsent), now, out)
+            self._speak(Init(self._session, self._last_established, *position, first_unsent), out)
         else:
-            self._speak(Join(self._session, first_unsent), now, out)
+            self._speak(Join(self._session, first_unsent), out)
         out.append(SetTimer(CONNECT, now + self._settings.connect + self._dither(self._settings.connect)))
 
     def _confirmed(self, frame: InitAck, now: int, out: list[Effect]) -> None:
@@ -246,7 +252,7 @@ class CellHost(Protocol):
         self._inbox.begin(frame)
         if self._rules.mark_copies:  # hole 3
             self._inbox.skip.clear()
-        passed_on = self._outbox.acknowledged(self._believable(frame.seqh, out))
+        passed_on = self._outbox.acknowledged(self._believable(frame.seqh, out), now)
         if frame.fresh:
             out += [Discard(message, "evicted") for message in passed_on]
         if self._settings.evict:
@@ -264,7 +270,10 @@ class CellHost(Protocol):
         stamp = message.stamp
         if isinstance(stamp, int):
             if self._established or self._rules.take_always:  # hole 1
-                self._deliver(self._inbox.take(stamp, message), now, out)
+                before = len(self._inbox)
+                due = self._inbox.take(stamp, message)
+                self._taken += len(due) + len(self._inbox) - before
+                self._deliver(due, now, out)
         elif isinstance(stamp, CatchUp):
             if stamp.host == self.node and stamp.ses == self._session and self._may_catch_up():
                 self._deliver(self._inbox.take_catch_up(stamp.index, message), now, out)
@@ -288,9 +297,11 @@ class CellHost(Protocol):
                 self._alert(lost_state(self._station or 0, message.id).text, out)
             else:
                 out.append(Deliver(message))
+        if self._settings.measured and self._taken > max(1, self._settings.window // _ACKS_PER_WINDOW):
+            self._acknowledge(now, out)  # at this pace the station would have to wait with the next window
         # Also where the message was an old one: the station sends again what it thinks missing, so an
         # acknowledgement was lost.
-        if not self._ack_set:
+        elif not self._ack_set:
             self._ack_set = True
             wait = self._settings.ack
             out.append(SetTimer(ACK, now + wait + self._dither(wait // 4)))
@@ -298,7 +309,9 @@ class CellHost(Protocol):
     def _acknowledge(self, now: int, out: list[Effect]) -> None:
         may = self._established or self._catching_up or self._rules.ack_always  # hole 2
         if may and not (self._leaving and not self._outbox):
-            self._speak(self._inbox.report(self._session), now, out)
+            self._reported_at = now
+            self._taken = 0
+            self._speak(self._inbox.report(self._session), out)
             self._saved = self._inbox.caught_up, self._inbox.next
 
     # Up: messages of its own.
@@ -310,14 +323,16 @@ class CellHost(Protocol):
         """Send what has not been sent in this session and finds room in the window."""
         if self._outbox and self._may_send():
             for message in self._outbox.unsent(now):
-                self._speak(message, now, out)
+                self._speak(message, out)
             self._set_resend(now, out)
 
     def _resend(self, now: int, out: list[Effect]) -> None:
         if self._may_send():
             for message in self._outbox.overdue(now):
-                self._speak(message, now, out)
+                self._speak(message, out)
             self._set_resend(now, out)
+            if now - self._reported_at > self._settings.silence:
+                self._acknowledge(now, out)  # does the station know this host at all?
 
     def _set_resend(self, now: int, out: list[Effect]) -> None:
         due_at = self._outbox.due_at
@@ -325,9 +340,8 @@ class CellHost(Protocol):
             self._resend_set = True
             out.append(SetTimer(RESEND, max(now, due_at) + self._dither(self._outbox.interval // 8)))
 
-    def _speak(self, frame: Frame, now: int, out: list[Effect]) -> None:
+    def _speak(self, frame: Frame, out: list[Effect]) -> None:
         if self._station is not None:
-            self._spoke_at = now
             out.append(Transmit(frame))
 
     # Crashes.

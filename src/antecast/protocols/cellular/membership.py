@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from antecast.core import Effect, NodeId, RemoteFault, SetTimer, Timer, Transmit
 from antecast.protocols.cellular.downlink import Downlink
-from antecast.protocols.cellular.frames import MOST_SESSIONS, Delete, Gone, Join, Leave, LeaveAck, Left
+from antecast.protocols.cellular.frames import MAX_LISTED, MOST_SESSIONS, Delete, Gone, Join, Leave, LeaveAck, Left
 from antecast.protocols.cellular.record import HostState, Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.searches import Searches
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.cellular.wires import Wires
 
-EVICT: Timer = "evict"
+LOOK: Timer = "look"
 
 _NEVER_AGAIN = MOST_SESSIONS
 """The floor of a host that has left."""
@@ -104,14 +104,16 @@ class Membership:
         self.set_timer(now, out)
 
     def set_timer(self, now: int, out: list[Effect]) -> None:
-        if self._settings.evict and self._records and not self._timer_set:
+        if self._records and not self._timer_set:
             self._timer_set = True
-            out.append(SetTimer(EVICT, now + self._settings.evict // _LOOKS))
+            evict, handoff = self._settings.evict, self._settings.handoff
+            out.append(SetTimer(LOOK, now + min(evict or handoff, handoff) // _LOOKS))
 
-    def drop(self, host: NodeId, now: int, out: list[Effect]) -> None:
+    def drop(self, host: NodeId, now: int, out: list[Effect], *, unsure: bool = False) -> None:
+        """Forget a host; `unsure` if another station may still hand it over."""
         record = self._records.pop(host)
         self._downlink.trim(now, out)
-        self._searches.decide(record.handoff, False, now, out)
+        self._searches.decide(record.handoff, unsure, now, out)
 
     # Joining and leaving.
 
@@ -174,15 +176,25 @@ class Membership:
 
     def say_gone(self, session: int, host: NodeId, now: int, out: list[Effect]) -> None:
         """Tell a host that its session is over, unless it has begun another one."""
-        if self._settings.evict and host not in self._records and session + 1 >= self.floors.of(host, now):
+        if host not in self._records and session + 1 >= self.floors.of(host, now):
             out.append(Transmit(Gone(host, session)))
 
-    def give_up(self, now: int, out: list[Effect]) -> None:
+    def look(self, now: int, out: list[Effect]) -> None:
         """The timer has fired: let go of hosts that have not been heard of."""
         self._timer_set = False
         self.set_timer(now, out)
         for host, record in list(self._records.items()):
-            if record.held and now - record.heard_at > self._settings.evict:
-                # A late copy must not bring back this very session.
-                self.floors.raise_to(host, record.session + 1, now)
-                self.drop(host, now, out)
+            if self._settings.evict and record.held and now - record.heard_at > self._settings.evict:
+                self.give_up(host, now, out)
+
+    def give_up(self, host: NodeId, now: int, out: list[Effect]) -> None:
+        # A late copy must not bring back this very session.
+        self.floors.raise_to(host, self._records[host].session + 1, now)
+        self.drop(host, now, out)
+
+    def make_room(self, now: int, out: list[Effect]) -> None:
+        """No list that stations send each other may name more messages than all of them take."""
+        if len(self._downlink.buffer) > MAX_LISTED:
+            for host, record in list(self._records.items()):
+                if self._downlink.buffer.next - record.position > MAX_LISTED:
+                    self.give_up(host, now, out)

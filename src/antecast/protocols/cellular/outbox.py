@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from antecast.core import MessageId, NodeId
 from antecast.protocols.cellular.frames import Data
+from antecast.protocols.cellular.round_trip import RoundTrip
 from antecast.protocols.cellular.settings import CellularSettings
 
 
@@ -19,6 +20,9 @@ class Outbox:
         self.unacknowledged: dict[int, Data] = {}
         # Of this session.
         self._sent_at: dict[int, int] = {}
+        self._again: set[int] = set()
+        """What was sent more than once."""
+        self._round_trip = RoundTrip(settings)
 
     def __len__(self) -> int:
         return len(self.unacknowledged)
@@ -30,11 +34,12 @@ class Outbox:
     def begin(self) -> None:
         """A new session: whatever was sent in the last one may be lost."""
         self._sent_at.clear()
+        self._again.clear()
 
     @property
     def interval(self) -> int:
         """After how long a message is sent again."""
-        return self._settings.interval(len(self._sent_at))
+        return self._round_trip.wait(len(self._sent_at))
 
     @property
     def due_at(self) -> int | None:
@@ -55,15 +60,19 @@ class Outbox:
         return [seq for seq in self.unacknowledged if seq < first + self._settings.window]
 
     def _send(self, numbers: list[int], now: int) -> list[Data]:
+        self._again.update(seq for seq in numbers if seq in self._sent_at)
         for seq in numbers:
             self._sent_at[seq] = now
             self.sent = max(self.sent, seq)
         return [self.unacknowledged[seq] for seq in numbers]
 
-    def acknowledged(self, upto: int) -> list[MessageId]:
+    def acknowledged(self, upto: int, now: int) -> list[MessageId]:
         """Everything below this number has reached a station; what of it is news."""
         done = [seq for seq in self.unacknowledged if seq < upto]
+        if done and done[0] in self._sent_at and done[0] not in self._again:
+            self._round_trip.took(now - self._sent_at[done[0]])
         for seq in done:
             del self.unacknowledged[seq]
             self._sent_at.pop(seq, None)
+            self._again.discard(seq)
         return [MessageId(self._node, seq) for seq in done]

@@ -24,6 +24,10 @@ class HostState(Enum):
 class Handoff:
     """What a record needs only while its host changes stations."""
 
+    since: int = 0
+    """When the station asked for the host, or locked it."""
+    partner: NodeId | None = None
+    """The station that it is offered to, or that offers it."""
     search: int = 0
     """The number of this station's request for the host."""
     offered: bool = False
@@ -70,6 +74,10 @@ class Record:
     top: int = 0
     holes: frozenset[int] = frozenset()
     """Of the numbers below `top` the host has those that are not holes, delivered or not."""
+    acknowledged_at: int = 0
+    """When it last acknowledged something in this session."""
+    heard_turn: int = 0
+    """The host has heard what was sent in this turn, or later: what was sent before, and it lacks, is lost."""
     fresh: bool = False
     """Whether the host had been given up, and has not yet shown that it knows."""
     owes_since: int = 0
@@ -107,6 +115,7 @@ class Record:
         self.caught_up = 0
         self.top = 0
         self.holes = frozenset()
+        self.heard_turn = 0
 
     def lacks(self, window: int) -> set[int]:
         """Numbers that the host has not acknowledged in any way, as far as it takes them."""

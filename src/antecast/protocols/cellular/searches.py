@@ -3,6 +3,8 @@
 Each station passes `Req1` on and answers (`Echo`) when all stations behind it have; `found` says whether one of
 them has the host. If nobody has, the host has been given up. The echoes come behind everything that any station
 had sent on before, so the one that asked then has all that the host ever delivered.
+
+A station that awaits the host itself, in an older session, answers when it knows how that ends.
 """
 
 from __future__ import annotations

@@ -18,9 +18,12 @@ _LEAST_EVICT = Duration(100 * _MS)
 
 class CellularSettings(Settings, frozen=True, kw_only=True):
     retransmit: Duration = Duration(1000 * _MS)
-    """After how long a message that is not acknowledged is sent again, when little is under way."""
+    """After how long a message that is not acknowledged is sent again, while no round trip has been measured."""
     retransmit_least: Duration = Duration(200 * _MS)
-    """The same when a whole window is under way; in between it falls evenly."""
+    """A message is not sent again sooner than this."""
+    measured: bool = True
+    """Whether the time to a retransmission follows the round trips measured. The paper's falls evenly from
+    `retransmit` to `retransmit_least` as the window fills: the more is under way, the more copies are added."""
     window: Annotated[int, msgspec.Meta(ge=1, le=1 << 15)] = 150
     """Messages under way at once, of a station to its cell or of a host."""
     ack: Duration = Duration(500 * _MS)
@@ -34,6 +37,9 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     """A host not heard of for so long is probed with one message, not with all that it lacks."""
     evict: Duration = Duration(300_000 * _MS)
     """A host not heard of for so long is given up, and new when it comes back; 0 for never."""
+    handoff: Duration = Duration(30_000 * _MS)
+    """After how long a handoff that does not come to its end is broken off: longer than frames take to cross all
+    wires three times."""
     forget: Duration = Duration(60_000 * _MS)
     """How long a radio frame may be under way: for so long a station remembers the sessions of hosts that are
     elsewhere."""
@@ -43,10 +49,12 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.connect < _MS:
             raise ValueError(f"connect must be 1ms at least, got {self.connect}; a host would do nothing but ask")
+        if self.handoff < _LEAST_EVICT:
+            raise ValueError(f"handoff must be {_LEAST_EVICT} at least, got {self.handoff}; none would ever end")
         if 0 < self.evict < _LEAST_EVICT:
             raise ValueError(f"evict must be {_LEAST_EVICT} at least, or 0 for never; got {self.evict}")
 
     def interval(self, pending: int) -> int:
-        """When to send again, with so many messages under way."""
+        """When to send again by the paper's rule, with so many messages under way."""
         span = self.retransmit - self.retransmit_least
         return max(self.retransmit_least, self.retransmit - span * pending // self.window)

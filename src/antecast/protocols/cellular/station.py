@@ -34,7 +34,7 @@ from antecast.protocols.cellular.frames import (
     Stamp,
 )
 from antecast.protocols.cellular.handoffs import Costs, Handoffs
-from antecast.protocols.cellular.membership import EVICT
+from antecast.protocols.cellular.membership import LOOK
 from antecast.protocols.cellular.record import Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
@@ -130,8 +130,9 @@ class Station(Protocol):
             self._downlink.resend(now, out)
         elif token == ACKS:
             self._uplink.acknowledge(out)
-        elif token == EVICT:
-            self._membership.give_up(now, out)
+        elif token == LOOK:
+            self._membership.look(now, out)
+            self._handoffs.look(now, out)
         return out
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
@@ -209,6 +210,7 @@ class Station(Protocol):
         """Pass a message on over the other wires, and send it to the cell."""
         self._wires.flood(message, came_from, out)
         self._downlink.add(message, now, out)
+        self._membership.make_room(now, out)
 
     def gauges(self) -> dict[str, int]:
         records, costs = self._records.values(), self._handoffs.costs
