@@ -23,8 +23,8 @@ from antecast.protocols.dither import Dither
 RESEND: Timer = "resend"
 
 _AT_ONCE = 32
-"""Messages sent again in a row. Between two stations that do not hear each other, only what falls into a gap of the
-other one is heard."""
+"""Messages sent again in a row. Between two stations that do not hear each other, only what falls into a gap of
+the other one is heard."""
 
 
 class Downlink:

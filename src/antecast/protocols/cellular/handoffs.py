@@ -100,12 +100,20 @@ class Handoffs:
             self.searches.spread(request, None, found=False, undecided=False, now=now, out=out)
         elif record.held and (frame.ses >= record.session or self._rules.any_session):  # hole 11
             if frame.ses != record.session:
-                if frame.lc == record.session:
-                    record.delivered(frame.co, min(frame.seqc, self._buffer.next))
+                self._apply(frame, record)
+                if record.fresh:
+                    record.expected = max(record.expected, frame.next)
                 record.raise_to(frame.ses)
                 self._downlink.trim(now, out)
             record.heard_at = now
             self._downlink.confirm(host, record, now, out)
+
+    def _apply(self, said: Init | Req1, record: Record) -> None:
+        """Take a host's word for what it delivered in the record's session, if it was established in it. It then
+        also knows that it was given up, and has discarded what it had to."""
+        if said.lc == record.session:
+            record.delivered(said.co, min(said.seqc, self._buffer.next))
+            record.fresh = False
 
     def _unless_stale(self, host: NodeId, established: int, now: int, out: list[Effect]) -> Record | None:
         """The record of a host, if there is one. One from before its last established session is dropped: the
@@ -127,6 +135,7 @@ class Handoffs:
             raise RemoteFault(f"station {request.who} asks for session {request.ses}, after {request.lc}")
         self._wires.learn(request.who, peer)
         self.membership.floors.raise_to(request.host, request.ses, now)
+        self.membership.set_timer(now, out)
         record = self._unless_stale(request.host, request.lc, now, out)
         if record is None:
             self.searches.spread(request, peer, found=False, undecided=False, now=now, out=out)
@@ -177,8 +186,7 @@ class Handoffs:
             # if that handoff comes to nothing.
             self._put_aside(request, record, out)
             return False
-        if request.lc == record.session:
-            record.delivered(request.co, min(request.seqc, self._buffer.next))
+        self._apply(request, record)
         missing = self._missing(record, request)
         if len(missing) > MAX_LISTED:  # more than a frame takes: such a host has to start anew
             self._reject(request, out)
@@ -225,7 +233,7 @@ class Handoffs:
     def _take(self, frame: Addressed, record: Record | None, peer: NodeId, now: int, out: list[Effect]) -> None:
         awaited = record is not None and record.state is HostState.AWAITED and record.session == frame.ses
         if isinstance(frame, Rsp1):
-            if record is not None and awaited:
+            if record is not None and awaited and record.handoff.partner in (None, frame.by):
                 self._offered(frame, record, peer, out)
             elif not self._rules.printed:
                 self._decline(frame, record, peer, out)
@@ -325,16 +333,15 @@ class Handoffs:
             if record is not None and record.state is HostState.AWAITED and record.session == stamp.ses:
                 wanted, count = record.handoff.wanted, len(record.catch_up)
                 asked = record.handoff.partner == stamp.by and count < len(wanted) and wanted[count] == message.id
-                if not asked and not self._rules.printed:
-                    raise RemoteFault(f"station {stamp.by} sends {message.id}, which was not asked for")
-                record.catch_up.append(message)
+                if asked or self._rules.printed:  # else it belongs to a handoff that was broken off
+                    record.catch_up.append(message)
         self._wires.learn(stamp.by, peer)
 
     def _handed_over(self, frame: Rsp2, record: Record, now: int, out: list[Effect]) -> None:
         handoff = record.handoff
         complete = handoff.partner == frame.by and len(record.catch_up) == len(handoff.wanted)
         if not complete and not self._rules.printed:
-            raise RemoteFault(f"station {frame.by} hands host {frame.host} over without what it was asked for")
+            return  # the end of a handoff that was broken off
         undelivered = {*handoff.missing, *(MessageId(*each) for each in frame.received)}
         record.skip = {
             number for number in range(record.position, handoff.mark) if self._buffer[number].id not in undelivered
@@ -345,8 +352,9 @@ class Handoffs:
         self.costs.skipped += len(record.skip)
         self.costs.meanwhile += len(frame.received)
         record.step_over()
-        record.expected = frame.seqh
-        record.fresh = frame.fresh
+        record.expected, record.fresh = frame.seqh, frame.fresh
+        if frame.fresh:  # and the host does not know: what it has sent since may have been passed on elsewhere
+            record.expected = max(frame.seqh, record.first_unsent)
         self._take_over(frame.host, record, now, out)
         self._downlink.trim(now, out)
         if self._rules.mark_copies:

@@ -61,7 +61,10 @@ class Floors:
         session = max(session, self.of(host, now))
         self._floors.pop(host, None)
         self._floors[host] = (session, now)
-        while True:
+        self.expire(now)
+
+    def expire(self, now: int) -> None:
+        while self._floors:
             oldest, (_, heard) = next(iter(self._floors.items()))
             if heard + self._forget >= now and len(self._floors) <= _MOST_HOSTS:
                 break
@@ -104,7 +107,7 @@ class Membership:
         self.set_timer(now, out)
 
     def set_timer(self, now: int, out: list[Effect]) -> None:
-        if self._records and not self._timer_set:
+        if (self._records or self.floors) and not self._timer_set:
             self._timer_set = True
             evict, handoff = self._settings.evict, self._settings.handoff
             out.append(SetTimer(LOOK, now + min(evict or handoff, handoff) // _LOOKS))
@@ -146,6 +149,7 @@ class Membership:
         self.check(frame.host, frame.ses, now)
         self._wires.flood(frame, came_from, out)
         self.floors.raise_to(frame.host, frame.ses, now)
+        self.set_timer(now, out)
         record = self._records.get(frame.host)
         if record is None:
             return
@@ -169,6 +173,7 @@ class Membership:
 
     def _let_go(self, host: NodeId, now: int, out: list[Effect]) -> None:
         self.floors.raise_to(host, _NEVER_AGAIN, now)
+        self.set_timer(now, out)
         if host in self._records:
             self.drop(host, now, out)
 
@@ -182,6 +187,7 @@ class Membership:
     def look(self, now: int, out: list[Effect]) -> None:
         """The timer has fired: let go of hosts that have not been heard of."""
         self._timer_set = False
+        self.floors.expire(now)
         self.set_timer(now, out)
         for host, record in list(self._records.items()):
             if self._settings.evict and record.held and now - record.heard_at > self._settings.evict:

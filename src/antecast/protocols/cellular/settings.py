@@ -51,8 +51,12 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
             raise ValueError(f"connect must be 1ms at least, got {self.connect}; a host would do nothing but ask")
         if self.handoff < _LEAST_EVICT:
             raise ValueError(f"handoff must be {_LEAST_EVICT} at least, got {self.handoff}; none would ever end")
-        if 0 < self.evict < _LEAST_EVICT:
-            raise ValueError(f"evict must be {_LEAST_EVICT} at least, or 0 for never; got {self.evict}")
+        least = max(_LEAST_EVICT, Duration(2 * (self.connect + self.ack)))
+        if 0 < self.evict < least:
+            raise ValueError(
+                f"evict must be {least} at least, twice connect and ack together, or 0 for never; "
+                f"got {self.evict}: a host could not show itself in time"
+            )
 
     def interval(self, pending: int) -> int:
         """When to send again by the paper's rule, with so many messages under way."""
