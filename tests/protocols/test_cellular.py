@@ -143,11 +143,13 @@ def test_locks_do_not_outlive_their_handoff(seed):
 
 
 def asleep(stage, host, ms):
-    """A host hears nothing and does nothing for a while, and does not know it."""
+    """A host hears nothing and does nothing for a while, and does not know it. Then it first sends again what it
+    had sent last."""
     station = stage.cell.pop(host)
-    timers = {who: stage.timers.pop(who) for who in list(stage.timers) if who[0] == host}
+    timers = [stage.timers.pop(who) and who for who in list(stage.timers) if who[0] == host]
     stage.tick(ms)
-    stage.timers |= dict.fromkeys(timers, stage.now)
+    for who in timers:
+        stage.timers[who] = stage.now + (0 if who[1] == "resend" else 100 * 10**6)
     stage.cell[host] = station
 
 
