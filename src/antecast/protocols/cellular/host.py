@@ -66,7 +66,7 @@ ALIVE: Timer = "alive"
 _SIGNS_OF_LIFE = 16
 """How often a silent host shows itself before it would be given up: half of all frames may be lost."""
 
-_ACKS_PER_WINDOW = 8
+_ACKS_PER_WINDOW = 6
 """An acknowledgement waits for this part of a window at most: the station must not run out of room."""
 
 _MOST_NUMBERS = 1 << 62
