@@ -1,0 +1,70 @@
+"""Whom a process has lost touch with: what lets the parts of an overlay find each other again.
+
+A partition that outlasts an exchange makes each side forget the other: every arc that leads across is unreachable
+and given up. No view then says that there is another side. So a process remembers some of those it has lost, and
+tries one of them at each of its exchanges, for as long as it takes.
+
+The memory also keeps the number of arcs right. Spray replaces a lost arc by a copy of another or lets it go, so
+that the arcs follow the size of the network; and when those who were lost come back, the network is as large as
+before. So:
+
+- an arc that was let go is *owed*: it comes back when its process can be reached again;
+- if all that a process lost at one time were replaced by copies, it still remembers one of them, owed nothing.
+  When that one is found, an arc too many is made; the next arc that is lost pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from antecast.core import NodeId
+
+KEPT: Final = 16
+"""Processes that a process remembers. While everybody else is replaced once by a newcomer it loses about as many
+as its view holds, ln n: enough up to some million processes, and those lost before are no longer there."""
+
+
+class Memory:
+    """The processes that one process has lost, in the order in which it will try them.
+
+    >>> memory = Memory()
+    >>> memory.lose(7, owed=0)
+    >>> memory.lose(9, owed=1)
+    >>> memory.turn(), memory.turn(), memory.turn()
+    (7, 9, 7)
+    >>> memory.find(9), len(memory)
+    (1, 1)
+    """
+
+    __slots__ = ("_owed", "surplus")
+
+    def __init__(self) -> None:
+        self._owed: dict[NodeId, int] = {}
+        self.surplus = 0
+        """Arcs that were made beyond those owed, and not paid for yet."""
+
+    def __len__(self) -> int:
+        return len(self._owed)
+
+    @property
+    def owed(self) -> int:
+        return sum(self._owed.values())
+
+    def lose(self, peer: NodeId, *, owed: int) -> None:
+        """Remember a process, to be tried after all others; if there is no room, the next in turn is forgotten."""
+        self._owed[peer] = self._owed.pop(peer, 0) + owed
+        if len(self._owed) > KEPT:
+            del self._owed[next(iter(self._owed))]
+
+    def turn(self) -> NodeId:
+        """The process whose turn it is; it is tried again after all others."""
+        peer = next(iter(self._owed))
+        self._owed[peer] = self._owed.pop(peer)
+        return peer
+
+    def owed_to(self, peer: NodeId) -> int:
+        return self._owed[peer]
+
+    def find(self, peer: NodeId) -> int:
+        """A process is there again: how many arcs to it were let go."""
+        return self._owed.pop(peer)
