@@ -1,16 +1,15 @@
 """Whom a process has lost touch with: what lets the parts of an overlay find each other again.
 
 A partition that outlasts an exchange makes each side forget the other: every arc that leads across is unreachable
-and given up. No view then says that there is another side. So a process remembers some of those it has lost, and
-tries one of them at each of its exchanges, for as long as it takes.
+and given up. No view then says that there is another side. So a process remembers those it has lost, and tries
+one of them at each of its exchanges, for as long as it takes.
 
 The memory also keeps the number of arcs right. Spray replaces a lost arc by a copy of another or lets it go, so
 that the arcs follow the size of the network; and when those who were lost come back, the network is as large as
-before. So:
-
-- an arc that was let go is *owed*: it comes back when its process can be reached again;
-- if all that a process lost at one time were replaced by copies, it still remembers one of them, owed nothing.
-  When that one is found, an arc too many is made; the next arc that is lost pays for it.
+before. So an arc that was let go is *owed*: it comes back when its process answers. A process whose arc was
+replaced is owed nothing. If it answers, the two compare whom they know: where their neighbours, or those of their
+neighbours, are the same, they are in one overlay and need no arc. Else one is made, and that is one too many: the
+next arc that is lost pays for it.
 """
 
 from __future__ import annotations

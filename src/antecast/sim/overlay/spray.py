@@ -292,18 +292,15 @@ class SprayOverlay(Overlay):
         self._lose(p, lost)
         known = list(view)
         memory = self._memories[p]
-        owed = []
         for arc in lost:
+            owed = 0
             if memory.surplus:
                 memory.surplus -= 1
             elif known and stream.uniform() > 1 / size:
                 self._take(p, Arc(known[stream.below(len(known))].peer))
             else:
-                owed.append(arc)
-        for arc in owed:
-            memory.lose(arc.peer, owed=1)
-        if not owed:
-            memory.lose(lost[0].peer, owed=0)
+                owed = 1
+            memory.lose(arc.peer, owed=owed)
 
     def _look_for_the_lost(self, p: NodeId) -> None:
         """Try one of those that p has lost; if it has no neighbour left, all of them, until one is there."""
@@ -312,9 +309,8 @@ class SprayOverlay(Overlay):
             assert memory is not None
             peer = memory.turn()
             linked = self._network.linked(p, peer)
-            close = linked or self._share_a_neighbour(p, peer)
-            if close and not memory.owed_to(peer):
-                memory.find(peer)  # there is a way already
+            if not memory.owed_to(peer) and (linked or self._close(p, peer)):
+                memory.find(peer)  # there is a way to it already
                 break
             if linked or self._open(p, peer):
                 self.found += 1
@@ -324,8 +320,11 @@ class SprayOverlay(Overlay):
                     self._take(p, Arc(peer))
                 break
 
-    def _share_a_neighbour(self, p: NodeId, peer: NodeId) -> bool:
-        return not set(self._network.links(p)).isdisjoint(self._network.links(peer))
+    def _close(self, p: NodeId, peer: NodeId) -> bool:
+        """Whether some process is, to both, itself, a neighbour or a neighbour's neighbour."""
+        links = self._network.links
+        mine, theirs = ({q, *links(q), *(z for y in links(q) for z in links(y))} for q in (p, peer))
+        return not mine.isdisjoint(theirs)
 
     def _lose(self, p: NodeId, arcs: list[Arc]) -> None:
         for arc in arcs:
