@@ -180,8 +180,9 @@ def as_study(
         return make_study(study, overrides=overrides, seeds=seeds)
     if isinstance(study, Path | str):
         return load_study(study, overrides=overrides, seeds=seeds)
-    expected = "a Study, the path of a TOML file, or a mapping of its values"
-    raise LocalMisuse(f"study: expected {expected}, got {type(study).__name__}")
+    raise LocalMisuse(
+        f"study: expected a Study, the path of a TOML file, or a mapping of its values, got {type(study).__name__}"
+    )
 
 
 def default_folder(study: Study) -> Path:
