@@ -87,7 +87,7 @@ def main() -> None:
     kept = memory.KEPT
     for setting in SETTINGS:
         cells = []
-        for memory.KEPT in (0, kept):  # type: ignore[misc]
+        for memory.KEPT in (0, kept):
             found = [run(seed, **setting) for seed in range(runs)]
             split = sum(parts > 1 for parts, _, _ in found)
             start, end = (sum(each[place] for each in found) / runs for place in (1, 2))

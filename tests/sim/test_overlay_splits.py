@@ -1,6 +1,7 @@
 """Spray after crashes, cuts and partitions of any length: whoever is there at the end is in one overlay."""
 
 import importlib.util
+import random
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,30 @@ def test_a_process_that_has_lost_everyone_first_asks_those_it_knew():
     engine.run()
     assert 0 not in asked
     assert set(network.links(0)) & known
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_find_each_other_though_those_between_them_left_for_good(seed):
+    """Half of twelve processes leave, amid partitions."""
+    draw = random.Random(seed)
+    gone = draw.sample(range(12), 6)
+    faults = [{"kind": "leave", "at": f"{draw.uniform(5, 180):.3f}s", "node": p} for p in gone]
+    for start in (20, 70, 120):
+        faults += split(start, start + 30, [p for p in range(12) if draw.random() < 0.4])
+    engine = spray_engine(faults, seed, 12, duration=240)
+    engine.run()
+    assert components(engine) == [6]
+
+
+def test_earlier_neighbours_come_to_mind_when_one_is_lost():
+    memory = Memory()
+    for peer in (1, 2, 3, 4, 5, 3):
+        memory.part(peer)
+    assert not memory
+    memory.lose(2, owed=1)
+    memory.recall()
+    assert [memory.turn() for _ in range(4)] == [2, 4, 5, 3]
+    assert [memory.owed_to(peer) for peer in (2, 4, 5, 3)] == [1, 0, 0, 0]
 
 
 def test_messages_of_both_sides_arrive_when_a_long_partition_ends():

@@ -10,6 +10,9 @@ before. So an arc that was let go is *owed*: it comes back when its process answ
 replaced is owed nothing. If it answers, the two compare whom they know: where their neighbours, or those of their
 neighbours, are the same, they are in one overlay and need no arc. Else one is made, and that is one too many: the
 next arc that is lost pays for it.
+
+One who leaves for good may have been the only way between two parts, and whoever remembers it waits in vain. So a
+process that loses a neighbour also tries the last neighbours from whom exchanges had parted it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,10 @@ from antecast.core import NodeId
 KEPT: Final = 16
 """Processes that a process remembers. While everybody else is replaced once by a newcomer it loses about as many
 as its view holds, ln n: enough up to some million processes, and those lost before are no longer there."""
+
+
+MET: Final = 4
+"""Earlier neighbours that a process keeps in mind, in case the one who led to the others is lost."""
 
 
 class Memory:
@@ -35,10 +42,11 @@ class Memory:
     (1, 1)
     """
 
-    __slots__ = ("_owed", "surplus")
+    __slots__ = ("_met", "_owed", "surplus")
 
     def __init__(self) -> None:
         self._owed: dict[NodeId, int] = {}
+        self._met: dict[NodeId, None] = {}
         self.surplus = 0
         """Arcs that were made beyond those owed, and not paid for yet."""
 
@@ -54,6 +62,19 @@ class Memory:
         self._owed[peer] = self._owed.pop(peer, 0) + owed
         if len(self._owed) > KEPT:
             del self._owed[next(iter(self._owed))]
+
+    def part(self, peer: NodeId) -> None:
+        """A neighbour is one no longer, as exchanges will have it."""
+        self._met.pop(peer, None)
+        self._met[peer] = None
+        if len(self._met) > MET:
+            del self._met[next(iter(self._met))]
+
+    def recall(self) -> None:
+        """Somebody was lost: try earlier neighbours too, as far as there is room."""
+        for peer in self._met:
+            if len(self._owed) < KEPT:
+                self._owed.setdefault(peer, 0)
 
     def turn(self) -> NodeId:
         """The process whose turn it is; it is tried again after all others."""

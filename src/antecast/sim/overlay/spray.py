@@ -274,7 +274,12 @@ class SprayOverlay(Overlay):
     def broke(self, a: NodeId, b: NodeId) -> None:
         if (a, b) in self._opening:
             self._give_up(self._opening[a, b])
+        by_a_fault = self.connections.needed(a, b)
         for node, contact in ((a, b), (b, a)):
+            if by_a_fault:
+                self._memories[node].recall()
+            else:
+                self._memories[node].part(contact)
             if (node, contact) in self._joining:
                 self._joining.remove((node, contact))
                 if self._network.up(node):  # the contact is gone: the newcomer needs another
