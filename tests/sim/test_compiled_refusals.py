@@ -86,6 +86,7 @@ CHOICES = {
     "network.processing": ["0s", "10ms"],
     "network.transmission": ["1ms"],
     "network.delays": ["frame", "message"],
+    "network.notice": ["100ms"],
     "network.links": [[{"a": 0, "b": 1, "delay": "2s"}], [{"a": 0, "b": 1, "both": False}]],
     "clocks.offset": ["10s"],
     "clocks.drift": [10.0, 99_999.0],

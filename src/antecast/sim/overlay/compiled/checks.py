@@ -50,6 +50,7 @@ def check_scenario(scenario: Scenario) -> Spray:
         ("processing", network.processing, 0),
         ("transmission", network.transmission, None),
         ("delays", network.delays, "frame"),
+        ("notice", network.notice, None),
         ("links", network.links, []),
     ):
         if given != simple:
