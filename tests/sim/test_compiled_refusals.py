@@ -125,6 +125,7 @@ CHOICES = {
         [{"kind": "recover", "at": "1s", "node": 0}],
         [{"kind": "join", "at": "1s", "node": 100}],
         [{"kind": "leave", "at": "1s", "node": 0}],
+        [{"kind": "rebirth", "at": "1s", "node": 0, "number": 100}],
         [{"kind": "partition", "at": "1s", "groups": [[0]]}],
         [{"kind": "heal", "at": "1s"}],
         [{"kind": "cut", "at": "1s", "a": 0, "b": 1}],
