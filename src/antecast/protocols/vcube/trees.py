@@ -16,27 +16,57 @@ only slow, nothing is lost. Why everybody gets everything while links hold: whoe
 first has it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its
 parts.
 
+Packets come from peers that may be broken. A packet from a node without a link, and one with a message that
+depends on itself, are refused. A message in this node's own name that it never broadcast, or that depends on one
+such, is left out, and said so once a link: the peer is wrong or was misled, or this node has lost its state. What
+waits is bounded (`backlog`), and so is the number of sources. A message that comes from another than its tree's
+parent may come with less duty than the parent's copy would have brought, and that copy counts for nothing
+afterwards; so where nobody repairs, a node takes at least the duty that it has in the tree by its own reckoning.
+
 What follows from Algorithm 2 but is not in it: messages go out before they are delivered (an application may
 answer inside a delivery, and the answer leaves behind what it answers), copies are dropped, and `vector_max` is
 the count of what was received without a gap.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from antecast.core import Effect, Frame, Message, MessageId, NodeId, RemoteFault, Send, State, Timer
+from antecast.core import (
+    MAX_SOURCES,
+    Alert,
+    Effect,
+    Frame,
+    Message,
+    MessageId,
+    NodeId,
+    RemoteFault,
+    Send,
+    State,
+    Timer,
+)
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.received import Received
+from antecast.protocols.vcube.backlog import FULL, Backlog, may_wait
 from antecast.protocols.vcube.holding import HoldBack, Part
 from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.view import View
+
+STRANGERS: Final = MAX_SOURCES // 2
+"""With so many sources, a new one is only taken from a node that is linked: half of the places in a clock are kept
+for members, whatever names others invent."""
 
 
 class Trees(Dissemination):
     """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
 
-    __slots__ = ("_abroad", "_hold", "_node", "_received", "_room", "_single", "_spread", "_view", "above")
+    __slots__ = (
+        "_abroad", "_alerted", "_backlog", "_hold", "_node", "_received", "_room", "_single", "_spread", "_view",
+        "above",
+    )  # fmt: skip
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
+
+    repairs: ClassVar[bool] = False
+    """Whether messages that a tree did not bring come by other ways."""
 
     def __init__(
         self, node: NodeId, *, aggregate: bool, single: bool, room: int, received: Received | None = None
@@ -46,52 +76,58 @@ class Trees(Dissemination):
         self._room = room
         self._view = View(node)
         self._received = Received() if received is None else received
+        self._backlog = Backlog()
         self._hold = HoldBack(self._received, self._height) if aggregate else None
         self._spread = 0
-        self._abroad: set[int] = set()
+        """The number of this node's last message."""
+        self._abroad: dict[int, int] = {}
+        """Own messages sent to the root of the single tree, and when; they come back down the tree."""
+        self._alerted: set[NodeId] = set()
+        """Links over which messages came that claim what this node knows to be wrong."""
 
     def _height(self, source: NodeId) -> int:
         return self._view.height(self._view.root() if self._single else source)
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._spread = message.seq
-        self._note(message, now, out)
+        self._note(message)
         root = self._view.root() if self._single else self._node
         if root == self._node:
             self._send_down(Packet((message,)), 0, self._view.dimension, out)
         else:
-            self._abroad.add(message.seq)
+            self._abroad[message.seq] = now
             out += [Send(peer, Packet((message,))) for peer in self._view.roots()]
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
+        self._check(frame, sender)
         height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
         if self._single and self._view.root() == self._node:
             height = self._view.dimension
         messages = frame.messages
         if len(messages) == 1:
-            message = messages[0]
-            if message.origin == self._node:
-                self._check(frame, sender)
-            self._take(message, frame, height, now, out, out)
+            self._take(messages[0], frame, sender, height, now, out, out)
             return
-        self._check(frame, sender)
         deliveries: list[Effect] = []
         for message in messages:
-            self._take(message, None, height, now, out, deliveries)
+            self._take(message, None, sender, height, now, out, deliveries)
         out += deliveries
 
     def _check(self, frame: Frame, sender: NodeId) -> None:
+        """Refuse what no correct node sends, before anything of it is taken."""
+        if sender not in self._view.linked:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
         for message in frame.carried:
-            if message.origin == self._node and message.seq > self._spread:
+            if message.origin in message.stamp:
                 name = MessageId(message.origin, message.seq)
-                raise RemoteFault(f"node {sender} sent message {name}, never broadcast here")
+                raise RemoteFault(f"node {sender} sent message {name}, whose clock names its own source")
 
     def _take(
         self,
         message: Message[Any],
         packet: Packet | None,
+        sender: NodeId,
         height: int,
         now: int,
         out: list[Effect],
@@ -99,25 +135,62 @@ class Trees(Dissemination):
     ) -> None:
         """Take a message in, pass it on as the root of a subtree of a height, and hand it up. `packet` is one
         that holds it alone, if there is one already."""
-        origin = message.origin
-        if origin == self._node:
-            if message.seq in self._abroad:  # it comes back down the single tree
-                self._abroad.remove(message.seq)
+        origin, node = message.origin, self._node
+        if (origin == node or node in message.stamp) and self._is_false_claim(message, sender, out):
+            return
+        if not self.repairs:
+            apart = node ^ origin
+            if self._single or node ^ sender != apart & -apart:  # not the parent, where every number is a node
+                height = max(height, self._height(origin))
+        if origin == node:
+            if self._abroad.pop(message.seq, None) is not None:
                 self._pass_on(message, packet, height, message.seq, out)
             return
-        before = 0 if self._hold is None else self._received.upto.get(origin, 0)
-        if self._note(message, now, out):
+        before = self._received.upto.get(origin, 0)
+        backlog = self._backlog
+        if (backlog.weight > FULL or not (before or origin in self._view.linked)) and not self._has_place(message):
+            return
+        if self._note(message):
             if height or self._hold is not None:
                 self._pass_on(message, packet, height, before, out)
+            effects_before = len(deliveries)
             self.above.arrived(message, now, deliveries)
+            if len(deliveries) == effects_before:
+                backlog.add(message)
 
-    def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+    def _is_false_claim(self, message: Message[Any], sender: NodeId, out: list[Effect]) -> bool:
+        """Whether this is a message of this node, or depends on one, that it never broadcast."""
+        claimed = message.seq if message.origin == self._node else message.stamp[self._node]
+        if claimed <= self._spread:
+            return False
+        if sender not in self._alerted:
+            self._alerted.add(sender)
+            out.append(
+                Alert(
+                    f"node {sender} has messages of this node up to {MessageId(self._node, claimed)}, which this "
+                    f"node never broadcast: node {sender} is wrong, or this node has lost its state; if so, start "
+                    f"it under a new number"
+                )
+            )
+        return True
+
+    def _has_place(self, message: Message[Any]) -> bool:
+        """Whether a message of a source without a link is taken, or any while the backlog is full."""
+        origin, received, linked = message.origin, self._received, self._view.linked
+        is_known = origin in received.upto or origin in received.beyond or origin in linked
+        if not is_known and len(received.upto) + len(received.beyond) >= STRANGERS:
+            return False
+        return self._backlog.weight <= FULL or may_wait(message, self.above.progress(), linked)
+
+    def _note(self, message: Message[Any]) -> bool:
         """Count a message as received; False if it was here already."""
         return self._received.add(message.origin, message.seq)
 
     def _pass_on(
         self, message: Message[Any], packet: Packet | None, height: int, before: int, out: list[Effect]
     ) -> None:
+        """Send a message down as the root of a subtree of a height, with what it sets free; `before` is the count
+        of its source's messages that had come without a gap before it."""
         level = 0
         if self._hold is not None:
             level = self._hold.keep(message, height) if height else 0
@@ -129,8 +202,10 @@ class Trees(Dissemination):
             self._send_down(packet or Packet((message,)), level, height, out)
 
     def _send_down(self, packet: Packet, above: int, upto: int, out: list[Effect]) -> None:
+        """Send a packet to children `above` + 1 to `upto`."""
         view = self._view
         if view.doubted:
+            upto = min(upto, view.dimension)
             out += [Send(peer, packet) for s in range(above, upto) for peer in view.candidates(s + 1)]
             return
         for child in view.children[above:upto]:
@@ -153,16 +228,18 @@ class Trees(Dissemination):
             self._send_parts(self._hold.let_go(), out)
 
     def settled(self, message: Message[Any]) -> None:
-        pass
+        if self._backlog.weight:
+            self._backlog.remove(message)
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._alerted.discard(peer)
         self._view.link(peer)
-        if self._hold:
-            self._let_go(out)
+        self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._view.unlink(peer)
-        self._let_go(out)
+        if peer in self._view.linked:
+            self._view.unlink(peer)
+            self._let_go(out)
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         pass

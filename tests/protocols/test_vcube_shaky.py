@@ -1,0 +1,69 @@
+"""Links with two ends, crashes, joins and leaves, and hardly anything kept: the cube stays alive and in order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shaky import MS, SECOND, Shaky
+
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 5000),
+        st.sampled_from(
+            ["broadcast"] * 4 + ["open", "close", "cut off", "let in", "crash", "recover", "leave", "join"]
+        ),
+        st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=40,
+)
+
+
+def play(network, events):
+    """Let things happen at their times, in milliseconds; newcomers take numbers that were never used."""
+    newcomers = iter(range(max(network.nodes) + 1, 1000))
+    for at, kind, a, b in sorted(events):
+        network.run(max(0, at * MS - network.now))
+        known = sorted(set(network.nodes) | set(network.saved))
+        a, b = known[a % len(known)], known[b % len(known)]
+        if kind == "broadcast":
+            network.broadcast(a)
+        elif kind in ("open", "close") and a != b and {a, b} <= network.nodes.keys():
+            getattr(network, kind)(a, b)
+        elif kind in ("cut off", "let in") and a in network.nodes:
+            for other in network.nodes.keys() - {a}:
+                (network.close if kind == "cut off" else network.open)(a, other)
+        elif kind in ("crash", "recover") or (kind == "leave" and len(network.nodes) > 1):
+            if kind != "leave" or a in network.nodes:
+                getattr(network, kind)(a)
+        elif kind == "join":
+            network.join(next(newcomers))
+
+
+def heal(network):
+    """All that can come back does, and every two are linked anew."""
+    network.run(network.skew)
+    for node in sorted(network.saved):
+        network.recover(node)
+    network.loss = 0.0
+    nodes = sorted(network.nodes)
+    for index, a in enumerate(nodes):
+        for b in nodes[:index]:
+            network.open(a, b)
+
+
+@pytest.mark.parametrize("name", ["vcube", "vcube-single"])
+@given(
+    st.integers(1, 7), EVENTS, st.integers(0, 2**32), st.sampled_from([0, 1, 2, 3, 4, 5, 1000]), st.booleans(),
+    st.sampled_from([0.0, 0.2]),
+)  # fmt: skip
+def test_once_whole_and_quiet_whatever_anyone_broadcasts_is_delivered_everywhere(
+    name, nodes, events, seed, retain, aggregate, loss
+):
+    network = Shaky(
+        nodes, protocol=name, seed=seed, loss=loss, retain=retain, aggregate=aggregate,
+        diagnosis="100ms", timeout="100ms", patience="1s",
+    )  # fmt: skip
+    play(network, events)
+    heal(network)
+    network.assert_alive(SECOND)
+    network.assert_causal()
