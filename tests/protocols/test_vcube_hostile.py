@@ -1,5 +1,5 @@
-"""Broken and lying peers: what they send is refused without a trace or does no lasting harm, and takes no more than
-a bounded place."""
+"""Broken and lying peers: what they send is refused without a trace or does no lasting harm, and takes bounded
+space."""
 
 import pytest
 from wires import Wires
@@ -88,7 +88,7 @@ def test_numbers_driven_up_leap_by_leap_stop_where_a_frame_still_holds_them(monk
 
 def test_news_of_nodes_that_do_not_exist_are_neither_kept_nor_passed_on():
     node = cube_of(4).nodes[0]
-    node.receive(Reply(0, {number: 3 for number in range(100, 60_000)}), 1, 0)
+    node.receive(Reply(0, dict.fromkeys(range(100, 60000), 3)), 1, 0)
     assert reply_of(node).news == {}
     assert node.gauges()["doubted"] == 0
 
@@ -207,9 +207,14 @@ def test_a_message_twice_in_a_packet_is_taken_once(settings):
 @pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
 @pytest.mark.parametrize(
     "junk",
-    [lambda i: (1, i + 1, {9: 1}), lambda i: (1, 2 * i + 2, {}), lambda i: (100 + i, 2, {}), lambda i: (100 + i, 1, {9: 9})],
-    ids=["waits for nobody", "out of turn", "strangers out of turn", "strangers that wait"],
-)  # fmt: skip
+    [
+        lambda index: (1, index + 1, {9: 1}),
+        lambda index: (1, 2 * index + 2, {}),
+        lambda index: (100 + index, 2, {}),
+        lambda index: (100 + index, 1, {9: 9}),
+    ],
+    ids=["wait for nobody", "out of turn", "strangers out of turn", "strangers that wait"],
+)
 def test_what_waits_for_ever_has_a_bound_and_others_are_unharmed(monkeypatch, settings, junk):
     monkeypatch.setattr(trees, "FULL", 100_000)
     node = cube_of(4, **settings).nodes[0]
@@ -256,7 +261,7 @@ def test_lists_of_what_is_missing_do_not_grow_with_every_message(monkeypatch):
     held back any more."""
     monkeypatch.setattr(holding, "LISTED", 10_000)
     node = cube_of(8, diagnosis=0).nodes[4]
-    node.receive(packet((0, 1, {source: 1 for source in range(100, 1100)})), 0, 0)
+    node.receive(packet((0, 1, dict.fromkeys(range(100, 1100), 1))), 0, 0)
     for seq in range(2, 100):
         node.receive(packet((0, seq, {})), 0, 0)
     hold = node._dissemination._hold

@@ -12,13 +12,13 @@ of correct nodes come to an end. Until then they cost copies and detours, no ord
 the node is taken to be correct, odd while it is doubted. A node that hears itself doubted takes the next even
 number, which spreads in turn.
 
-**Lies.** A node sends to the very nodes that it tests itself, so news from others can only make it turn to the next
-node of a cluster early or late. What keeps them from doing more:
+**Lies.** A node sends to the very nodes that it tests itself, so news from others can only make it turn to the
+next node of a cluster early or late. What keeps them from doing more:
 
 - News are kept and passed on only of nodes that are linked here, or were until a while ago: what is said of
   nodes that do not exist, or that left for good, is lost on whoever has no link to them.
-- A number that is `LEAP` ahead of the known one is ignored. No node is doubted so often, and numbers that one frame
-  could drive to the end of the scale would silence all later news.
+- A number more than `LEAP` ahead of the known one is ignored. No node is doubted so often, and a number that one
+  frame could drive to the end of the scale would silence all later news.
 - What a node sees for itself counts, whatever the number says.
 """
 

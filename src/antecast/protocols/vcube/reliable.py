@@ -14,10 +14,10 @@ It depends on no packet in particular, and asks nothing of the one that crashed.
 for what it lacks: one that was away for long gets what it missed once, not once from each neighbour.
 
 Whom it asks goes by *turns*, so that a peer whose digest never agrees, for being broken or for lying, does not
-keep the others from being asked. The nodes under test, t in number, have a turn every t rounds each; all others
-that offer something, which may be many, share one every 2 t rounds. In 2 t rounds, then, all but one of those under
-test take at most 2 (t - 1) turns and the others one: the one that is left gets its turn. (Where nobody whose
-turn it is has anything to say, the one passed over is asked in the next round.)
+keep the others from being asked. Each of the t nodes under test has a turn every t rounds; all others that offer
+something, which may be many, share one every 2t rounds. So of 2t rounds in which one node under test has something
+to offer, the others take at most 2 (t − 1) + 1, and one is left for it. (Where nobody whose turn it is has anything
+to offer, the one passed over is asked at the end of the round.)
 """
 
 from hashlib import blake2b
@@ -123,7 +123,7 @@ class ReliableTrees(Trees):
             super()._take(message, packet, sender, height, now, out, deliveries)
 
     def _may_ask(self, peer: NodeId) -> bool:
-        """Whether to ask a peer for what is lacking here: no other was asked in this round, and it has its turn."""
+        """Whether to ask a peer for what is lacking here: nobody was asked in this round, and it is its turn."""
         rounds, tested = self._diagnosis.rounds, self._diagnosis.tested
         if self._asked_in_round == rounds:
             return False

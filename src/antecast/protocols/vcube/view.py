@@ -40,7 +40,7 @@ class View:
         self.linked.add(peer)
         if peer >> self.dimension:
             self.dimension = peer.bit_length()
-        if not (self._children is self._heights is self._usable_ids is None):  # else nothing to forget
+        if self._children is not None or self._heights is not None or self._usable_ids is not None:
             self._changed()
 
     def unlink(self, peer: NodeId) -> None:
