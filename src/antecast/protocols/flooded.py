@@ -11,6 +11,7 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.fifo import Fifo
 from antecast.protocols.flood import Flood
 from antecast.protocols.layered import Layered
@@ -90,7 +91,7 @@ VECTOR = register(
         memory="N counters, kept and early messages",
         delivery="N, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="whole"), settings),
+        make=lambda node, settings: _over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -106,7 +107,7 @@ VECTOR_CHANGES = register(
         memory="2 N counters, kept and early messages",
         delivery="changed entries, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="changes"), settings),
+        make=lambda node, settings: _over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
     )
 )
