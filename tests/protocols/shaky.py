@@ -40,6 +40,7 @@ class Shaky:
         self.delivered = defaultdict(list)
         self.discarded = defaultdict(list)
         self.past = {}
+        self.numbers = Counter()
         self.alerts = []
         self.faults = Counter()
         for node in range(nodes):
@@ -101,6 +102,8 @@ class Shaky:
             past = set(self.delivered[node])
             effects = self.nodes[node].broadcast(payload, self.now)
             (own,) = [each.message for each in effects if isinstance(each, Deliver)]
+            assert (own.origin, own.seq) == (node, self.numbers[node] + 1), "numbers follow one another"
+            self.numbers[node] = own.seq
             self.past[own.origin, own.seq] = past
             self.perform(node, effects)
             return own.origin, own.seq

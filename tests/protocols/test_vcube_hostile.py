@@ -165,12 +165,12 @@ def test_the_root_of_the_single_tree_follows_a_link_that_comes_up():
 
 
 @pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
-@pytest.mark.parametrize("number", [1, 2, 3, LARGEST])
+@pytest.mark.parametrize("number", [2, 3, LARGEST])
 def test_a_message_that_depends_on_itself_is_refused_with_all_of_its_packet(settings, number):
     node = cube_of(4, **settings).nodes[0]
     before = node.snapshot(), node.gauges()
     for frame in (packet((1, 2, {1: number})), packet((1, 1, {}), (1, 2, {1: number}))):
-        with pytest.raises(RemoteFault, match="names its own source"):
+        with pytest.raises(RemoteFault, match="waits for itself"):
             node.receive(frame, 1, 0)
     assert (node.snapshot(), node.gauges()) == before
 
@@ -220,7 +220,7 @@ def test_what_waits_for_ever_has_a_bound_and_others_are_unharmed(monkeypatch, se
     node = cube_of(4, **settings).nodes[0]
     for index in range(2000):
         node.receive(packet(junk(index)), 1, 0)
-    assert node.gauges()["pending"] <= 100_000 / 512 + WINDOW + 1
+    assert node.gauges()["pending"] <= 100_000 / 400 + WINDOW + 1
     assert len(node.codec._encoder.encode(node.snapshot())) < 50_000
     # Messages of others are delivered, in turn or not.
     assert delivered(node.receive(packet((2, 1, {})), 2, 0)) == [(2, 1)]

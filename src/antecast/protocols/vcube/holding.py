@@ -28,8 +28,8 @@ from typing import Any, Final, NamedTuple
 from antecast.core import Message, NodeId
 from antecast.protocols.received import Received
 
-LISTED: Final = 1 << 21
-"""Entries in the lists of what is missing, at most: twice as many as in the largest runs tried."""
+LISTED: Final = 1 << 20
+"""Entries in the lists of what is missing, at most: some 100 MiB. Runs of 256 busy nodes have a few dozen."""
 
 
 class Part(NamedTuple):

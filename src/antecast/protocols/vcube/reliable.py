@@ -16,8 +16,8 @@ for what it lacks: one that was away for long gets what it missed once, not once
 Whom it asks goes by *turns*, so that a peer whose digest never agrees, for being broken or for lying, does not
 keep the others from being asked. Each of the t nodes under test has a turn every t rounds; all others that offer
 something, which may be many, share one every 2t rounds. So of 2t rounds in which one node under test has something
-to offer, the others take at most 2 (t − 1) + 1, and one is left for it. (Where nobody whose turn it is has anything
-to offer, the one passed over is asked at the end of the round.)
+to offer, the others take at most 2 (t − 1) + 1, and one is left for it. (Where nobody whose turn it is has
+anything to offer, the one passed over is asked at the end of the round.)
 """
 
 from hashlib import blake2b
@@ -25,9 +25,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from antecast.core import MAX_SOURCES, Effect, Frame, Message, NodeId, Send, State, Timer
+from antecast.core import MAX_SOURCES, Effect, Frame, Message, NodeId, RemoteFault, Send, State, Timer
 from antecast.protocols.dissemination import Above
 from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
+from antecast.protocols.vcube.backlog import weigh
 from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Diagnosis, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.trees import Trees
@@ -78,27 +79,28 @@ class ReliableTrees(Trees):
         changed = False
         if isinstance(frame, Packet):
             super().receive(frame, sender, now, out)
+        elif sender not in self._linked:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
+        elif isinstance(frame, Test):
+            out.append(Send(sender, Reply(self._digest_of_received(), self._diagnosis.news())))
+        elif isinstance(frame, Reply):
+            changed = self._diagnosis.answered(sender, frame.news)
+            if frame.digest != self._digest_of_received() and self._may_ask(sender):
+                self._log.compare(sender, out)
+        elif isinstance(frame, Message):
+            self._take_late(frame, sender, now, out)
+        elif isinstance(frame, Summary):
+            self._compare(frame, sender, out)
+        elif isinstance(frame, Base):
+            self._give_up(frame, sender, now, out)
         else:
-            self._check(frame, sender)
-            if isinstance(frame, Test):
-                out.append(Send(sender, Reply(self._digest_of_received(), self._diagnosis.news())))
-            elif isinstance(frame, Reply):
-                changed = self._diagnosis.answered(sender, frame.news)
-                if frame.digest != self._digest_of_received() and self._may_ask(sender):
-                    self._log.compare(sender, out)
-            elif isinstance(frame, Message):
-                self._take_late(frame, sender, now, out)
-            elif isinstance(frame, Summary):
-                self._compare(frame, sender, out)
-            elif isinstance(frame, Base):
-                self._give_up(frame, sender, now, out)
-            else:
-                super().receive(frame, sender, now, out)
+            super().receive(frame, sender, now, out)
         if self._diagnosis.heard(sender) or changed:
             self._rearrange(now, out)
 
     def _take_late(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
         """A message that another sent because it was lacking here."""
+        self._refuse_self_dependence(message, sender)
         name = message.origin, message.seq
         if name not in self._received:
             self._take(message, None, sender, 0, now, out, out)
@@ -139,7 +141,7 @@ class ReliableTrees(Trees):
     def _ask_whom_we_passed_over(self, out: list[Effect]) -> None:
         """At the end of a round in which nobody was asked: then one who had something, though not its turn."""
         peer, self._passed_over = self._passed_over, None
-        if peer in self._view.linked and self._asked_in_round != self._diagnosis.rounds:
+        if peer in self._linked and self._asked_in_round != self._diagnosis.rounds:
             self._log.compare(peer, out)
 
     def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
@@ -152,8 +154,17 @@ class ReliableTrees(Trees):
     def _give_up(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
         """Messages that nobody keeps any more may be counted as received."""
         self._log.take_base(base, sender, now, out)
+        self._after_skipping(out)
+
+    def _after_skipping(self, out: list[Effect]) -> None:
         self._digest = None
+        self._weigh_backlog()
         self._let_go(out)
+
+    def _weigh_backlog(self) -> None:
+        delivered = self.above.progress()
+        waiting = (each for each in self._log.stored() if each.seq > delivered.get(each.origin, 0))
+        self._backlog = sum(map(weigh, waiting))
 
     def _rearrange(self, now: int, out: list[Effect]) -> None:
         """The view has changed: let go of what was held for the old trees, and test the new neighbours."""
@@ -175,7 +186,6 @@ class ReliableTrees(Trees):
         return self._digest
 
     def settled(self, message: Message[Any]) -> None:
-        super().settled(message)
         self._log.settled(message)
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
@@ -184,7 +194,7 @@ class ReliableTrees(Trees):
         self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        if peer in self._view.linked:
+        if peer in self._linked:
             self._turns.pop(peer, None)
             self._diagnosis.link_down(peer, now, out)
             self._let_go(out)
@@ -199,8 +209,7 @@ class ReliableTrees(Trees):
                 self._rearrange(now, out)
         elif token == PATIENCE:
             self._log.timer(now, out)
-            self._digest = None
-            self._let_go(out)
+            self._after_skipping(out)
 
     def _forget(self, before: int) -> None:
         """Packets that should have come before this time are not waited for."""
@@ -222,10 +231,7 @@ class ReliableTrees(Trees):
         self._spread = state["spread"]
         self._digest = None
         self._log.restore(state["kept"], messages)
-        delivered = self.above.progress()
-        for message in messages:
-            if message.seq > delivered.get(message.origin, 0):
-                self._backlog.add(message)
+        self._weigh_backlog()
 
     def gauges(self) -> dict[str, int]:
         return super().gauges() | self._log.gauges() | {"doubted": len(self._view.doubted)}

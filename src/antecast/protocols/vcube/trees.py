@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Final
 from antecast.core import (
     MAX_SOURCES,
     Alert,
+    Deliver,
     Effect,
     Frame,
     Message,
@@ -45,7 +46,7 @@ from antecast.core import (
 )
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.received import Received
-from antecast.protocols.vcube.backlog import FULL, Backlog, may_wait
+from antecast.protocols.vcube.backlog import FULL, WINDOW, weigh
 from antecast.protocols.vcube.holding import HoldBack, Part
 from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.view import View
@@ -59,8 +60,8 @@ class Trees(Dissemination):
     """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
 
     __slots__ = (
-        "_abroad", "_alerted", "_backlog", "_hold", "_node", "_received", "_room", "_single", "_spread", "_view",
-        "above",
+        "_abroad", "_alerted", "_backlog", "_hold", "_linked", "_node", "_received", "_room", "_single", "_spread",
+        "_view", "above",
     )  # fmt: skip
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
@@ -75,8 +76,10 @@ class Trees(Dissemination):
         self._single = single
         self._room = room
         self._view = View(node)
+        self._linked = self._view.linked
         self._received = Received() if received is None else received
-        self._backlog = Backlog()
+        self._backlog = 0
+        """What the messages weigh that wait for others."""
         self._hold = HoldBack(self._received, self._height) if aggregate else None
         self._spread = 0
         """The number of this node's last message."""
@@ -101,27 +104,28 @@ class Trees(Dissemination):
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
-        self._check(frame, sender)
+        if sender not in self._linked:
+            raise RemoteFault(f"node {sender} sent a packet without a link")
         height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
         if self._single and self._view.root() == self._node:
             height = self._view.dimension
         messages = frame.messages
         if len(messages) == 1:
-            self._take(messages[0], frame, sender, height, now, out, out)
+            message = messages[0]
+            if message.origin in message.stamp:
+                self._refuse_self_dependence(message, sender)
+            self._take(message, frame, sender, height, now, out, out)
             return
+        for message in messages:
+            self._refuse_self_dependence(message, sender)
         deliveries: list[Effect] = []
         for message in messages:
             self._take(message, None, sender, height, now, out, deliveries)
         out += deliveries
 
-    def _check(self, frame: Frame, sender: NodeId) -> None:
-        """Refuse what no correct node sends, before anything of it is taken."""
-        if sender not in self._view.linked:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
-        for message in frame.carried:
-            if message.origin in message.stamp:
-                name = MessageId(message.origin, message.seq)
-                raise RemoteFault(f"node {sender} sent message {name}, whose clock names its own source")
+    def _refuse_self_dependence(self, message: Message[Any], sender: NodeId) -> None:
+        if message.stamp.get(message.origin, 0) >= message.seq:
+            raise RemoteFault(f"node {sender} sent message {message.id}, which waits for itself")
 
     def _take(
         self,
@@ -135,52 +139,58 @@ class Trees(Dissemination):
     ) -> None:
         """Take a message in, pass it on as the root of a subtree of a height, and hand it up. `packet` is one
         that holds it alone, if there is one already."""
-        origin, node = message.origin, self._node
-        if (origin == node or node in message.stamp) and self._is_false_claim(message, sender, out):
+        origin, node, stamp = message.origin, self._node, message.stamp
+        if node in stamp and stamp[node] > self._spread:
+            self._deny(stamp[node], sender, out)
             return
-        if not self.repairs:
-            apart = node ^ origin
-            if self._single or node ^ sender != apart & -apart:  # not the parent, where every number is a node
-                height = max(height, self._height(origin))
+        apart = node ^ origin
+        if (node ^ sender != apart & -apart or self._single) and not self.repairs:  # perhaps not from the parent
+            height = max(height, self._height(origin))
         if origin == node:
-            if self._abroad.pop(message.seq, None) is not None:
+            if message.seq > self._spread:
+                self._deny(message.seq, sender, out)
+            elif self._abroad.pop(message.seq, None) is not None:
                 self._pass_on(message, packet, height, message.seq, out)
             return
-        before = self._received.upto.get(origin, 0)
-        backlog = self._backlog
-        if (backlog.weight > FULL or not (before or origin in self._view.linked)) and not self._has_place(message):
+        upto, hold = self._received.upto, self._hold
+        if (self._backlog > FULL or len(upto) >= STRANGERS) and self._no_place(message, now):
             return
+        before = 0 if hold is None else upto.get(origin, 0)
         if self._note(message):
-            if height or self._hold is not None:
+            if hold is not None:
                 self._pass_on(message, packet, height, before, out)
-            effects_before = len(deliveries)
+            elif height:
+                self._send_down(packet or Packet((message,)), 0, height, out)
+            first = len(deliveries)
             self.above.arrived(message, now, deliveries)
-            if len(deliveries) == effects_before:
-                backlog.add(message)
+            if len(deliveries) == first:
+                self._backlog += weigh(message)
+            elif len(deliveries) > first + 1:  # others had waited for this one
+                self._backlog -= sum(
+                    weigh(each.message) for each in deliveries[first + 1 :] if isinstance(each, Deliver)
+                )
 
-    def _is_false_claim(self, message: Message[Any], sender: NodeId, out: list[Effect]) -> bool:
-        """Whether this is a message of this node, or depends on one, that it never broadcast."""
-        claimed = message.seq if message.origin == self._node else message.stamp[self._node]
-        if claimed <= self._spread:
-            return False
+    def _deny(self, number: int, sender: NodeId, out: list[Effect]) -> None:
+        """A peer has a message of this node that it never broadcast, or one that depends on it: say so, once."""
         if sender not in self._alerted:
             self._alerted.add(sender)
             out.append(
                 Alert(
-                    f"node {sender} has messages of this node up to {MessageId(self._node, claimed)}, which this "
+                    f"node {sender} has messages of this node up to {MessageId(self._node, number)}, which this "
                     f"node never broadcast: node {sender} is wrong, or this node has lost its state; if so, start "
                     f"it under a new number"
                 )
             )
-        return True
 
-    def _has_place(self, message: Message[Any]) -> bool:
-        """Whether a message of a source without a link is taken, or any while the backlog is full."""
-        origin, received, linked = message.origin, self._received, self._view.linked
+    def _no_place(self, message: Message[Any], now: int) -> bool:
+        """Whether a message is turned away: there are many sources, or the backlog is full."""
+        origin, received, linked = message.origin, self._received, self._linked
         is_known = origin in received.upto or origin in received.beyond or origin in linked
-        if not is_known and len(received.upto) + len(received.beyond) >= STRANGERS:
+        if not is_known and len(received.upto) >= STRANGERS:
+            return True
+        if self._backlog <= FULL or not self.above.early(message, now):
             return False
-        return self._backlog.weight <= FULL or may_wait(message, self.above.progress(), linked)
+        return origin not in linked or message.seq > self.above.progress().get(origin, 0) + WINDOW
 
     def _note(self, message: Message[Any]) -> bool:
         """Count a message as received; False if it was here already."""
@@ -228,16 +238,17 @@ class Trees(Dissemination):
             self._send_parts(self._hold.let_go(), out)
 
     def settled(self, message: Message[Any]) -> None:
-        if self._backlog.weight:
-            self._backlog.remove(message)
+        pass
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._alerted.discard(peer)
+        if self._alerted:
+            self._alerted.discard(peer)
         self._view.link(peer)
-        self._let_go(out)
+        if self._hold:
+            self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        if peer in self._view.linked:
+        if peer in self._linked:
             self._view.unlink(peer)
             self._let_go(out)
 
