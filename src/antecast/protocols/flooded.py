@@ -27,7 +27,9 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     repair: Duration | None = None
     """How often a node compares notes with a neighbour; needed over links that lose."""
     patience: Duration = Duration(10 * 10**9)
-    """How long a node with a past waits before it gives up messages a neighbour no longer has."""
+    """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 27
+    """Bytes of memory that early messages from one neighbour may take, about; more of them are taken later."""
 
 
 def _needs(settings: FloodSettings) -> frozenset[Need]:
@@ -41,6 +43,7 @@ def _over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) 
         repair=settings.repair,
         patience=settings.patience,
         ordered=ordering.waits,
+        early=settings.early,
     )
     return Layered(node, ordering, flood)
 

@@ -80,8 +80,6 @@ class Diagnosis:
         """Whom the last round tested."""
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        if peer in self._view.linked:
-            self.link_down(peer, now, out)
         self._parted.pop(peer, None)
         self._view.link(peer)
         self._believe(peer)

@@ -73,7 +73,7 @@ class ReliableTrees(Trees):
 
     def attach(self, above: Above) -> None:
         super().attach(above)
-        self._log.above = above
+        self._log.attach(above)
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         changed = False
@@ -122,7 +122,10 @@ class ReliableTrees(Trees):
         if height and self._overtaken and self._overtaken.pop((message.origin, message.seq), None) is not None:
             self._pass_on(message, packet, height, self._received.upto.get(message.origin, 0), out)
         else:
+            waiting = self._backlog
             super()._take(message, packet, sender, height, now, out, deliveries)
+            if self._backlog > waiting and self._log.offers:
+                self._log.offers.held(message, now, out)
 
     def _may_ask(self, peer: NodeId) -> bool:
         """Whether to ask a peer for what is lacking here: nobody was asked in this round, and it is its turn."""
@@ -177,6 +180,9 @@ class ReliableTrees(Trees):
         self._digest = None
         return True
 
+    def _deny(self, number: int, sender: NodeId, out: list[Effect]) -> None:
+        self._log.is_false_claim(number, sender, out)
+
     def _digest_of_received(self) -> int:
         """A digest of the messages received: equal for equal sets, different for others but once in 2⁶³."""
         if self._digest is None:
@@ -189,13 +195,15 @@ class ReliableTrees(Trees):
         self._log.settled(message)
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._alerted.discard(peer)
+        if peer in self._linked:
+            self.link_down(peer, now, out)
         self._diagnosis.link_up(peer, now, out)
         self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         if peer in self._linked:
             self._turns.pop(peer, None)
+            self._log.link_down(peer)
             self._diagnosis.link_down(peer, now, out)
             self._let_go(out)
 

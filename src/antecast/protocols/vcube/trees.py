@@ -36,6 +36,7 @@ from antecast.core import (
     Deliver,
     Effect,
     Frame,
+    LocalMisuse,
     Message,
     MessageId,
     NodeId,
@@ -90,6 +91,13 @@ class Trees(Dissemination):
 
     def _height(self, source: NodeId) -> int:
         return self._view.height(self._view.root() if self._single else source)
+
+    def enter(self) -> None:
+        if len(self._received.upto) >= MAX_SOURCES:
+            raise LocalMisuse(
+                f"{MAX_SOURCES} other sources are known here, as many as a clock can name; let several sources"
+                " broadcast through one node, or split the group"
+            )
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._spread = message.seq

@@ -1,0 +1,114 @@
+"""Messages that nobody keeps any more: who goes on without them, when, and in what order."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unsteady import Unsteady
+
+from antecast.history.oracle import judge
+from antecast.sim import run
+from antecast.sim.scenario import make_scenario
+
+ORDERED = ["fifo", "vector", "vector-changes"]
+ALL = ["r-broadcast", *ORDERED]
+
+happenings = st.lists(
+    st.sampled_from(
+        [
+            "broadcast",
+            "broadcast",
+            "connect",
+            "up",
+            "up",
+            "up",
+            "carry",
+            "flow",
+            "drop",
+            "wait",
+            "crash",
+            "recover",
+            "join",
+        ]
+    ),
+    max_size=60,
+)
+
+
+def line(network, *nodes):
+    for a, b in pairwise(nodes):
+        link(network, a, b)
+
+
+def link(network, a, b):
+    network.connect(a, b)
+    for end in (a, b):
+        network.up(network.connections[-1], end)
+
+
+@pytest.mark.parametrize("protocol", ALL)
+@given(happenings, st.integers(2, 4), st.integers(0, 5), st.integers(0, 2**32), st.booleans())
+def test_order_is_kept_and_everyone_reaches_everyone_after_healing(protocol, steps, nodes, retain, seed, fifo):
+    network = Unsteady(protocol, nodes, seed=seed, fifo=fifo, retain=retain)
+    for step in steps:
+        network.step(step)
+    network.heal()
+    network.everyone_reaches_everyone(at_once=False)
+    network.everyone_reaches_everyone(at_once=True)
+
+
+@pytest.mark.parametrize("protocol", ALL)
+@given(happenings, st.integers(2, 4), st.integers(0, 2**32), st.booleans())
+def test_nothing_is_given_up_while_everything_is_kept(protocol, steps, nodes, seed, fifo):
+    network = Unsteady(protocol, nodes, seed=seed, fifo=fifo, retain=1000)
+    for step in steps:
+        network.step(step)
+    network.heal()
+    everything = set(network.past)
+    assert all(set(names) == everything for names in network.delivered.values())
+
+
+@pytest.mark.parametrize("protocol", ALL)
+def test_a_neighbour_learns_what_was_given_up(protocol):
+    """0 was apart for longer than messages are kept; 1 and 2 were linked all the time."""
+    network = Unsteady(protocol, 3, retain=20, fifo=True)
+    line(network, 1, 2)
+    network.broadcast(1)
+    network.broadcast(2)
+    network.carry_all()
+    for _ in range(41):
+        network.broadcast(0)
+    line(network, 0, 1)
+    network.rest()
+    network.everyone_reaches_everyone(at_once=True)
+    assert network.delivered[2] == [(2, 1), (1, 1), *[(0, seq) for seq in range(22, 42)], (0, 42), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("protocol", ORDERED)
+def test_a_line_of_three_agrees_after_a_partition(protocol):
+    result = run(
+        make_scenario(
+            {
+                "nodes": 3,
+                "duration": "80s",
+                "drain": "60s",
+                "protocol": {"name": protocol, "retain": 20},
+                "network": {
+                    "delay": "10ms",
+                    "topology": {"kind": "grid", "width": 3},
+                },
+                "workload": [{"kind": "periodic", "every": "1s"}],
+                "faults": [{"kind": "partition", "at": "10s", "until": "50s", "groups": [[0], [1, 2]]}],
+            }
+        )
+    )
+    judged = judge(result.events)
+    assert not judged.early
+    delivered = {node: set() for node in range(3)}
+    for row in result.events.to_pylist():
+        if row["kind"] == "deliver":
+            delivered[row["node"]].add((row["origin"], row["seq"]))
+    late = {name for names in delivered.values() for name in names if name[1] > 60}
+    assert len(late) >= 45
+    assert all(late <= names for names in delivered.values())
