@@ -16,6 +16,7 @@ class Connection:
     def __init__(self, a, b):
         self.ends = {a: None, b: None}
         self.queues = {a: [], b: []}  # by receiver
+        self.broken = False
 
     def other(self, node):
         (peer,) = self.ends.keys() - {node}
@@ -99,6 +100,7 @@ class Unsteady:
         """A new link, which neither end has noticed yet. The one before it is gone."""
         for connection in self.connections:
             if connection.ends.keys() == {a, b}:
+                connection.broken = True
                 for end, state in connection.ends.items():
                     if state is None:
                         connection.ends[end] = False
@@ -133,6 +135,11 @@ class Unsteady:
             self.perform(node, self.nodes[node].receive(frame, connection.other(node), self.now))
         return True
 
+    def lose(self, connection, node):
+        """A frame gets lost, where the protocol bears that."""
+        if connection.queues[node] and self.settings.repair is not None:
+            connection.queues[node].pop(self.random.randrange(len(connection.queues[node])))
+
     def carry_all(self):
         moved = True
         while moved:
@@ -164,7 +171,7 @@ class Unsteady:
         elif choice == "connect":
             a, b = draw.sample(sorted(self.nodes | self.down), 2)
             self.connect(a, b)
-        elif choice in ("up", "drop", "carry") and self.connections:
+        elif choice in ("up", "drop", "carry", "lose") and self.connections:
             connection = draw.choice(self.connections[-12:])
             getattr(self, choice)(connection, draw.choice(sorted(connection.ends)))
         elif choice == "flow":
@@ -179,11 +186,11 @@ class Unsteady:
             self.join(len(self.delivered))
 
     def heal(self):
-        """Everybody is up, every link that is up at one end only is broken, and a tree of links joins all."""
+        """Everybody is up, every link that is broken or up at one end only is gone, and a tree of links joins all."""
         for node in list(self.down):
             self.recover(node)
         for connection in self.connections:
-            if list(connection.ends.values()) != [True, True]:
+            if connection.broken or list(connection.ends.values()) != [True, True]:
                 for node in connection.ends:
                     self.drop(connection, node)
         nodes = sorted(self.nodes)

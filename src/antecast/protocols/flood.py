@@ -17,7 +17,7 @@ this node, or that depend on messages of this node, which it never broadcast (`A
 a neighbour's quota, for now (`quota`).
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from antecast.core import (
     MAX_SOURCES,
@@ -36,11 +36,14 @@ from antecast.core import (
 )
 from antecast.protocols.dissemination import Above, Dissemination
 from antecast.protocols.ordering import UNKNOWN
-from antecast.protocols.quota import RETRY, Quotas
+from antecast.protocols.quota import Quotas
 from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
 
 REPAIR: Timer = "flood/repair"
 OWED: Timer = "flood/owed"
+
+RETRY: Final = 10**9
+"""How long after a message was not taken its sender is asked for it again."""
 
 
 class Flood(Dissemination):
@@ -63,6 +66,10 @@ class Flood(Dissemination):
         self._log = RetainedLog(node, retain=retain, patience=patience, ordered=ordered, neighbours=self._peers)
         self._received = self._log.received
         self._quotas = Quotas(early)
+        self._doubted: dict[NodeId, None] = {}
+        """The neighbours that sent messages which depend on messages of this node that it has not broadcast."""
+        self._owed: dict[NodeId, None] = {}
+        """The neighbours from whom something was not taken, to be asked again."""
         self._turn = 0
 
     def attach(self, above: Above) -> None:
@@ -76,6 +83,10 @@ class Flood(Dissemination):
         self._log.add(message)
         for peer in self._peers:
             out.append(Send(peer, message))
+        if self._doubted:  # others may deliver now what was not taken here, and depend on it
+            for peer in self._doubted:
+                self._owe(peer, now, out)
+            self._doubted.clear()
 
     def settled(self, message: Message[Any]) -> None:
         if self._quotas:
@@ -119,17 +130,22 @@ class Flood(Dissemination):
         if refusal is not None:
             if refusal == UNKNOWN:
                 self._log.is_false_claim(message.stamp[self._node], sender, out)
+                self._doubted[sender] = None
             else:
                 out.append(Discard(MessageId(origin, message.seq), refusal))
             return False
         if origin not in self._received.upto:
             self._log.check_room(origin, sender)
         if (sender in self._quotas.full or not self._ordered) and self._is_too_early(message, now):
-            if not self._quotas.owed:
-                out.append(SetTimer(OWED, now + RETRY))
-            self._quotas.owed[sender] = None
+            self._owe(sender, now, out)
             return False
         return True
+
+    def _owe(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        """Compare with a neighbour in a while, for the sake of what was not taken from it."""
+        if not self._owed:
+            out.append(SetTimer(OWED, now + RETRY))
+        self._owed[peer] = None
 
     def _is_too_early(self, message: Message[Any], now: int) -> bool:
         if self._ordered:
@@ -153,6 +169,7 @@ class Flood(Dissemination):
             return
         del self._peers[peer]
         self._log.link_down(peer)
+        self._doubted.pop(peer, None)
         if self._repair is not None and not self._peers:
             out.append(CancelTimer(REPAIR))
 
@@ -164,7 +181,7 @@ class Flood(Dissemination):
         elif token == PATIENCE:
             self._log.timer(now, out)
         elif token == OWED:
-            owed, self._quotas.owed = self._quotas.owed, {}
+            owed, self._owed = self._owed, {}
             for peer in owed:
                 if peer in self._peers:
                     self._log.compare(peer, out)

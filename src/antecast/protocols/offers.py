@@ -9,12 +9,12 @@ itself. This is an offer to go on without them. What is taken of it, and when:
   the whole base, since what is given up must be causally closed, and only the base as a whole is known to be.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
   goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
-  as soon as it is needed.
+  as soon as it is needed, unless it would drop messages.
 - *With as little loss as can be.* A base may hold messages that have been received here and wait; given up as a
   whole, it drops them. When an offer begins to wait, the neighbour is asked again: now it can leave out what it
   sees has been received. In the end that base is taken, the first or the latest, which drops less.
-- *While they last.* When the link breaks, an offer that waits goes on waiting (contacts may be shorter than patience), and any
-  other is forgotten: the next link brings a new one.
+- *While they last.* When the link breaks, an offer that waits goes on waiting (contacts may be shorter than
+  patience), and any other is forgotten: the next link brings a new one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Offer:
 
 
 class Offers:
-    """The offers of all neighbours. `ask(peer, out)` asks for another, `give_up(base, peer, out)` carries one out."""
+    """The offers of all neighbours. `ask` asks a neighbour for another, `give_up` carries one out."""
 
     above: Above
 
@@ -95,9 +95,10 @@ class Offers:
         if not self._needed(offer.base, wanted) and self._needed(offer.later, wanted):
             offer.base, offer.later, offer.prompt = offer.later, {}, False
         needed = self._needed(offer.base, wanted)
-        if needed and offer.prompt:
+        if needed and offer.prompt and not self._drops(needed):
             self._give_up(needed, peer, out)
             offer.base = self._news(offer.base)
+            self._look(peer, offer, now, out)
         elif needed:
             self._wait(offer, now)
             self._set_timer(out)
@@ -130,15 +131,14 @@ class Offers:
         self._set_timer(out)
 
     def _least(self, offer: _Offer) -> Mapping[NodeId, int]:
-        """What is needed of the first base or of the latest: of that which drops less of what has been received."""
+        """What is needed of the first base or of the latest: of the one that drops less."""
         wanted = self._wanted()
         choices = [needed for base in (offer.base, offer.later) if (needed := self._needed(base, wanted))]
-        held = self.above.pending() if len(choices) > 1 else []
-        return min(
-            choices,
-            key=lambda base: sum(message.seq <= base.get(message.origin, 0) for message in held),
-            default={},
-        )
+        return min(choices, key=self._drops, default={})
+
+    def _drops(self, base: Mapping[NodeId, int]) -> int:
+        """How many messages are held that would be given up with a base."""
+        return sum(message.seq <= base.get(message.origin, 0) for message in self.above.pending())
 
     def _news(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
         upto = self._received.upto

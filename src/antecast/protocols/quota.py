@@ -2,19 +2,14 @@
 
 A message that cannot be delivered yet is held, whoever sent it. So that nobody can fill the memory with messages
 that will never be delivered, each neighbour has a quota for the early messages that came from it. When it is used
-up, only messages that can be delivered at once are taken from that neighbour. The others are *owed*: the two
-compare again a little later, and the neighbour sends them once more.
+up, only messages that can be delivered at once are taken from that neighbour. The others are *owed*: the
+dissemination compares with the neighbour a little later, and it sends them once more.
 
 Why nothing is lost for good: among the messages that a neighbour has and this node lacks, one at least depends
 on no other of them, so it is taken whenever it is sent, and so is, at the next comparison, the next one.
 """
 
-from typing import Final
-
 from antecast.core import NodeId
-
-RETRY: Final = 10**9
-"""How long after a message was not taken its sender is asked for it again."""
 
 
 class Quotas:
@@ -26,8 +21,6 @@ class Quotas:
         self._weights: dict[NodeId, int] = {}
         self.full: set[NodeId] = set()
         """The neighbours whose quota is used up."""
-        self.owed: dict[NodeId, None] = {}
-        """The neighbours from whom something was not taken."""
 
     def __bool__(self) -> bool:
         return bool(self._charged)
