@@ -27,8 +27,9 @@ import msgspec
 
 from antecast.core import MAX_SOURCES, Effect, Frame, Message, NodeId, RemoteFault, Send, State, Timer
 from antecast.protocols.dissemination import Above
-from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
+from antecast.protocols.retained import Base, RetainedLog, Summary
 from antecast.protocols.vcube.backlog import weigh
+from antecast.protocols.vcube.cuts import Cuts
 from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Diagnosis, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.trees import Trees
@@ -58,6 +59,7 @@ class ReliableTrees(Trees):
         way."""
         super().__init__(node, aggregate=aggregate, single=single, room=room, received=self._log.received)
         self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
+        self._cuts = Cuts(self._received, self._linked, patience=patience)
         self._digest: int | None = None
         """The digest of what has been received; None when more has come since."""
         self._asked_in_round = -1
@@ -92,7 +94,7 @@ class ReliableTrees(Trees):
         elif isinstance(frame, Summary):
             self._compare(frame, sender, out)
         elif isinstance(frame, Base):
-            self._give_up(frame, sender, now, out)
+            self._take_base(frame, sender, now, out)
         else:
             super().receive(frame, sender, now, out)
         if self._diagnosis.heard(sender) or changed:
@@ -122,10 +124,7 @@ class ReliableTrees(Trees):
         if height and self._overtaken and self._overtaken.pop((message.origin, message.seq), None) is not None:
             self._pass_on(message, packet, height, self._received.upto.get(message.origin, 0), out)
         else:
-            waiting = self._backlog
             super()._take(message, packet, sender, height, now, out, deliveries)
-            if self._backlog > waiting and self._log.offers:
-                self._log.offers.held(message, now, out)
 
     def _may_ask(self, peer: NodeId) -> bool:
         """Whether to ask a peer for what is lacking here: nobody was asked in this round, and it is its turn."""
@@ -149,15 +148,30 @@ class ReliableTrees(Trees):
 
     def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
         """Send what the other lacks, and ask for what is lacking here if it has its turn."""
+        self._cuts.heard(sender, summary.upto)
         is_question = not summary.answer
         if is_question and self._received.lacks(summary.upto, summary.beyond) and not self._may_ask(sender):
             summary = msgspec.structs.replace(summary, answer=True)
         self._log.take_summary(summary, sender, out)
 
-    def _give_up(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Messages that nobody keeps any more may be counted as received."""
-        self._log.take_base(base, sender, now, out)
-        self._after_skipping(out)
+    def _take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """A peer no longer keeps what is lacking here."""
+        if not self._log.has_asked(sender):
+            raise RemoteFault(f"node {sender} sent a base, though it was not asked what it has")
+        cut = base.upto
+        if self._log.is_false_claim(cut.get(self._node, 0), sender, out):
+            cut = {source: count for source, count in cut.items() if source != self._node}
+        self._cuts.heard(sender, cut)
+        self._cuts.offer(sender, cut, now)
+
+    def _take_cuts(self, now: int, out: list[Effect]) -> None:
+        """Go on without what nobody keeps, and ask sources whether they have broadcast as much as is said."""
+        taken, unknown = self._cuts.due(now)
+        for peer, cut in taken:
+            self._log.give_up(cut, peer, out)
+            self._after_skipping(out)
+        for source in unknown:
+            self._log.compare(source, out)
 
     def _after_skipping(self, out: list[Effect]) -> None:
         self._digest = None
@@ -204,20 +218,19 @@ class ReliableTrees(Trees):
         if peer in self._linked:
             self._turns.pop(peer, None)
             self._log.link_down(peer)
+            self._cuts.link_down(peer)
             self._diagnosis.link_down(peer, now, out)
             self._let_go(out)
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         if token == ROUND:
             self._ask_whom_we_passed_over(out)
+            if self._cuts:
+                self._take_cuts(now, out)
             self._forget(now - self._patience)
             self._diagnosis.round(now, out)
-        elif token == OVERDUE:
-            if self._diagnosis.look(now, out):
-                self._rearrange(now, out)
-        elif token == PATIENCE:
-            self._log.timer(now, out)
-            self._after_skipping(out)
+        elif token == OVERDUE and self._diagnosis.look(now, out):
+            self._rearrange(now, out)
 
     def _forget(self, before: int) -> None:
         """Packets that should have come before this time are not waited for."""
@@ -225,9 +238,6 @@ class ReliableTrees(Trees):
             del self._overtaken[message]
         while self._abroad and self._abroad[number := next(iter(self._abroad))] < before:
             del self._abroad[number]
-
-    def resume(self, now: int, out: list[Effect]) -> None:
-        self._log.resume(now, out)
 
     def stored(self) -> list[Message[Any]]:
         return self._log.stored()
