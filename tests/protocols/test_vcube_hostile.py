@@ -4,7 +4,7 @@ space."""
 import pytest
 from wires import Wires
 
-from antecast.core import Alert, Deliver, Message, RemoteFault, Send
+from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault, Send
 from antecast.protocols.retained import Base, Summary
 from antecast.protocols.vcube import holding, trees
 from antecast.protocols.vcube.backlog import WINDOW
@@ -295,6 +295,64 @@ def test_messages_that_came_by_comparison_are_remembered_in_a_bounded_number(mon
     for seq in range(1, 300):
         node.receive(Message(1, seq, b"", {}), 1, 0)
     assert len(node._dissemination._overtaken) == 100
+
+
+# Nothing is sent that every receiver refuses.
+
+
+def test_more_news_than_a_frame_holds_are_cut_to_what_it_holds():
+    node = Wires(0, protocol="vcube").nodes[0]
+    node.link_up(1, 0)
+    diagnosis = node._dissemination._diagnosis
+    diagnosis._news = dict.fromkeys(range(10, 70_010), 1)
+    assert len(reply_of(node).news) == 65_536
+
+
+@pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
+def test_a_clock_with_more_sources_than_a_frame_holds_is_a_local_mistake_that_changes_nothing(settings):
+    node = cube_of(2, **settings).nodes[0]
+    node._ordering._changed = dict.fromkeys(range(10, 70_010), 1)
+    before = node.snapshot()
+    with pytest.raises(LocalMisuse, match="65536"):
+        node.broadcast(b"", 0)
+    assert node.snapshot() == before
+
+
+def test_the_largest_message_with_the_largest_clock_fits_into_a_packet():
+    codec = cube_of(2).nodes[0].codec
+    stamp = {2**32 - 1 - source: LARGEST for source in range(65_536)}
+    whole = Packet((Message(2**32 - 1, LARGEST, bytes(1 << 20), stamp),))
+    assert codec.decode(codec.encode(whole)) == whole
+
+
+# Bases.
+
+
+def test_a_base_that_answers_nothing_is_refused():
+    node = cube_of(4).nodes[0]
+    before = node.snapshot()
+    with pytest.raises(RemoteFault, match="not asked"):
+        node.receive(Base({2: 5}), 1, 0)
+    assert node.snapshot() == before
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_base_that_says_more_of_a_source_than_the_source_does_is_never_taken(wanted):
+    wires = cube_of(4, retain=0)
+    node = wires.nodes[0]
+    if wanted:
+        node.receive(packet((1, 1, {2: 1000})), 1, 0)
+    for turn in range(40):
+        wires.now += SECOND
+        wires.timers[0][ROUND] = wires.now
+        wires.fire(0, ROUND)
+        wires.transfer()
+        node.receive(Reply(turn, {}), 1, wires.now)
+        if node._dissemination._log.has_asked(1):
+            node.receive(Base({2: 2**40}), 1, wires.now)
+    wires.broadcast(2)
+    wires.transfer()
+    assert wires.delivered[0] == [(2, 1)]
 
 
 # Comparisons.
