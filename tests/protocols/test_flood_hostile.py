@@ -260,6 +260,9 @@ def frames(protocol):
 @given(data=st.data())
 def test_honest_nodes_go_on_whatever_a_neighbour_sends(protocol, data):
     wires = line(protocol, retain=data.draw(st.sampled_from([0, 2, 10_000])), early=5000)
+    for node in (0, 2):
+        wires.broadcast(node)
+        flow(wires)
     for action in data.draw(st.lists(st.sampled_from(["lie", "lie", "lie", "broadcast", "wait"]), max_size=40)):
         if action == "lie":
             lie(wires, data.draw(frames(protocol)))

@@ -33,7 +33,8 @@ happenings = st.lists(
             "join",
         ]
     ),
-    max_size=60,
+    min_size=30,
+    max_size=80,
 )
 
 

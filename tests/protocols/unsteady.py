@@ -186,7 +186,7 @@ class Unsteady:
             self.join(len(self.delivered))
 
     def heal(self):
-        """Everybody is up, every link that is broken or up at one end only is gone, and a tree of links joins all."""
+        """Everybody is up, links that are broken or up at one end only are gone, and a tree joins all."""
         for node in list(self.down):
             self.recover(node)
         for connection in self.connections:

@@ -48,6 +48,7 @@ class Barrier(Ordering[dict[NodeId, int]]):
         return Released(ready, [])
 
     def _note(self, delivered: list[Message[dict[NodeId, int]]]) -> None:
+        """Messages are delivered: the next stamp names them, and with `prune` not what they named."""
         changed = self._changed
         for message in delivered:
             if self._prune:
