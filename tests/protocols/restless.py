@@ -186,7 +186,7 @@ class Restless:
 
     def stray_pong(self, what):
         node, to, frame = what
-        if to in self.nodes:
+        if (node, to) in self.wires:
             self.perform(to, self.nodes[to].receive(frame, node, self.now))
 
     def fire(self, what):
