@@ -21,7 +21,7 @@ class ByHand(Restless):
         self.carry()
 
     def send(self, node, to, frame):
-        if (node, to) in self.wires:
+        if (node, to) in self.up:
             self.queues[node, to].append(frame)
 
     def close(self, a, b):
