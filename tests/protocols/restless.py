@@ -1,13 +1,14 @@
 """A network that does not sit still: the test bench of the protocols that care about links.
 
 Small, quick and merciless: links open and close, each end at a moment of its own; processes crash with and without
-memory, join and leave, the network parts and heals, delays differ by orders of magnitude from one direction of a link
-to the next, pings and pongs get lost. Everything is drawn from one seed. Causal order and integrity are judged as
-messages are delivered, completeness once everything has come to rest, liveness by what is broadcast then.
+memory, join and leave, the network parts and heals, delays differ by orders of magnitude from one direction of a
+link to the next, pings and pongs get lost. Everything is drawn from one seed. Causal order and integrity are
+judged as messages are delivered, completeness once everything has come to rest, liveness by what is broadcast
+then.
 
-It is a driver as `antecast.core.protocol` wants it: what is sent over a connection before its other end is up waits
-for that, what arrives after this end went down is dropped, and a connection that takes the place of another may come
-up without a word about the end of that other.
+It is a driver as `antecast.core.protocol` wants it: what is sent over a connection before its other end is up
+waits for that, what arrives after this end went down is dropped, and a connection that takes the place of another
+may come up without a word about the end of that other.
 """
 
 import heapq
@@ -317,17 +318,20 @@ class Restless:
             self.recover(node)
             for peer in self.random.sample(sorted(self.nodes), min(2, len(self.nodes))):
                 self.open(node, peer)
-        ring = None
-        while ring != sorted(self.nodes):  # some may leave meanwhile
-            ring = sorted(self.nodes)
-            for a, b in pairwise(ring):
-                self.open(a, b)
-            self.come_to_rest(seconds)
+        self.come_to_rest(seconds)
 
     def come_to_rest(self, seconds=600):
-        deadline = self.now + seconds * SECOND
-        while self.heap and self.now < deadline:
-            self.run(min(self.heap[0][0], deadline))
+        """Until nothing moves; those who stay when others leave are linked again."""
+        ring, deadline = None, self.now
+        while self.now <= deadline and (self.heap or ring != sorted(self.nodes)):
+            if ring != sorted(self.nodes):
+                ring, deadline = sorted(self.nodes), self.now + seconds * SECOND
+                for a, b in pairwise(ring):
+                    self.open(a, b)
+            elif self.heap[0][0] <= deadline:
+                self.run(self.heap[0][0])
+            else:
+                break
         assert not self.heap, "it does not come to rest"
 
     # Verdicts.

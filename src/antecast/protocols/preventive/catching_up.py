@@ -115,7 +115,8 @@ class CatchingUp:
         return lacking
 
     def assure(self, link: Link, out: list[Effect]) -> None:
-        """Over a safe link: what the neighbour lacks is on its way. It may be joining here, and wait for an answer."""
+        """Over a safe link: what the neighbour lacks is on its way. It may be joining here, and wait for an
+        answer."""
         self._send(link, Start({}, {}, [], False), out)
 
     # Joining.
@@ -160,7 +161,8 @@ class CatchingUp:
             self._links.costs["rebases"] += 1
             for source, count in moved.items():
                 if before.get(source, 0) < count < EVERYTHING:
-                    self._links.costs["skipped"] += count - before.get(source, 0)
+                    skipped = self._links.costs["skipped"] + count - before.get(source, 0)
+                    self._links.costs["skipped"] = min(skipped, EVERYTHING)
                     out.append(Discard(MessageId(source, count), "skipped"))
         return moved
 

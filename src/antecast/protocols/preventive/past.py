@@ -207,7 +207,8 @@ class Past:
         """
         known = self.births.keys() & self.vector.keys() - base.keys()
         there: dict[NodeId, bool] = {}
-        departed = {*gone, *(source for source in known if self._went_there(source, base, there, unclear=more))}
+        departed = {source for source in known if self._went_there(source, base, there, unclear=more)}
+        departed.update(source for source in gone if source >= self.founders)
         moved = {}
         here: dict[NodeId, bool] = {}
         for source, count in base.items():

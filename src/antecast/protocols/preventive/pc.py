@@ -31,9 +31,9 @@ The rules (docs/preventive.md says why each holds, and where the paper has anoth
 8. *Come and go.* Processes beyond the `founders` are announced by a neighbour before their first message goes
    out, and forgotten at their `leave`.
 
-Each part of this is an object: the past (`past`), the links (`links`), the pings (`pings`), catching up by syncs and
-bases (`catching_up`), and membership (`membership`). They keep their state and answer questions; the class here says,
-rule by rule, what happens when.
+Each part of this is an object: the past (`past`), the links (`links`), the pings (`pings`), catching up by syncs
+and bases (`catching_up`), membership (`membership`), and what is said when something cannot be right (`claims`).
+They keep their state and answer questions; the class here says, rule by rule, what happens when.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ import msgspec
 
 from antecast.core import (
     MAX_PAYLOAD,
-    Alert,
     CancelTimer,
     Deliver,
     Effect,
@@ -61,6 +60,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.protocols.preventive.catching_up import JOIN, PATIENCE, CatchingUp
+from antecast.protocols.preventive.claims import Claims
 from antecast.protocols.preventive.frames import (
     CODEC,
     EVERYTHING,
@@ -104,6 +104,7 @@ class PreventiveBroadcast(Protocol):
         self._pings = Pings(node, self._links, settings.timeout << SLOWEST)
         self._catching_up = CatchingUp(node, self._past, self._links, settings)
         self._membership = Membership(node, self._past, self._links, settings.timeout)
+        self._claims = Claims(node, self._links)
         # These belong to the parts; the path of a message is short.
         self._vector = self._past.vector
         self._log = self._past.log
@@ -189,8 +190,8 @@ class PreventiveBroadcast(Protocol):
         """An entry that is neither the next of its source nor a copy.
 
         The neighbour may be broken; or honest, and misled by one who sends in the name of another. So it is not
-        refused but asked to begin its link to this process anew. What it sends until it has read that may depend on
-        what is missing, and is dropped; a sync then brings all of it.
+        refused but asked to begin its link to this process anew. What it sends until it has read that may depend
+        on what is missing, and is dropped; a sync then brings all of it.
         """
         out: list[Effect] = []
         if entry.origin == self.node:
@@ -198,12 +199,7 @@ class PreventiveBroadcast(Protocol):
             return out
         self._flowing.discard(sender)
         self._links.send([sender], Gap(), out)
-        name, missing = MessageId(entry.origin, entry.seq), MessageId(entry.origin, entry.seq - 1)
-        text = (
-            f"node {sender} sent message {name} before {missing}: the link from it loses frames or does not keep their"
-            f" order, or somebody sends in the name of node {entry.origin}; the link begins anew"
-        )
-        self._links.alert(sender, "gap", text, out)
+        self._claims.gap(sender, MessageId(entry.origin, entry.seq), out)
         return out
 
     # What is not a message.
@@ -242,7 +238,7 @@ class PreventiveBroadcast(Protocol):
             case Claim(upto=upto):
                 self._claimed(sender, upto, out)
             case Disown(upto=upto):
-                self._disowned(sender, upto, out)
+                self._claims.disowned(sender, upto, self._vector.get(sender, 0), out)
             case _:
                 raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which PC-broadcast does not know")
         return out
@@ -340,7 +336,7 @@ class PreventiveBroadcast(Protocol):
 
     def _part_arrived(self, part: Part, link: Link) -> None:
         size = sum(len(each.upto) + len(each.births) + len(each.gone) for each in [*link.parts, part])
-        if not part.upto and not part.births and not part.gone or size > 3 * MOST_SOURCES:
+        if not (part.upto or part.births or part.gone) or size > 3 * MOST_SOURCES:
             raise RemoteFault(f"node {link.peer} sent a part of nothing, or of more than {MOST_SOURCES} sources")
         link.parts.append(part)
 
@@ -392,9 +388,7 @@ class PreventiveBroadcast(Protocol):
         for link in others:
             self._attempt(link, now, out)
 
-    def _given(
-        self, start: Start, moved: Mapping[NodeId, int], giver: Link, now: int, out: list[Effect]
-    ) -> None:
+    def _given(self, start: Start, moved: Mapping[NodeId, int], giver: Link, now: int, out: list[Effect]) -> None:
         """What a base means to this process itself."""
         if moved.get(self.node) == EVERYTHING:
             self._retired(giver.peer, out)
@@ -485,12 +479,7 @@ class PreventiveBroadcast(Protocol):
         """The others have forgotten this process."""
         if self._membership.standing is not Standing.GONE:
             self._membership.standing, self._membership.owes = Standing.GONE, False
-            out.append(
-                Alert(
-                    f"node {by} says that this node has gone for good, and the others have forgotten it; to go on,"
-                    " start it under a new number"
-                )
-            )
+            out.append(self._claims.retired(by))
 
     # One life under one number.
 
@@ -500,31 +489,7 @@ class PreventiveBroadcast(Protocol):
         return self._seq - len(self._membership.waiting)
 
     def _claimed(self, sender: NodeId, upto: int, out: list[Effect]) -> bool:
-        """A neighbour has entries of this process; whether they are more than there are. It is told so, and this
-        process goes on by its own count: the neighbour may have been misled."""
-        if upto <= self._sent:
-            return False
-        if upto == EVERYTHING:
-            claim = f"node {sender} says that this node has left, which it never did"
-        else:
-            claim = (
-                f"node {sender} has messages of this node up to {MessageId(self.node, upto)}, which this node never"
-                " broadcast"
-            )
-        text = f"{claim}: node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
-        if self._links.alert(sender, "claim", text, out):
-            self._links.send([sender], Disown(self._sent), out)
-        return True
-
-    def _disowned(self, sender: NodeId, upto: int, out: list[Effect]) -> None:
-        count = self._vector.get(sender, 0)
-        if count > upto:
-            text = (
-                f"node {sender} has broadcast {upto} messages, and {count} of it are here: its new ones are taken for"
-                " copies of these; it has lost its state and must be started under a new number, or somebody sends in"
-                " its name"
-            )
-            self._links.alert(sender, "disown", text, out)
+        return self._claims.of_mine(sender, upto, self._sent, out)
 
     # State.
 

@@ -25,10 +25,10 @@ class SeenPings:
     """The last flooded ping of each process, so that each is passed on once.
 
     A process numbers its pings, so an older one that comes later, on a slow path, is dropped with the copies; its
-    sender has sent a newer one since. The table has room for so many processes, and an entry makes room for another
-    only once it is old: copies of a ping that is forgotten too soon would go round and multiply. A ping for which
-    there is no room ends here; its sender syncs instead. A ping with a number far ahead, in the name of another,
-    keeps that one's pings from passing only as long as that.
+    sender has sent a newer one since. The table has room for so many processes, and an entry makes room for
+    another only once it is old: copies of a ping that is forgotten too soon would go round and multiply. A ping
+    for which there is no room ends here; its sender syncs instead. A ping with a number far ahead, in the name of
+    another, keeps that one's pings from passing only as long as that.
     """
 
     __slots__ = ("_last", "_lifetime")

@@ -194,8 +194,8 @@ class PrintedBroadcast(Protocol):
         self._alerted.add(sender)
         return [
             Alert(
-                f"node {sender} has messages of this node up to {message.id}, which this node never broadcast: node"
-                f" {sender} is wrong, or this node has lost its state; if so, start it under a new number"
+                f"node {sender} has messages of this node up to {message.id}, which this node never broadcast:"
+                f" node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
             )
         ]
 
