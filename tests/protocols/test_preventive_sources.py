@@ -29,13 +29,13 @@ def test_who_leaves_is_forgotten_and_its_leftovers_are_dropped():
     newcomer = net.join([A])
     net.broadcast(newcomer)
     net.carry()
-    leftover = net.nodes[A]._log[-1]
+    leftover, protocol = net.nodes[A]._log[-1], net.nodes[newcomer]
     net.leave(newcomer)
     net.carry()
     assert newcomer not in net.nodes[B].snapshot()["past"]["vector"]
     assert net.nodes[B].receive(leftover, A, net.now) == []
     with pytest.raises(LocalMisuse, match="has left"):
-        net.nodes[newcomer].broadcast(b"", 0)
+        protocol.broadcast(b"", 0)
 
 
 def test_the_counters_are_those_of_the_sources_there_are():
