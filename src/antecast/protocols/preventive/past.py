@@ -219,7 +219,7 @@ class Past:
         for source, count in base.items():
             if source in self.vector:  # what moved, and the rest: what is no longer kept must stay closed
                 self.trimmed[source] = max(count, self.trimmed.get(source, 0))
-                if source in births:
+                if source in births and source >= self.founders:
                     self.births.setdefault(source, births[source])
         for source in sorted(departed):
             if self.vector.pop(source, None) is not None:
