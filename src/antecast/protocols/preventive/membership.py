@@ -2,7 +2,8 @@
 
 Founders are known from the start. Any other process asks a neighbour to announce it when it first broadcasts; its
 messages wait until then. A neighbour that is no source itself asks on. When a process leaves, it says so in a last
-message of its own, and stays until its neighbours have that: then nothing of it can be lost with it.
+message of its own, and stays until a neighbour who stays has that, and so all that went before: then nothing is
+lost with it. It learns so by a ping over a safe link, its farewell; those who are leaving themselves do not answer.
 
     MEMBER ── leave() ──▶ LEAVING ── announced, and all has been said ──▶ GONE
 
@@ -42,7 +43,7 @@ class Membership:
         self.asked: dict[NodeId, None] = {}
         """Those whom it asked for that, and who have not answered."""
         self.owes = False
-        """Whether it has gone with last words that nobody may have heard."""
+        """Whether nobody is known yet to have all that it had when it said that it goes."""
         self._past = past
         self._links = links
         self._timeout = timeout
@@ -124,12 +125,6 @@ class Membership:
     def settled(self) -> bool:
         """Whether nothing is under way that would come after its last words."""
         return not self.waiting and not self.asked
-
-    @property
-    def heard(self) -> bool:
-        """Whether all whom it could tell have heard its last words."""
-        farewells = [self._links[peer].farewell for peer in self._links.safe]
-        return not any(farewells) and (bool(farewells) or not self.owes)
 
     def snapshot(self) -> State:
         return {

@@ -217,7 +217,9 @@ class Past:
                 moved[source] = count
         self.vector.update(moved)
         for source, count in base.items():
-            if source in self.vector:  # what moved, and the rest: what is no longer kept must stay closed
+            # What moved, and the rest: what is no longer kept must stay closed. A source whose departure is still
+            # in the log has not gone within it.
+            if source in self.vector or self.forgotten.get(source, -1) >= self.first:
                 self.trimmed[source] = max(count, self.trimmed.get(source, 0))
                 if source in births and source >= self.founders:
                     self.births.setdefault(source, births[source])

@@ -214,8 +214,10 @@ class PreventiveBroadcast(Protocol):
         match frame:
             case Notice():
                 self._notice(frame, sender, now, out)
-            case Ping():
-                self._pings.arrived(frame, sender, now, out)
+            case Ping(origin=origin, target=target):
+                # Whoever is going itself may not hear another's farewell: it may not pass on what came before.
+                if self._membership.standing is not Standing.GONE or (origin, target) != (sender, self.node):
+                    self._pings.arrived(frame, sender, now, out)
             case Pong(id=number):
                 self._pong_arrived(number, link, now, out)
             case Sync() | Refuse() | Start():
@@ -448,7 +450,7 @@ class PreventiveBroadcast(Protocol):
         if membership.standing is not Standing.LEAVING or not membership.settled:
             return
         membership.standing = Standing.GONE
-        membership.owes = self._seq > 0
+        membership.owes = not self._past.empty
         if self.node in self._vector and self.node >= self._founders:
             self._dismiss(self.node, out)
         for peer in self._safe:
@@ -456,7 +458,7 @@ class PreventiveBroadcast(Protocol):
 
     @property
     def left(self) -> bool:
-        return self._membership.standing is Standing.GONE and self._membership.heard
+        return self._membership.standing is Standing.GONE and not self._membership.owes
 
     def retire(self, source: NodeId, now: int) -> list[Effect]:
         """Say for another process, which will not come back, that nothing more will come of it.
