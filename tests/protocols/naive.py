@@ -53,6 +53,13 @@ class LinksAreReused(PreventiveBroadcast):
         return effects
 
 
+class OldLinkStays(PreventiveBroadcast):
+    """A link that comes up while the one before it has not gone down is the same link."""
+
+    def link_up(self, peer, now):
+        return [] if peer in self._links else super().link_up(peer, now)
+
+
 class SafeAfterCrash(PreventiveBroadcast):
     """A process that comes back from a crash uses its links at once."""
 
