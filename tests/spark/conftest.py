@@ -1,8 +1,9 @@
-"""One Spark session for all tests of this folder, and the studies they sweep."""
+"""The studies that tests of this folder sweep, and a killer of their workers."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -11,15 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from antecast.spark.session import start_session
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
-    yield session
-    session.stop()
 
 
 @pytest.fixture
@@ -65,3 +57,15 @@ def killer() -> Iterator[Callable[[Path, str, int], threading.Thread]]:
     stop.set()
     for thread in threads:
         thread.join(5)
+
+
+@pytest.fixture
+def cluster_logs() -> Iterator[None]:
+    """Executors of a local cluster keep their logs inside Spark's own installation: take them away again."""
+    import pyspark
+
+    work = Path(pyspark.__path__[0]) / "work"
+    before = set(work.glob("*"))
+    yield
+    for folder in set(work.glob("*")) - before:
+        shutil.rmtree(folder, ignore_errors=True)
