@@ -3,7 +3,8 @@
 Founders are known from the start. Any other process asks a neighbour to announce it when it first broadcasts; its
 messages wait until then. A neighbour that is no source itself asks on. When a process leaves, it says so in a last
 message of its own, and stays until a neighbour who stays has that, and so all that went before: then nothing is
-lost with it. It learns so by a ping over a safe link, its farewell; those who are leaving themselves do not answer.
+lost with it. It learns so by a ping over a safe link, its farewell; those who are leaving themselves do not
+answer.
 
     MEMBER ── leave() ──▶ LEAVING ── announced, and all has been said ──▶ GONE
 
