@@ -6,7 +6,7 @@ from by_hand import ByHand, kinds
 
 from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault, Send, SetTimer
 from antecast.protocols import specification
-from antecast.protocols.preventive import frames, past, pings
+from antecast.protocols.preventive import catching_up, frames, past, pings
 from antecast.protocols.preventive import pc as pc_module
 from antecast.protocols.preventive.frames import (
     EVERYTHING,
@@ -463,7 +463,7 @@ class TestSyncs:
             assert frames.joined(read[:-1], read[-1]) == frame
 
     def test_parts_without_an_end_are_bounded(self, monkeypatch):
-        monkeypatch.setattr(pc_module, "MOST_SOURCES", 1000)
+        monkeypatch.setattr(catching_up, "MOST_SOURCES", 1000)
         net = ByHand(2, [(A, B)])
         part = Part(dict.fromkeys(range(500), 1), {}, [])
         with pytest.raises(RemoteFault, match="more than 1000 sources"):

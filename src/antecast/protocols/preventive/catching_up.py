@@ -21,8 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from antecast.core import CancelTimer, Discard, Effect, MessageId, NodeId, SetTimer, Timer
-from antecast.protocols.preventive.frames import EVERYTHING, Claim, Entry, Refuse, Start, Summary, Sync, in_parts
+from antecast.core import CancelTimer, Discard, Effect, MessageId, NodeId, RemoteFault, SetTimer, Timer
+from antecast.protocols.preventive.frames import (
+    EVERYTHING,
+    MOST_SOURCES,
+    Claim,
+    Entry,
+    Part,
+    Refuse,
+    Start,
+    Summary,
+    Sync,
+    in_parts,
+)
 from antecast.protocols.preventive.links import SLOWEST, Link, Links
 from antecast.protocols.preventive.past import Past
 from antecast.protocols.preventive.settings import PreventiveSettings
@@ -119,6 +130,23 @@ class CatchingUp:
         answer."""
         self._send(link, Start({}, {}, [], False), out)
 
+    # What a neighbour may send.
+
+    def keep(self, part: Part, link: Link) -> None:
+        """The beginning of a large frame, until its end comes."""
+        size = sum(len(each.upto) + len(each.births) + len(each.gone) for each in [*link.parts, part])
+        if not (part.upto or part.births or part.gone) or size > 3 * MOST_SOURCES:
+            raise RemoteFault(f"node {link.peer} sent a part of nothing, or of more than {MOST_SOURCES} sources")
+        link.parts.append(part)
+
+    def check(self, start: Start, link: Link) -> None:
+        """A `Start` answers a sync, and a base one that asked for it. (Not every sync that asks for the same in
+        return is answered by one; so a neighbour may keep one answer for later, and no more.)"""
+        if not link.unanswered or ((start.base or start.gone) and not link.taking):
+            raise RemoteFault(f"node {link.peer} sent a base, or a start, that was not asked for")
+        if EVERYTHING in start.base.values() or len(self._past.vector | start.base) > MOST_SOURCES:
+            raise RemoteFault(f"node {link.peer} sent a base that no process can have")
+
     # Joining.
 
     def offered(self, peer: NodeId, now: int, out: list[Effect]) -> None:
@@ -169,6 +197,8 @@ class CatchingUp:
     # Refusals.
 
     def refused(self, refuse: Refuse, link: Link, now: int, out: list[Effect]) -> None:
+        if not link.unanswered or not refuse.lacking:
+            raise RemoteFault(f"node {link.peer} sent a refusal of nothing that was asked for")
         past, peer = self._past, link.peer
         link.unanswered -= 1
         link.had = {source for source in link.had if past.gone(source)}

@@ -223,7 +223,7 @@ class PreventiveBroadcast(Protocol):
             case Sync() | Refuse() | Start():
                 self._summary_arrived(frame, link, now, out)
             case Part():
-                self._part_arrived(frame, link)
+                self._catching_up.keep(frame, link)
             case Hello():
                 self._catching_up.offered(sender, now, out)
             case Ask():
@@ -336,21 +336,14 @@ class PreventiveBroadcast(Protocol):
 
     # Rules 5 and 7: syncs, bases and joins.
 
-    def _part_arrived(self, part: Part, link: Link) -> None:
-        size = sum(len(each.upto) + len(each.births) + len(each.gone) for each in [*link.parts, part])
-        if not (part.upto or part.births or part.gone) or size > 3 * MOST_SOURCES:
-            raise RemoteFault(f"node {link.peer} sent a part of nothing, or of more than {MOST_SOURCES} sources")
-        link.parts.append(part)
-
     def _summary_arrived(self, frame: Sync | Refuse | Start, link: Link, now: int, out: list[Effect]) -> None:
-        summary = joined(link.parts, frame) if link.parts else frame
-        match summary:
-            case Sync():
-                self._sync_arrived(summary, link, now, out)
-            case Refuse():
-                self._refuse_arrived(summary, link, now, out)
-            case Start():
-                self._start_arrived(summary, link, now, out)
+        match joined(link.parts, frame) if link.parts else frame:
+            case Sync() as sync:
+                self._sync_arrived(sync, link, now, out)
+            case Refuse() as refuse:
+                self._catching_up.refused(refuse, link, now, out)
+            case Start() as start:
+                self._start_arrived(start, link, now, out)
         link.parts.clear()
 
     def _sync_arrived(self, sync: Sync, link: Link, now: int, out: list[Effect]) -> None:
@@ -370,10 +363,7 @@ class PreventiveBroadcast(Protocol):
                 catching_up.tell(link, out)
 
     def _start_arrived(self, start: Start, link: Link, now: int, out: list[Effect]) -> None:
-        if not link.unanswered or ((start.base or start.gone) and not link.taking):
-            raise RemoteFault(f"node {link.peer} sent a base, or a start, that was not asked for")
-        if EVERYTHING in start.base.values() or len(self._vector | start.base) > MOST_SOURCES:
-            raise RemoteFault(f"node {link.peer} sent a base that no process can have")
+        self._catching_up.check(start, link)
         if self._claimed(link.peer, start.base.get(self.node, 0), out):
             start = msgspec.structs.replace(start, base=start.base | {self.node: self._sent})
         moved = self._catching_up.started(start, link, out)
@@ -399,11 +389,6 @@ class PreventiveBroadcast(Protocol):
         if self._membership.known:
             self._release(now, out)
         self._membership.ask(self._catching_up.provider, now, out)
-
-    def _refuse_arrived(self, refuse: Refuse, link: Link, now: int, out: list[Effect]) -> None:
-        if not link.unanswered or not refuse.lacking:
-            raise RemoteFault(f"node {link.peer} sent a refusal of nothing that was asked for")
-        self._catching_up.refused(refuse, link, now, out)
 
     # Rule 8: sources come and go.
 
