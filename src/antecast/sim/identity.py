@@ -1,8 +1,15 @@
-"""The identity of a run: a hash of everything that determines it.
+"""The identity of a run: a hash of everything that determines it, and of nothing else.
 
-Two runs of one identity have byte-identical event logs. The hash covers the scenario with every
-default written out (its name aside), the contents of the files it reads, and the source code of the
-simulator and the protocols.
+Two runs of one identity have byte-identical event logs. The hash covers, by name:
+
+- the scenario with every default written out, its name aside;
+- the contents of the files it reads, wherever they lie;
+- the code of the engine and of our protocols (`DETERMINING`);
+- the code of the protocol, where it is not one of ours.
+
+Code counts by what it says, not by how it says it (`antecast.sim.code`): a reworded error or docstring renames no
+run, a changed operator renames all that could depend on it. Whether the list is whole is tested against what a
+simulation really imports.
 """
 
 from __future__ import annotations
@@ -14,11 +21,25 @@ from pathlib import Path
 
 import antecast
 from antecast.core import InputError
+from antecast.protocols import Specification
+from antecast.sim.code import code_of, digest_of
 from antecast.sim.scenario import Scenario
 
-_DETERMINING = ("core", "protocols", "observer", "sim", "traces", "history/log.py", "history/schema.py")
-_INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_")
-"""Beside them, but at work before a run starts."""
+DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/schema.py")
+"""Folders and files whose code determines what a run does."""
+
+INNOCENT = (
+    "core/mistakes.py",  # words for people
+    "core/wording.py",
+    "sim/code.py",  # names runs
+    "sim/identity.py",
+    "sim/study.py",  # plans them
+    "sim/mobility/",  # writes traces, whose contents count
+    "traces/gtfs/",
+    "traces/contact_detection.py",
+    "traces/contact_kernels.py",
+)
+"""Beside them, but without a say in what a run does."""
 
 
 def run_id(scenario: Scenario) -> str:
@@ -29,8 +50,22 @@ def run_id(scenario: Scenario) -> str:
     for table in (*plain["workload"], topology, topology.get("mobility", {})):
         for path in ("file", "presence"):  # what they hold counts, not where they lie
             table.pop(path, None)
-    what = {"scenario": plain, "inputs": list(input_hashes(scenario).values()), "code": code_version()}
+    what = {
+        "scenario": plain,
+        "inputs": list(input_hashes(scenario).values()),
+        "code": code_version(),
+        "protocol": protocol_code(scenario.specification),
+    }
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def protocol_code(specification: Specification) -> dict[str, str]:
+    """Digests of a protocol's own code by package; none for protocols of ours, which count in every run."""
+    spec = specification
+    sources = (spec.make, spec.make_station, spec.settings, spec.needs, spec.fit, spec.lifetime)
+    modules = {each.__module__ for each in sources if hasattr(each, "__module__")}
+    tops = {module.partition(".")[0] for module in modules} - {"antecast", "functools"}
+    return {top: code_of(top) for top in sorted(tops)}
 
 
 def input_hashes(scenario: Scenario) -> dict[str, str]:
@@ -60,16 +95,16 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
 
 
 @cache
-def code_version() -> str:
-    """A hash of the source code that determines what a run does."""
-    package = Path(antecast.__file__).parent
-    innocent = tuple(str(package / part) for part in _INNOCENT)
-    files = sorted(file for part in _DETERMINING for file in _sources(package / part))
-    files = [file for file in files if not str(file).startswith(innocent)]
-    digest = blake2b(digest_size=8)
-    for file in files:
-        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+def code_version(package: Path | None = None) -> str:
+    """A digest of the code of ours that determines what a run does."""
+    base = Path(antecast.__file__).parent if package is None else package
+    return digest_of(determining(base), base)
+
+
+def determining(package: Path) -> list[Path]:
+    """The files whose code determines what a run does."""
+    files = [file for part in DETERMINING for file in _sources(package / part)]
+    return [file for file in files if not file.relative_to(package).as_posix().startswith(INNOCENT)]
 
 
 def _sources(path: Path) -> list[Path]:
