@@ -29,8 +29,6 @@ DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/
 """Folders and files whose code determines what a run does."""
 
 INNOCENT = (
-    "core/mistakes.py",  # words for people
-    "core/wording.py",
     "sim/code.py",  # names runs
     "sim/identity.py",
     "sim/study.py",  # plans them
