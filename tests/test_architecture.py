@@ -35,7 +35,9 @@ MAY_IMPORT = {
     "spark": _MODELS | _DATA | {"sim", "comparison"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
     "report": _MODELS | _DATA | {"comparison", "papers"},
-    "cli": _MODELS | _DATA | {"checking", "sim", "live", "comparison", "spark", "papers", "report", "testing"},
+    "cli": _MODELS
+    | _DATA
+    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "report", "testing"},
 }
 """What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 

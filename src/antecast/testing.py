@@ -26,6 +26,7 @@ from antecast.history.oracle import judge
 from antecast.history.promises import judge_promises
 from antecast.history.violations import Tally
 from antecast.protocols import Need, Specification
+from antecast.protocols.registry import address
 from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Scenario, make_scenario
 
@@ -125,7 +126,7 @@ def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_b
             "nodes": nodes,
             "duration": _ms(_DURATION),
             "drain": "40s",
-            "protocol": {"name": spec.name} | settings,
+            "protocol": {"name": address(spec)} | settings,
             "network": {
                 "topology": {"kind": topology},
                 "delay": draw(_delays()),
@@ -183,7 +184,7 @@ def _cells(draw: st.DrawFn, spec: Specification, *, max_nodes: int, max_broadcas
             "nodes": nodes,
             "duration": _ms(_SETTLED + _DURATION),
             "drain": "200s",
-            "protocol": {"name": spec.name} | settings,
+            "protocol": {"name": address(spec)} | settings,
             "network": {"topology": topology, "delay": draw(_delays())},
             "clocks": {"offset": _ms(draw(st.sampled_from([0, 300])))},
             "workload": workload,

@@ -21,8 +21,7 @@ import pyarrow as pa
 import antecast
 from antecast.core.errors import AntecastError, OutputError
 from antecast.history.manifest import write_json
-from antecast.sim.code import digest_of
-from antecast.sim.identity import code_version
+from antecast.sim.identity import code_version, digest_of
 from antecast.sim.study import describe, make_study
 from antecast.spark.session import job_description
 from antecast.spark.sweep import Sweep, SweepProgress, read_sweep, sweep

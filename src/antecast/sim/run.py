@@ -12,15 +12,16 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from antecast.core import ConfigurationError, OutputError
+from antecast.core import ConfigurationError, LocalMisuse, OutputError
 from antecast.history.log import (
     EventWriter,
     MemorySink,
@@ -38,6 +39,9 @@ from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import Scenario
 from antecast.version import __version__
 
+if TYPE_CHECKING:
+    from antecast.sim.judged import Judged
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -48,7 +52,7 @@ class Progress:
     events: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """A finished run: what was asked, what it took, and its logs."""
 
@@ -64,6 +68,14 @@ class RunResult:
     """Rows of the event log."""
     dropped: int
     """Frames that found no room in a send queue."""
+    refused: int
+    """Frames that a protocol refused (`RemoteFault`)."""
+    alerts: int
+    """Alerts that protocols gave."""
+    astray: int
+    """Frames that a protocol sent to a peer without a link: a fault of the protocol."""
+    troubles: list[str]
+    """The first few refusals and alerts, in words."""
     wall: float
     cpu: float
     _events: pa.Table | None = None
@@ -84,6 +96,35 @@ class RunResult:
         assert self.folder is not None
         return read_samples(self.folder)
 
+    def judge(self, *, audited: bool = True) -> Judged:
+        """The run judged and measured: verdict, promises, numbers."""
+        from antecast.sim.judged import judge
+
+        return judge(self, audited=audited)
+
+    def summary(self) -> dict[str, Any]:
+        """What became of the run, in plain values; times are in seconds."""
+        return self.judge().summary()
+
+    def to_pandas(self, table: Literal["events", "samples"] = "events") -> Any:
+        """One of its tables, as a pandas DataFrame."""
+        if table not in ("events", "samples"):
+            raise LocalMisuse(f"table: expected 'events' or 'samples', got {table!r}")
+        return (self.events if table == "events" else self.samples).to_pandas()
+
+    def __repr__(self) -> str:
+        scenario = self.scenario
+        state = "interrupted" if self.interrupted else "complete"
+        where = "in memory" if self.folder is None else str(self.folder)
+        what = f"{scenario.name!r}, {scenario.specification.name}, {scenario.nodes} nodes, seed {scenario.seed}"
+        return f"RunResult({what}: {state}, {self.logged:,} events, {where})"
+
+    def _repr_html_(self) -> str:
+        judged = self.judge()
+        costs = judged.measures.cost
+        numbers = f"{costs.broadcasts:,} broadcasts, {costs.deliveries:,} deliveries"
+        return f"<p><b>{escape(str(judged.told))}</b></p><p>{escape(repr(self))}<br>{numbers}</p>"
+
 
 def run(
     scenario: Scenario,
@@ -96,10 +137,12 @@ def run(
 
     Without `out` the logs stay in memory; with it they are written to that folder, which must not
     exist yet unless `replace` is set. `on_progress` is called now and then; when it returns False
-    the run ends early, with everything so far kept and marked as interrupted.
+    the run ends early, with everything so far kept and marked as interrupted. A run that fails leaves
+    no half folder behind.
     """
     scenario.check()
     name = run_id(scenario)
+    is_new = out is not None and not Path(out).exists()
     folder = None if out is None else new_folder(Path(out), replace=replace)
     sinks: tuple[Sink, Sink]
     if folder is None:
@@ -120,11 +163,19 @@ def run(
             interrupted = on_progress(progress) is False
         return not interrupted
 
-    with _without_collector():
-        engine = make_engine(scenario, events, samples)
-        steps = engine.run(between)
-    events.close()
-    samples.close()
+    try:
+        with _without_collector():
+            engine = make_engine(scenario, events, samples)
+            steps = engine.run(between)
+        events.close()
+        samples.close()
+    except BaseException:
+        for sink in sinks:
+            sink.abandon()
+        if is_new and folder is not None:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
     tables: dict[str, Any] = {}
     if isinstance(sinks[0], MemorySink) and isinstance(sinks[1], MemorySink):
         tables = {"_events": sinks[0].table(), "_samples": sinks[1].table()}
@@ -137,6 +188,10 @@ def run(
         steps=steps,
         logged=events.rows,
         dropped=sum(host.dropped for host in engine.hosts.values()),
+        refused=engine.troubles.refused,
+        alerts=engine.troubles.alerts,
+        astray=engine.troubles.astray,
+        troubles=engine.troubles.examples,
         wall=time.perf_counter() - wall,
         cpu=time.process_time() - cpu,
         **tables,
@@ -205,4 +260,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
+        "refused_frames": result.refused,
+        "alerts": result.alerts,
+        "astray_frames": result.astray,
+        "troubles": result.troubles,
     }

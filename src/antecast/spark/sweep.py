@@ -15,14 +15,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.core.errors import AntecastError, InputError
+from antecast.core.errors import AntecastError, InputError, LocalMisuse
 from antecast.history.schema import EVENTS, SAMPLES
+from antecast.protocols.outside import Packed, unpack
+from antecast.protocols.registry import pack
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
@@ -69,7 +72,7 @@ class SweepProgress:
         return self.seconds * (1 - self.share) / self.share if self.share else None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SweepResult:
     """A sweep that has ended."""
 
@@ -91,6 +94,28 @@ class SweepResult:
     def violated(self) -> int:
         """Runs that broke a promise of their protocol."""
         return int(pc.sum(pc.not_equal(self.runs["broken"], "")).as_py() or 0)
+
+    def summary(self) -> dict[str, Any]:
+        """How the sweep ended, in plain values; `to_pandas` has its numbers."""
+        return {
+            "folder": str(self.folder),
+            "runs": self.total,
+            "resumed": self.resumed,
+            "failed": self.failed,
+            "violated": self.violated,
+            "complete": self.complete,
+        }
+
+    def to_pandas(self) -> Any:
+        """A row for each run, as a pandas DataFrame."""
+        return self.runs.to_pandas()
+
+    def __repr__(self) -> str:
+        ended = f"{self.failed} failed, {self.violated} broke a promise"
+        return f"SweepResult({self.total} runs, {ended}, {self.folder})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_pandas().head(20).to_html(index=False)}"
 
 
 @dataclass(frozen=True)
@@ -149,11 +174,15 @@ def as_study(
     """A study from whatever names one."""
     if isinstance(study, Study):
         if overrides or seeds is not None:
-            raise TypeError("overrides and seeds go into a study when it is made")
+            raise LocalMisuse("overrides and seeds go into a study when it is made: make_study or load_study")
         return study
     if isinstance(study, Mapping):
         return make_study(study, overrides=overrides, seeds=seeds)
-    return load_study(study, overrides=overrides, seeds=seeds)
+    if isinstance(study, Path | str):
+        return load_study(study, overrides=overrides, seeds=seeds)
+    raise LocalMisuse(
+        f"study: expected a Study, the path of a TOML file, or a mapping of its values, got {type(study).__name__}"
+    )
 
 
 def default_folder(study: Study) -> Path:
@@ -244,7 +273,12 @@ class _Driver:
         failures: list[Exception] = []
         group = f"antecast-sweep-{uuid.uuid4().hex}"
         tasks = _Tasks(
-            self._study, self._folder.path, self._limits, [(each.index, each.run) for each in runs], most_attempts
+            self._study,
+            pack(self._study.protocols),
+            self._folder.path,
+            self._limits,
+            [(each.index, each.run) for each in runs],
+            most_attempts,
         )
 
         def work() -> None:
@@ -294,12 +328,15 @@ class _Tasks:
     """What travels to the workers: everything that a task needs, for every task of a job."""
 
     study: Study
+    protocols: Packed
+    """The code of those that are not Antecast's own."""
     folder: Path
     limits: Limits
     runs: list[tuple[int, str]]
     most_attempts: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        unpack(self.protocols)
         folder = SweepFolder(self.folder)
         for batch in batches:
             for position in batch.column(0).to_pylist():

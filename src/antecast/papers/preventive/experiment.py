@@ -41,7 +41,7 @@ _TIMED = 2000
 
 def overlay(processes: int, seconds: int, sources: int, seed: int) -> dict[str, Any]:
     """PC- and R-broadcast over Spray while delays grow; what was measured at each step, and of each message."""
-    from antecast.sim.overlay.simulation import simulate
+    from antecast.sim.overlay.compiled.simulation import simulate
 
     every = max(1, seconds // 60)
     broadcasts = [{"t": f"{t}s", "node": (97 * t + 13 * seed) % processes} for t in range(every, seconds, every)]
@@ -90,8 +90,8 @@ def overlay(processes: int, seconds: int, sources: int, seed: int) -> dict[str, 
 
 def large(processes: int, arcs: float, seed: int) -> dict[str, Any]:
     """One broadcast over an overlay at rest: shortest paths, and first arrivals with delays of 1 to 100 ms."""
-    from antecast.sim.overlay.flooding import flood
-    from antecast.sim.overlay.snapshots import spray_snapshot
+    from antecast.sim.overlay.compiled.flooding import flood
+    from antecast.sim.overlay.compiled.snapshots import spray_snapshot
 
     snapshot = spray_snapshot(Spray(arcs=arcs, settle=5), processes, seed)
     model = Uniform(low=Duration(SECOND // 1000), high=Duration(SECOND // 10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import part
-from antecast.sim.overlay.arrays import (
+from antecast.sim.overlay.compiled.arrays import (
     EXCHANGES,
     IDLE,
     NARROW,
@@ -17,8 +17,8 @@ from antecast.sim.overlay.arrays import (
     Queue,
     Views,
 )
-from antecast.sim.overlay.connecting import close_if_unneeded, find, introduce
-from antecast.sim.overlay.draws import Model, Whole, below, child, mix
+from antecast.sim.overlay.compiled.connecting import close_if_unneeded, find, introduce
+from antecast.sim.overlay.compiled.draws import Model, Whole, below, child, mix
 
 
 @part

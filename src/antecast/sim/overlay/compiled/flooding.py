@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
 from antecast.sim.delays import Delay
-from antecast.sim.overlay.draws import CONSTANT, Model, child, delay, delay_model
-from antecast.sim.overlay.heap import grown, pop, push
-from antecast.sim.overlay.snapshots import Snapshot
+from antecast.sim.overlay.compiled.draws import CONSTANT, Model, child, delay, delay_model
+from antecast.sim.overlay.compiled.heap import grown, pop, push
+from antecast.sim.overlay.compiled.snapshots import Snapshot
 from antecast.sim.streams import stream_key
 
 _NODE_BITS = 24

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import part
-from antecast.sim.overlay.arrays import (
+from antecast.sim.overlay.compiled.arrays import (
     FLUSHED,
     FREE,
     LONGEST,
@@ -26,8 +26,8 @@ from antecast.sim.overlay.arrays import (
     Messages,
     Queue,
 )  # fmt: skip
-from antecast.sim.overlay.draws import Model, Whole, child, delay
-from antecast.sim.overlay.heap import push
+from antecast.sim.overlay.compiled.draws import Model, Whole, child, delay
+from antecast.sim.overlay.compiled.heap import push
 
 TICK, BROADCAST, MESSAGE, PLAIN, PING, RELAY, PONG = range(7)
 """Kinds of event. A ping goes to the introducer, who relays it to its target."""

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration
 from antecast.sim.delays import Constant
-from antecast.sim.overlay import arrays, kernel
-from antecast.sim.overlay.arrays import COUNTS, UNHEARD, Counts, Links, Longs, Messages, Views
-from antecast.sim.overlay.draws import delay_model
-from antecast.sim.overlay.flooding import flood
-from antecast.sim.overlay.snapshots import Snapshot, spray_views
+from antecast.sim.overlay.compiled import arrays, kernel
+from antecast.sim.overlay.compiled.arrays import COUNTS, UNHEARD, Counts, Links, Longs, Messages, Views
+from antecast.sim.overlay.compiled.draws import delay_model
+from antecast.sim.overlay.compiled.flooding import flood
+from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_views
 from antecast.sim.scenario import At, Periodic, Poisson, Scenario
 from antecast.sim.streams import Stream, stream_key
 from antecast.sim.topology import Spray

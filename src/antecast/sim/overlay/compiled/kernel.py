@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import compiled
-from antecast.sim.overlay.arrays import (
+from antecast.sim.overlay.compiled.arrays import (
     BROADCASTS,
     FINE,
     FRAMES,
@@ -22,7 +22,7 @@ from antecast.sim.overlay.arrays import (
     Queue,
     Views,
 )  # fmt: skip
-from antecast.sim.overlay.connecting import (
+from antecast.sim.overlay.compiled.connecting import (
     BROADCAST,
     MESSAGE,
     PING,
@@ -37,9 +37,9 @@ from antecast.sim.overlay.connecting import (
     schedule,
     send,
 )  # fmt: skip
-from antecast.sim.overlay.draws import Model, child, mix, wide_below
-from antecast.sim.overlay.exchanging import exchange, succeed
-from antecast.sim.overlay.heap import pop
+from antecast.sim.overlay.compiled.draws import Model, child, mix, wide_below
+from antecast.sim.overlay.compiled.exchanging import exchange, succeed
+from antecast.sim.overlay.compiled.heap import pop
 
 REACHED, WANTS_EVENTS, WANTS_LINKS, WANTS_TRACE, FAILED = range(5)
 """Why the loop stopped."""
