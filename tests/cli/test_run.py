@@ -159,10 +159,10 @@ def test_a_full_device_is_one_line(scenario, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_a_readable_log_and_says_so(tmp_path, number):
+def test_an_interrupted_run_leaves_a_readable_log_and_says_so(start_process, tmp_path, number):
     (tmp_path / "endless.toml").write_text(ENDLESS)
     command = [sys.executable, "-m", "antecast", "run", "endless.toml", "--out", "here"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_process(command, cwd=tmp_path)
     partial = tmp_path / "here" / ".events.parquet.partial"
     deadline = time.monotonic() + 60
     while not (partial.exists() and partial.stat().st_size > 1000):

@@ -81,7 +81,7 @@ class Specification:
     def parts(self) -> tuple[object, ...]:
         """What it is made of, and the module it was found in: where these live, there is the code that determines
         its runs."""
-        made = (self.make, self.make_station, self.settings, self.needs, self.fit)
+        made = (self.make, self.make_station, self.settings, self.needs, self.fit, self.lifetime)
         return (*(part for part in made if part is not None), *outside.module_of(address(self)))
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
 from antecast.core.guarantees import Guarantee
-from antecast.core.wording import number, plural, share_text, size_text, time_text
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
 from antecast.history.measure import SAMPLE_ROWS, Measures, known, measure
@@ -29,6 +28,7 @@ from antecast.report.folders import Beside, command_line, read_json
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.report.spacetime import Past, parse_message
 from antecast.report.toml import format_toml
+from antecast.text.wording import number, plural, share_text, size_text, time_text
 
 JUDGED_ROWS = 10_000_000
 """Rows of a log that a report judges by itself; `antecast audit` takes any number."""

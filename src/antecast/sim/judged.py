@@ -48,7 +48,7 @@ class Judged:
             "seed": scenario.seed,
             "nodes": scenario.total_nodes,
             "status": "interrupted" if result.interrupted else "complete",
-            "verdict": None if verdict is None else verdict.outcome,
+            "verdict": self.promises.outcome(verdict) if verdict and self.promises else None,
             "promised": sorted(scenario.specification.guarantees),
             "broken_promises": self.promises.broken if self.promises else [],
             "unmet_needs": scenario.unmet_needs(),
