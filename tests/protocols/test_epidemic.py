@@ -125,7 +125,7 @@ def test_state_does_not_grow_with_the_messages_that_have_passed():
     for node in (0, 1):
         gauges = wires.nodes[node].gauges()
         assert gauges["cached"] <= 12 and gauges["clock"] <= 2
-        assert len(wires.nodes[node].snapshot()["dissemination"]["deadlines"]) <= 12
+        assert len(wires.nodes[node].snapshot()["dissemination"]["cache"]["deadlines"]) <= 12
 
 
 def test_a_snapshot_restores_the_same_state():
@@ -140,8 +140,10 @@ def test_a_snapshot_restores_the_same_state():
 
 
 def test_a_frame_of_another_dissemination_is_a_remote_fault():
+    node = Wires(0, protocol="epidemic").nodes[0]
+    node.link_up(1, 0)
     with pytest.raises(RemoteFault, match="epidemics do not know"):
-        Wires(0, protocol="epidemic").nodes[0].receive(Base({}), 1, 0)
+        node.receive(Base({}), 1, 0)
 
 
 def test_an_offer_names_what_is_held():

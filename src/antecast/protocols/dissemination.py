@@ -15,7 +15,13 @@ class Above(Protocol):
     """What a dissemination tells the layer above it."""
 
     def admit(self, message: Message[Any], now: int) -> str | None:
-        """Why a message should not be taken at all, or None."""
+        """Why a message should not be taken, or None; see `Ordering.admit`."""
+
+    def early(self, message: Message[Any], now: int) -> bool:
+        """Whether a message would have to wait for others."""
+
+    def weight(self, message: Message[Any]) -> int:
+        """About how many bytes of memory a message takes while it waits."""
 
     def deadline(self, message: Message[Any]) -> int | None:
         """Until when a message is worth keeping."""

@@ -36,7 +36,18 @@ class Layered(Protocol):
     ordering where they arrive. A message is passed on before it is delivered, so that whatever the
     application broadcasts in answer leaves behind it."""
 
-    __slots__ = ("_dissemination", "_ordering", "_seq", "_wakeup", "admit", "codec", "deadline", "node")
+    __slots__ = (
+        "_dissemination",
+        "_ordering",
+        "_seq",
+        "_wakeup",
+        "admit",
+        "codec",
+        "deadline",
+        "early",
+        "node",
+        "weight",
+    )
 
     def __init__(self, node: NodeId, ordering: Ordering[Any], dissemination: Dissemination) -> None:
         self.node = node
@@ -48,6 +59,8 @@ class Layered(Protocol):
         # Asked for every message that arrives: straight from the ordering, without a call in between.
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
+        self.early: Callable[[Message[Any], int], bool] = ordering.early
+        self.weight: Callable[[Message[Any]], int] = ordering.weight
         dissemination.attach(self)
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -55,8 +68,9 @@ class Layered(Protocol):
             raise LocalMisuse("this protocol knows no lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
-        seq = self._seq = self._seq + 1
+        seq = self._seq + 1
         message = Message(self.node, seq, payload, self._ordering.stamp(seq, now, lifetime))
+        self._seq = seq
         out: list[Effect] = []
         self._dissemination.spread(message, now, out)
         self._dissemination.settled(message)

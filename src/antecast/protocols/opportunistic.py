@@ -13,8 +13,9 @@ import msgspec
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.delta import Delta, Rule
-from antecast.protocols.epidemic import Epidemic, Order, Policy
+from antecast.protocols.epidemic import Epidemic, Order
 from antecast.protocols.layered import Layered
+from antecast.protocols.message_cache import Policy
 from antecast.protocols.ordering import Ordering
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 from antecast.protocols.unordered import Unordered
@@ -30,6 +31,10 @@ class EpidemicSettings(Settings, frozen=True, kw_only=True):
     """Which message makes room in a full cache."""
     order: Order = "random"
     """In which order the messages of a transfer go."""
+    patience: Duration = Duration(30 * 10**9)
+    """How long a message that one neighbour was asked for is not asked of others that offer it."""
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 24
+    """Bytes of memory that early messages from one neighbour may take. More of them are not taken yet."""
 
 
 class BarrierSettings(EpidemicSettings, frozen=True, kw_only=True):
@@ -53,7 +58,14 @@ def _needs(_: Settings) -> frozenset[Need]:
 
 
 def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSettings) -> Protocol:
-    epidemic = Epidemic(node, capacity=settings.capacity, policy=settings.policy, order=settings.order)
+    epidemic = Epidemic(
+        node,
+        capacity=settings.capacity,
+        policy=settings.policy,
+        order=settings.order,
+        patience=settings.patience,
+        early=settings.early,
+    )
     return Layered(node, ordering, epidemic)
 
 

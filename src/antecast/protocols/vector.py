@@ -29,8 +29,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from antecast.core import Clock, Message, NodeId, State
-from antecast.protocols.ordering import Ordering, Released
+from antecast.core import Clock, Message, NodeId, RemoteFault, State
+from antecast.protocols.ordering import ENTRY_BYTES, MESSAGE_BYTES, UNKNOWN, Ordering, Released
+from antecast.protocols.received import covers
 
 Stamps: TypeAlias = Literal["whole", "changes", "pruned"]
 
@@ -97,6 +98,24 @@ class Vector(Ordering[dict[NodeId, int]]):
             if max([source, *counts, *awaited]) < few:
                 self._delivered = [counts[number] for number in range(few)]
         return self._delivered
+
+    def admit(self, message: Message[dict[NodeId, int]], now: int) -> str | None:
+        entry = message.stamp.get
+        if entry(message.origin, 0) >= message.seq:
+            raise RemoteFault(f"message {message.id} waits for itself or a later one of its source")
+        own = entry(self._node, 0)
+        return UNKNOWN if own and own > self._delivered_of(self._node) else None
+
+    def _delivered_of(self, source: NodeId) -> int:
+        counts = self._delivered
+        return counts[source] if isinstance(counts, dict) or source < len(counts) else 0
+
+    def early(self, message: Message[dict[NodeId, int]], now: int) -> bool:
+        counts = dict(self._counts())
+        return not covers(counts, message.stamp) or counts.get(message.origin, 0) < message.seq - 1
+
+    def weight(self, message: Message[dict[NodeId, int]]) -> int:
+        return MESSAGE_BYTES + len(message.payload) + ENTRY_BYTES * len(message.stamp)
 
     def accept(self, message: Message[dict[NodeId, int]], now: int) -> Released:
         return Released(self._release(message), [])
