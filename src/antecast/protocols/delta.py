@@ -92,8 +92,8 @@ class Delta(Ordering[Stamp]):
         self._own_tag = _LONG_AGO
         self._barrier: dict[NodeId, int] = {}
         self._delivered: dict[NodeId, int] = {}
-        self._waiting: dict[tuple[int, NodeId], list[Message[Stamp]]] = {}
-        """Messages held back, by the tag and the source of one predecessor that each waits for."""
+        self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
+        """Messages held back, by the source and the tag of one predecessor that each waits for."""
         self._expiries: list[tuple[int, NodeId]] = []
         """A heap of these predecessors; those that were delivered meanwhile go when their turn comes."""
         self._pending = 0
@@ -166,9 +166,13 @@ class Delta(Ordering[Stamp]):
         return None
 
     def _hold(self, message: Message[Stamp], missing: tuple[int, NodeId]) -> None:
-        waiters = self._waiting.get(missing)
+        tag, source = missing
+        by_tag = self._waiting.get(source)
+        if by_tag is None:
+            by_tag = self._waiting[source] = {}
+        waiters = by_tag.get(tag)
         if waiters is None:
-            self._waiting[missing] = [message]
+            by_tag[tag] = [message]
             heappush(self._expiries, missing)
         else:
             waiters.append(message)
@@ -176,28 +180,29 @@ class Delta(Ordering[Stamp]):
         if message.stamp.deadline < self._soonest:
             self._soonest = message.stamp.deadline
 
+    def _take_waiters(self, tag: int, source: NodeId) -> list[Message[Stamp]]:
+        """Take out the messages that wait for one predecessor."""
+        by_tag = self._waiting.get(source, {})
+        waiters = by_tag.pop(tag, [])
+        if not by_tag:
+            self._waiting.pop(source, None)
+        return waiters
+
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
-        """Deliver messages, and those that waited for them."""
+        """Deliver messages, and those that waited for them or for an earlier one of their source: that one has
+        expired, lives on here under the paper's rule, or was made up by a liar."""
         dropped: list[Message[Stamp]] = []
         waiting = self._waiting
         for message in ready:  # grows while it is walked
             self._note(message)
-            if waiting:
-                reached = message.stamp.deadline, message.origin
-                waiters = waiting.pop(reached, None)
-                if waiters is not None:
-                    self._look_again(waiters, now, ready, dropped)
-                if not self._safe:
-                    for key in self._overtaken(*reached):
-                        self._look_again(waiting.pop(key), now, ready, dropped)
+            if waiting and message.origin in waiting:
+                source, reached = message.origin, message.stamp.deadline
+                earlier = [tag for tag in waiting[source] if tag < reached]
+                for tag in (reached, *earlier):
+                    self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not waiting:
             self._expiries.clear()
         return Released(ready, dropped)
-
-    def _overtaken(self, tag: int, source: NodeId) -> list[tuple[int, NodeId]]:
-        """Earlier messages of a source that others wait for although a later one has been delivered. Under the
-        paper's rule they may live on here; under the safe one they have expired, and are found by that."""
-        return [key for key in self._waiting if key[1] == source and key[0] < tag]
 
     def _look_again(
         self, messages: list[Message[Stamp]], now: int, ready: list[Message[Stamp]], dropped: list[Message[Stamp]]
@@ -234,10 +239,12 @@ class Delta(Ordering[Stamp]):
         ready: list[Message[Stamp]] = []
         dropped: list[Message[Stamp]] = []
         expiries, waiting = self._expiries, self._waiting
-        while expiries and (expiries[0][0] < now or expiries[0] not in waiting):
-            waiters = waiting.pop(heappop(expiries), None)
-            if waiters is not None:
-                self._look_again(waiters, now, ready, dropped)
+        while expiries:
+            tag, source = expiries[0]
+            if tag >= now and tag in waiting.get(source, ()):
+                break
+            heappop(expiries)
+            self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not self._safe and self._soonest < now:
             dropped += self._take_expired(now)
         if now >= self._forget_at:
@@ -249,12 +256,12 @@ class Delta(Ordering[Stamp]):
     def _take_expired(self, now: int) -> list[Message[Stamp]]:
         """Take the messages that have expired from among those held back."""
         expired = [message for message in self.pending() if message.stamp.deadline < now]
-        for key, waiters in list(self._waiting.items()):
-            left = [message for message in waiters if message.stamp.deadline >= now]
+        for source, tag in [(source, tag) for source, by_tag in self._waiting.items() for tag in by_tag]:
+            left = [message for message in self._waiting[source][tag] if message.stamp.deadline >= now]
             if left:
-                self._waiting[key] = left
+                self._waiting[source][tag] = left
             else:
-                del self._waiting[key]
+                self._take_waiters(tag, source)
         self._pending -= len(expired)
         self._soonest = min((message.stamp.deadline for message in self.pending()), default=_NEVER)
         return expired
@@ -272,7 +279,7 @@ class Delta(Ordering[Stamp]):
         return {}
 
     def pending(self) -> list[Message[Stamp]]:
-        return [message for waiters in self._waiting.values() for message in waiters]
+        return [each for by_tag in self._waiting.values() for waiters in by_tag.values() for each in waiters]
 
     def snapshot(self) -> State:
         return {

@@ -45,7 +45,7 @@ from antecast.core import (
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
-from antecast.protocols.runs import LAST, PART, Spans, check, common, lowest, messages, minus, parts
+from antecast.protocols.runs import LAST, PART, Spans, check, common, count, lowest, messages, minus, parts
 
 Order: TypeAlias = Literal["random", "newest", "oldest"]
 PURGE: Timer = "epidemic/purge"
@@ -83,7 +83,8 @@ class _Contact:
     """A node we are in contact with."""
 
     __slots__ = (
-        "again_at", "alerted", "asked", "moved", "offered", "offers", "round", "said_at", "wait", "withheld",
+        "again_at", "alerted", "asked", "few", "moved", "offered", "offers", "round", "said_at", "wait",
+        "withheld",
     )  # fmt: skip
 
     def __init__(self, now: int, patience: int) -> None:
@@ -98,15 +99,16 @@ class _Contact:
         self.again_at: int | None = None
         """When to ask it to say again what it holds."""
         self.wait = patience
-        self.round, self.moved = 0, False
-        """While too many of its messages wait: how many of those asked for are still to come, and whether one
-        of the others could be delivered."""
+        self.few, self.round, self.moved = 1, 0, False
+        """While too many of its messages wait: how many of each source it is asked for, how many of these are
+        still to come, and whether one of the others could be delivered."""
         self.alerted = False
 
     def start_over(self) -> None:
         self.offers, self.offered, self.asked, self.withheld = 0, {}, [], []
         self.again_at, self.round = None, 0
         self.wait *= 2
+        self.few *= 2
 
 
 class Epidemic(Dissemination):
@@ -293,8 +295,8 @@ class Epidemic(Dissemination):
             return
         wanted = self._not_asked_lately(wanted, contact, now, out)
         if self._early_from and self._early_from.get(peer, 0) >= self._early_bytes:
-            wanted = lowest(wanted, 1)
-            contact.round, contact.moved = len(wanted), False
+            wanted = lowest(wanted, contact.few)
+            contact.round, contact.moved = count(wanted), False
             self._ask_again(contact, now, out)
         if wanted:
             contact.asked.append((now, wanted))
@@ -339,11 +341,11 @@ class Epidemic(Dissemination):
 
     def _next_round(self, peer: NodeId, contact: _Contact, now: int, out: list[Effect]) -> None:
         """While too many messages of a contact wait, it is asked for the first of each source that it offered,
-        and for the next ones when these have come, as long as one of them could be delivered. Among the first
-        messages that are not here is one that waits for nothing, if the contact holds all that it depends on."""
+        and for the next ones when these have come, as long as one of them could be delivered. If none could, it
+        is asked for more of each the next time."""
         contact.round -= 1
         if not contact.round and contact.moved:
-            contact.asked, contact.wait = [], self._patience
+            contact.asked, contact.wait, contact.few = [], self._patience, 1
             self._ask(peer, contact, contact.offered, now, out)
 
     def _ask_later(self, at: int, out: list[Effect]) -> None:

@@ -119,15 +119,15 @@ def messages(spans: _Spans) -> Iterator[tuple[NodeId, int]]:
                 yield origin, seq
 
 
-def lowest(spans: _Spans, count: int) -> dict[NodeId, tuple[int, ...]]:
-    """The first `count` messages of each source.
+def lowest(spans: _Spans, limit: int) -> dict[NodeId, tuple[int, ...]]:
+    """The first `limit` messages of each source.
 
     >>> lowest({3: (1, 9), 4: (1, 3, 7, 1000)}, 4)
     {3: (1, 5), 4: (1, 3, 7, 9)}
     """
     chosen: dict[NodeId, tuple[int, ...]] = {}
     for origin, runs in spans.items():
-        left = count
+        left = limit
         taken: tuple[int, ...] = ()
         for first, end in zip(runs[::2], runs[1::2], strict=True):
             taken += (first, min(end, first + left))
@@ -138,9 +138,9 @@ def lowest(spans: _Spans, count: int) -> dict[NodeId, tuple[int, ...]]:
     return chosen
 
 
-def size(spans: _Spans) -> int:
-    """Sources and numbers in a set: what a frame that names it costs, at most nine bytes each."""
-    return len(spans) + sum(map(len, spans.values()))
+def count(spans: _Spans) -> int:
+    """How many messages a set holds."""
+    return sum(sum(runs[1::2]) - sum(runs[::2]) for runs in spans.values())
 
 
 def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
