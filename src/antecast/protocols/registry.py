@@ -13,6 +13,7 @@ The code of a protocol from outside is part of the identity of its runs (`protoc
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -121,7 +122,14 @@ _addresses: dict[int, tuple[Specification, str]] = {}
 def address(specification: Specification) -> str:
     """The name by which a scenario finds a protocol, here and on another machine."""
     found = _addresses.get(id(specification))
-    return specification.name if found is None else found[1]
+    if found is not None:
+        return found[1]
+    if _registry.get(specification.name) is not specification:
+        module = sys.modules.get(str(getattr(specification.make, "__module__", "")))
+        for name, value in vars(module).items() if module is not None else ():
+            if value is specification:
+                return f"{specification.make.__module__}:{name}"
+    return specification.name
 
 
 def code_of(specification: Specification) -> dict[str, str]:
