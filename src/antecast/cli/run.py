@@ -213,7 +213,8 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
         when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
         err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
     if verdict is not None:
-        out.print(_headline(result, verdict, summary["broken_promises"]), markup=True)
+        nothing = summary["latency"]["mean"] is None
+        out.print(_headline(result, verdict, summary["broken_promises"], nothing=nothing), markup=True)
         if verdict.witness is not None:
             out.print(str(verdict.witness), markup=False)
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -227,11 +228,13 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
 
 
-def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:
+def _headline(result: RunResult, verdict: Verdict, broken: list[str], *, nothing: bool) -> str:
     from antecast.report.promises import violation_in_words
 
     tally = verdict.tally
     name = result.scenario.specification.name
+    if verdict.outcome == "causal" and nothing:
+        return f"[bold yellow]nothing was delivered[/bold yellow] to another node by {name}: no order to judge"
     if verdict.outcome == "causal":
         return f"[bold green]causal order kept[/bold green] by {name}"
     if verdict.outcome == "inconclusive":

@@ -142,6 +142,7 @@ def _order_words(each: Standing) -> str:
         Order.KEPT: "causal order kept in these runs but not promised",
         Order.VIOLATED: f"{_violation_share(each)} of deliveries out of causal order",
         Order.BROKEN: f"a promise broken in {_violation_share(each)} of deliveries",
+        Order.NOTHING: "nothing delivered to another node",
     }[each.order]
 
 

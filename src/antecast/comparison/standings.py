@@ -30,6 +30,8 @@ class Order(StrEnum):
     KEPT = "kept here, not promised"
     VIOLATED = "violated, not promised"
     BROKEN = "promise broken"
+    NOTHING = "nothing delivered"
+    """To no other node, so there was no order to keep."""
 
     @property
     def rank(self) -> int:
@@ -93,6 +95,8 @@ class Standing:
         if self.violations:
             whole = Guarantee.INTEGRITY in self.promises and self.violations > self.early
             return Order.BROKEN if promised or whole else Order.VIOLATED
+        if self.runs and self.latency_mean is None:
+            return Order.NOTHING
         return Order.GUARANTEED if promised else Order.KEPT
 
 

@@ -208,7 +208,7 @@ class Epidemic(Dissemination):
                 out.append(Send(peer, message))
         self._arriving = message
         self.above.arrived(message, now, out)
-        if self._arriving is not None:
+        if self._arriving is message:
             self._arriving = None
             self._note_early(key, sender, self.above.weight(message))
         else:

@@ -52,6 +52,17 @@ class DeltaSettings(BarrierSettings, frozen=True, kw_only=True):
     rule: Rule = "safe"
     """`paper` for the published rule, which can violate causal order."""
 
+    def __post_init__(self) -> None:
+        if self.max_lifetime is not None and self.max_lifetime < self.lifetime:
+            raise ValueError(
+                f"max_lifetime of {self.max_lifetime} is below the lifetime of {self.lifetime}: nobody would"
+                " take a message; leave it out, or raise it"
+            )
+
+    @property
+    def longest_lifetime(self) -> int:
+        return self.lifetime if self.max_lifetime is None else self.max_lifetime
+
 
 def _needs(_: Settings) -> frozenset[Need]:
     return frozenset({Need.RELIABLE_LINKS})
@@ -73,7 +84,7 @@ def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
     delta = Delta(
         node,
         lifetime=settings.lifetime,
-        max_lifetime=settings.max_lifetime if settings.max_lifetime is not None else settings.lifetime,
+        max_lifetime=settings.longest_lifetime,
         clock_bound=settings.clock_bound,
         rule=settings.rule,
         prune=settings.prune,
@@ -134,11 +145,13 @@ DELTA = register(
         title="Δ-causal: causal, within a lifetime",
         reference=_PAPER,
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL}),
-        needs=_needs,
+        needs=lambda _: frozenset({Need.RELIABLE_LINKS, Need.CLOCKS}),
         control="immediate predecessors that have not expired, N at most",
         memory="2 entries for each source heard of within a lifetime, the cache, early messages",
         delivery="its predecessors, and what it releases",
         settings=DeltaSettings,
         make=_make_delta,
+        clock_bound=lambda settings: int(settings.clock_bound),
+        max_lifetime=lambda settings: int(settings.longest_lifetime),
     )
 )

@@ -61,6 +61,8 @@ class Need(StrEnum):
     """Every two nodes have a link, while both are up and no partition lies between them."""
     CELLS = "cells"
     """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
+    CLOCKS = "clocks within clock_bound"
+    """No two clocks differ by more than the protocol's `clock_bound`."""
 
 
 REMEDIES: Mapping[Need, str] = {
@@ -69,6 +71,7 @@ REMEDIES: Mapping[Need, str] = {
     Need.STATIC_MEMBERS: "nodes and links that stay: no faults, and hosts or overlays that do not move",
     Need.COMPLETE_GRAPH: 'a link between every two nodes: topology = { kind = "complete" }',
     Need.CELLS: 'stations and cells: topology = { kind = "cells" }',
+    Need.CLOCKS: "clocks no further apart than protocol.clock_bound: raise it, or lower clocks.offset and drift",
 }
 """Each need in words, and what in a scenario would meet it."""
 
@@ -97,6 +100,10 @@ class Specification:
     """Settings completed with what a network of so many nodes at its start implies."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
+    clock_bound: Callable[[Any], int | None] = lambda settings: None
+    """How far apart two clocks may be, in nanoseconds, where that matters."""
+    max_lifetime: Callable[[Any], int | None] = lambda settings: None
+    """The longest lifetime that a broadcast may ask for, in nanoseconds, where messages have one."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)
     """What each of the protocol's gauges counts; one that is not named is a counter."""
 

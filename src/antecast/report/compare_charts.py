@@ -33,6 +33,7 @@ _LOOKS = {
     Order.KEPT: ("#c9850c", "diamond"),
     Order.VIOLATED: ("#d1495b", "triangle-up"),
     Order.BROKEN: ("#9b3fb5", "cross"),
+    Order.NOTHING: ("#8a8f98", "square"),
 }
 _UNITS = ((3600e9, "hours"), (60e9, "minutes"), (1e9, "s"), (1e6, "ms"))
 

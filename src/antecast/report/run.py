@@ -123,6 +123,9 @@ def _verdict(
             "plain",
         )
     tally = verdict.tally
+    nothing = not measures.delivery.count and measures.counts.get("deliver", 0) <= measures.counts["broadcast"]
+    if verdict.outcome == "causal" and nothing:
+        return f"Nothing was delivered to another node by {name}: there was no order to judge.", "plain"
     if verdict.outcome == "causal":
         return f"Causal order kept by {name} in all {plural(tally.deliveries, 'delivery', 'deliveries')}.", "good"
     if verdict.outcome == "inconclusive":

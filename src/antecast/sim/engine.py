@@ -163,9 +163,10 @@ class Engine:
         """Made when something is first sent over it."""
         network = self.scenario.network
         medium = self._special.get((sender.node, to), self._medium)
+        port = self._ports.get(sender.node)
         if network.queue == "link" and (medium.bandwidth or network.transmission):
             port = Port(sender)
-        elif (port := self._ports.get(sender.node)) is None:
+        elif port is None:
             port = self._ports[sender.node] = Port(sender)
         kind = PacketLink if network.packets else Link
         if self._ends is None:
