@@ -95,7 +95,7 @@ class Standing:
         if self.violations:
             whole = Guarantee.INTEGRITY in self.promises and self.violations > self.early
             return Order.BROKEN if promised or whole else Order.VIOLATED
-        if self.runs and self.latency_mean is None:
+        if self.runs and self.latency_p99 is None:
             return Order.NOTHING
         return Order.GUARANTEED if promised else Order.KEPT
 

@@ -389,6 +389,21 @@ class Scenario(Settings, frozen=True, kw_only=True):
             yield from ((f"faults[{index}].peers", node) for node in getattr(fault, "peers", None) or ())
         yield from (("clocks.fixed", int(node)) for node in self.clocks.fixed if node.isdigit())
 
+    def trace_origin(self) -> tuple[int, tuple[str, ...]]:
+        """What the trace that nodes follow calls time 0 of the run, and notes on how it was read."""
+        topology = self.network.topology
+        if isinstance(topology, Contacts):
+            from antecast.sim.contact_plan import load_plan
+
+            plan = load_plan(topology)
+            return plan.origin, plan.notes
+        if isinstance(topology, Cells) and isinstance(topology.mobility, Walk):
+            from antecast.sim.radio.movement import load_walks
+
+            walks = load_walks(topology.mobility)
+            return walks.origin, walks.notes
+        return 0, ()
+
     def files(self) -> list[str]:
         """The files that the scenario reads."""
         found = [workload.file for workload in self.workload if isinstance(workload, Trace)]
