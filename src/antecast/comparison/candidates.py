@@ -154,7 +154,7 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
         lacks = ["links between nodes, and not hosts in cells: any topology but cells"]
     longest = max((lifetime for _, lifetime in scenario.lifetimes()), default=None)
     if longest is not None:
-        bound = spec.max_lifetime(spec.configure(settings))
+        bound = spec.lifetime(spec.configure(settings))
         if not _knows_lifetimes(spec, settings):
             lacks.append("messages without lifetimes: no lifetime in the workload")
         elif bound is not None and longest > bound:

@@ -59,10 +59,6 @@ class DeltaSettings(BarrierSettings, frozen=True, kw_only=True):
                 " take a message; leave it out, or raise it"
             )
 
-    @property
-    def longest_lifetime(self) -> int:
-        return self.lifetime if self.max_lifetime is None else self.max_lifetime
-
 
 def _needs(_: Settings) -> frozenset[Need]:
     return frozenset({Need.RELIABLE_LINKS})
@@ -80,11 +76,15 @@ def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSett
     return Layered(node, ordering, epidemic)
 
 
+def _longest_lifetime(settings: DeltaSettings) -> int:
+    return settings.lifetime if settings.max_lifetime is None else settings.max_lifetime
+
+
 def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
     delta = Delta(
         node,
         lifetime=settings.lifetime,
-        max_lifetime=settings.longest_lifetime,
+        max_lifetime=_longest_lifetime(settings),
         clock_bound=settings.clock_bound,
         rule=settings.rule,
         prune=settings.prune,
@@ -144,14 +144,14 @@ DELTA = register(
         name="delta",
         title="Δ-causal: causal, within a lifetime",
         reference=_PAPER,
-        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL}),
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL, Guarantee.DEADLINE}),
         needs=lambda _: frozenset({Need.RELIABLE_LINKS, Need.CLOCKS}),
         control="immediate predecessors that have not expired, N at most",
         memory="2 entries for each source heard of within a lifetime, the cache, early messages",
         delivery="its predecessors, and what it releases",
         settings=DeltaSettings,
         make=_make_delta,
+        lifetime=_longest_lifetime,
         clock_bound=lambda settings: int(settings.clock_bound),
-        max_lifetime=lambda settings: int(settings.longest_lifetime),
     )
 )

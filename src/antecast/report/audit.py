@@ -90,6 +90,8 @@ def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
         return f"Nothing was delivered, so there is no order to judge: {scope}."
     if outcome == "causal":
         return f"Causal order is kept in {scope}."
+    if outcome == "inconclusive" and not counts.get("deliveries"):
+        return f"Inconclusive: nothing was delivered ({scope})."
     if outcome == "inconclusive":
         lost = plural(counts.get("unknown") or 0, "delivery has", "deliveries have")
         return f"Inconclusive: nothing wrong is found in {scope}, but {lost} no broadcast in the log."

@@ -345,6 +345,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
             elif not isinstance(workload, Trace) and workload.lifetime is not None:
                 yield f"workload[{index}].lifetime", workload.lifetime
 
+    def latest_delivery(self) -> int | None:
+        """How long after its broadcast a message may be delivered, in true time; None if messages do not expire.
+
+        A deadline is the source's time and a lifetime, judged by the receiver's: both clocks may be off.
+        """
+        lifetime = self.specification.lifetime(self.protocol_settings)
+        return None if lifetime is None else lifetime + 2 * self.clocks.largest_error(self.horizon)
+
     def check(self) -> None:
         """Refuse what types alone cannot: unknown protocols, nodes that do not exist."""
         _ = self.protocol_settings
@@ -356,7 +364,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         from antecast.sim.radio.rules import check_cells
 
         check_cells(self)
-        longest = self.specification.max_lifetime(self.protocol_settings)
+        longest = self.specification.lifetime(self.protocol_settings)
         for field, lifetime in self.lifetimes():
             if longest is not None and lifetime > longest:
                 limit = format_duration(longest)
