@@ -25,7 +25,7 @@ bounded, so that a node with a wild clock cannot stretch everyone's lifetimes:
   allowed it, and whose own deadlines must not fall below that one.
 - One that is further ahead by another `clock_bound` cannot be of the second kind: it is *not taken yet*. So
   correct nodes never refuse each other's messages, and a wild clock delays what it stamps itself until its
-  messages are no longer ahead of their time. `docs/protocols.md` has the argument.
+  messages are no longer ahead of their time. `docs/opportunistic.md` has the argument.
 """
 
 from __future__ import annotations
