@@ -85,7 +85,7 @@ def test_causal_order_holds_whatever_the_order_of_the_transfer():
 
 @pytest.mark.parametrize(("policy", "dropped"), [("oldest", (1, 1)), ("random", None), ("expire-first", (0, 1))])
 def test_a_full_cache_makes_room_by_its_policy(policy, dropped):
-    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, max_lifetime="100s", rule="paper")
+    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, lifetime="100s", rule="paper")
     wires.broadcast(1, lifetime=100 * SECOND)
     wires.meet(0, 1)
     wires.broadcast(0, lifetime=50 * SECOND)

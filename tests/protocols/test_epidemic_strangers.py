@@ -176,6 +176,21 @@ def test_a_full_house_is_offered_in_frames_that_are_small_enough_and_arrives():
             assert decoded(wires.nodes[0], frame) == frame
 
 
+@pytest.mark.parametrize("protocol", ["barrier", "epidemic-vector", "delta"])
+def test_more_sources_than_a_stamp_can_name_are_refused_and_the_node_can_still_broadcast(protocol):
+    node = node_of(protocol)
+    refused = 0
+    for source in range(10, 70_000):
+        try:
+            node.receive(Message(source, 1, b"", stamp(protocol)), 1, SECOND)
+        except RemoteFault as fault:
+            refused += 1
+            assert "as many as a stamp can name" in str(fault)
+    assert refused == 70_000 - 10 - (1 << 16) + 2
+    (delivery,) = kinds(node.broadcast(b"", SECOND), Deliver)
+    assert decoded(node, delivery.message) == delivery.message
+
+
 def test_offers_without_end_are_refused():
     node = node_of("epidemic")
     for part in range(OFFERS):

@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from antecast.core import (
+    MAX_SOURCES,
     Alert,
     Discard,
     Effect,
@@ -115,9 +116,19 @@ class Epidemic(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Offer, Request, Again)
 
     def __init__(
-        self, node: NodeId, *, capacity: int | None, policy: Policy, order: Order, patience: int, early: int
+        self,
+        node: NodeId,
+        *,
+        capacity: int | None,
+        policy: Policy,
+        order: Order,
+        patience: int,
+        early: int,
+        stamped: bool,
     ) -> None:
         self._node = node
+        self._most_sources = MAX_SOURCES - 1 if stamped else 1 << 32
+        """Messages of more sources than a stamp can name, and this node itself, are not taken."""
         self._order = order
         self._patience = patience
         self._early_bytes = early
@@ -195,6 +206,11 @@ class Epidemic(Dissemination):
             return
         if seq > LAST:
             raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, beyond the last number")
+        if len(self._seen.spans) >= self._most_sources and origin not in self._seen.spans:
+            raise RemoteFault(
+                f"node {sender} sent message {MessageId(origin, seq)} of another source, but {self._most_sources}"
+                " are known here, as many as a stamp can name"
+            )
         if key in self._cache.expired:
             return
         if self._early_from and self._no_room(message, sender, now):

@@ -72,6 +72,7 @@ def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSett
         order=settings.order,
         patience=settings.patience,
         early=settings.early,
+        stamped=ordering.stamp_type is not None,
     )
     return Layered(node, ordering, epidemic)
 
