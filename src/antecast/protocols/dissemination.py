@@ -35,6 +35,16 @@ class Above(Protocol):
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
         """Messages up to `base` that are not here yet will not come."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether any messages may be skipped; see `Ordering.complete`."""
+
+    def pending(self) -> list[Message[Any]]:
+        """The messages that wait for others."""
+
+    def missing(self, message: Message[Any]) -> Mapping[NodeId, int]:
+        """What a message waits for; see `Ordering.missing`."""
+
     def progress(self) -> Mapping[NodeId, int]:
         """For each source, the last message delivered or skipped."""
 
@@ -48,6 +58,11 @@ class Dissemination(ABC):
     def attach(self, above: Above) -> None:
         """Stand below a layer; called once, before anything else."""
         self.above = above
+
+    def enter(self) -> None:
+        """This node is about to broadcast for the first time; `LocalMisuse` if there is no room for another
+        source."""
+        return
 
     @abstractmethod
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:

@@ -46,6 +46,7 @@ from antecast.core import (
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
+from antecast.protocols.quota import Quotas
 from antecast.protocols.runs import LAST, PART, Spans, check, common, count, lowest, messages, minus, parts
 
 Order: TypeAlias = Literal["random", "newest", "oldest"]
@@ -131,7 +132,6 @@ class Epidemic(Dissemination):
         """Messages of more sources than a stamp can name, and this node itself, are not taken."""
         self._order = order
         self._patience = patience
-        self._early_bytes = early
         self._cache = MessageCache(node, capacity=capacity, policy=policy)
         self._messages = self._cache.messages
         self._seen = self._cache.seen
@@ -140,9 +140,7 @@ class Epidemic(Dissemination):
         self._contacts: dict[NodeId, _Contact] = {}
         self._arriving: Message[Any] | None = None
         """The message that is being handed up, until the layer above is done with it."""
-        self._early: dict[Name, tuple[NodeId, int]] = {}
-        """The messages that wait for others: who sent them, and what they weigh."""
-        self._early_from: dict[NodeId, int] = {}
+        self._quotas = Quotas(early)
         """What the messages that wait weigh, by who sent them; not forgotten when the contact ends."""
         self._purge_at: int | None = None
         self._ask_at: int | None = None
@@ -161,13 +159,8 @@ class Epidemic(Dissemination):
         """Delivered or not, others may still want it; but it waits no longer."""
         if message is self._arriving:
             self._arriving = None
-        elif self._early:
-            waited = self._early.pop((message.origin, message.seq), None)
-            if waited is not None:
-                sender, weight = waited
-                self._early_from[sender] -= weight
-                if not self._early_from[sender]:
-                    del self._early_from[sender]
+        elif self._quotas:
+            self._quotas.remove((message.origin, message.seq))
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         contact = self._contacts.get(sender)
@@ -213,7 +206,7 @@ class Epidemic(Dissemination):
             )
         if key in self._cache.expired:
             return
-        if self._early_from and self._no_room(message, sender, now):
+        if sender in self._quotas.full and key not in self._seen and self.above.early(message, now):
             self._ask_again(contact, now, out)
             return
         if not self._seen.add(origin, seq):
@@ -226,21 +219,9 @@ class Epidemic(Dissemination):
         self.above.arrived(message, now, out)
         if self._arriving is message:
             self._arriving = None
-            self._note_early(key, sender, self.above.weight(message))
+            self._quotas.add(key, sender, self.above.weight(message))
         else:
             contact.moved = True
-
-    def _no_room(self, message: Message[Any], sender: NodeId, now: int) -> bool:
-        """Whether a message would have to wait, and too much from its sender waits already."""
-        return (
-            self._early_from.get(sender, 0) >= self._early_bytes
-            and (message.origin, message.seq) not in self._seen
-            and self.above.early(message, now)
-        )
-
-    def _note_early(self, name: Name, sender: NodeId, weight: int) -> None:
-        self._early[name] = sender, weight
-        self._early_from[sender] = self._early_from.get(sender, 0) + weight
 
     def _refuse(
         self,
@@ -310,7 +291,7 @@ class Epidemic(Dissemination):
         if not wanted:
             return
         wanted = self._not_asked_lately(wanted, contact, now, out)
-        if self._early_from and self._early_from.get(peer, 0) >= self._early_bytes:
+        if peer in self._quotas.full:
             wanted = lowest(wanted, contact.few)
             contact.round, contact.moved = count(wanted), False
             self._ask_again(contact, now, out)
@@ -430,7 +411,7 @@ class Epidemic(Dissemination):
     def snapshot(self) -> State:
         return {
             "own": self._own,
-            "early": sorted([*name, *waited] for name, waited in self._early.items()),
+            "early": self._quotas.charged(),
             "meetings": self._meetings,
             "cache": self._cache.snapshot(),
         }
@@ -438,7 +419,7 @@ class Epidemic(Dissemination):
     def restore(self, state: State, messages: list[Message[Any]]) -> None:
         self._own, self._meetings = state["own"], state["meetings"]
         for origin, seq, sender, weight in state["early"]:
-            self._note_early((origin, seq), sender, weight)
+            self._quotas.add((origin, seq), sender, weight)
         self._cache.restore(state["cache"], messages)
 
     def gauges(self) -> dict[str, int]:

@@ -45,7 +45,9 @@ class Layered(Protocol):
         "codec",
         "deadline",
         "early",
+        "missing",
         "node",
+        "pending",
         "weight",
     )
 
@@ -60,6 +62,8 @@ class Layered(Protocol):
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         self.early: Callable[[Message[Any], int], bool] = ordering.early
+        self.missing: Callable[[Message[Any]], Mapping[NodeId, int]] = ordering.missing
+        self.pending: Callable[[], list[Message[Any]]] = ordering.pending
         self.weight: Callable[[Message[Any]], int] = ordering.weight
         dissemination.attach(self)
 
@@ -69,6 +73,8 @@ class Layered(Protocol):
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
         seq = self._seq + 1
+        if seq == 1:
+            self._dissemination.enter()
         message = Message(self.node, seq, payload, self._ordering.stamp(seq, now, lifetime))
         self._seq = seq
         out: list[Effect] = []
@@ -126,7 +132,6 @@ class Layered(Protocol):
         self._set_wakeup(out)
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
-        self._seq = max(self._seq, base.get(self.node, 0))
         self._carry_out(self._ordering.skip(base), "skipped", out)
 
     def _carry_out(self, released: Released, why: str, out: list[Effect]) -> None:
@@ -143,6 +148,10 @@ class Layered(Protocol):
         if wakeup is not None and (self._wakeup is None or wakeup < self._wakeup):
             self._wakeup = wakeup
             out.append(SetTimer(EXPIRY, wakeup))
+
+    @property
+    def complete(self) -> bool:
+        return self._ordering.complete
 
     def progress(self) -> Mapping[NodeId, int]:
         return self._ordering.progress()

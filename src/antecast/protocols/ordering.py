@@ -47,6 +47,10 @@ class Ordering(ABC, Generic[S]):
     waits: ClassVar[bool]
     """Whether a message can wait for another; if so, `progress` and `skip` mean something."""
 
+    complete: ClassVar[bool] = False
+    """Whether a stamp names all that its message must come after, not only what other messages do not imply.
+    Then any messages may be skipped; else only a set that holds with each message all that it must come after."""
+
     timed: ClassVar[bool] = False
     """Whether messages have deadlines; if not, the calls about time are never made."""
 
@@ -85,9 +89,17 @@ class Ordering(ABC, Generic[S]):
         """Time has passed: what this sets free, and what has come to its end."""
         return Released([], [])
 
+    def missing(self, message: Message[S]) -> Mapping[NodeId, int]:
+        """What a message held back waits for: for each source the last that is named, if not delivered yet.
+
+        Only a dissemination that gives messages up asks for it.
+        """
+        return {}
+
     @abstractmethod
     def skip(self, base: Mapping[NodeId, int]) -> Released:
-        """Count each source's messages up to `base` as delivered. `base` must be causally closed."""
+        """Count each source's messages up to `base` as delivered. Unless stamps are `complete`, `base` and what
+        was delivered must be causally closed."""
 
     @abstractmethod
     def progress(self) -> Mapping[NodeId, int]:

@@ -1,7 +1,7 @@
 """VCube: causal broadcast over one spanning tree a source, with causally related messages in one packet.
 
 After "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes, Duarte, Rodrigues and Sens).
-Messages carry the changed entries of a vector clock (`vector`), travel down the trees of a virtual hypercube
+Messages carry the changed entries of a vector clock (`barrier`), travel down the trees of a virtual hypercube
 (`cube`, `trees`), and are held back from children that could not deliver them yet (`holding`). The paper leaves
 failures to future work and asks for 2^d nodes; here any number will do (`view`), and nodes may fail
 (`diagnosis`, `reliable`).
@@ -28,11 +28,11 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.layered import Layered
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 from antecast.protocols.vcube.reliable import ReliableTrees
 from antecast.protocols.vcube.trees import Trees
-from antecast.protocols.vector import Vector
 
 
 class VCubeSettings(Settings, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class VCubeSettings(Settings, frozen=True, kw_only=True):
 
 
 def _make(node: NodeId, settings: VCubeSettings, *, single: bool) -> Protocol:
-    ordering, room = Vector(node, stamps="changes"), settings.mtu - settings.header
+    ordering, room = Barrier(node), settings.mtu - settings.header
     if not settings.diagnosis:
         return Layered(node, ordering, Trees(node, aggregate=settings.aggregate, single=single, room=room))
     trees = ReliableTrees(

@@ -58,7 +58,7 @@ class ReliableTrees(Trees):
 
     def attach(self, above: Above) -> None:
         super().attach(above)
-        self._log.above = above
+        self._log.attach(above)
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         changed = False
@@ -97,7 +97,10 @@ class ReliableTrees(Trees):
         if height and self._overtaken and self._overtaken.pop((message.origin, message.seq), None) is not None:
             self._pass_on(message, packet, height, self._received.upto.get(message.origin, 0), out)
         else:
+            effects = len(deliveries)
             super()._take(message, packet, height, now, out, deliveries)
+            if self._log.offers and len(deliveries) == effects:
+                self._log.offers.held(message, now, out)
 
     def _compare(self, summary: Summary, sender: NodeId, now: int, out: list[Effect]) -> None:
         """Send what the other lacks, and ask for what is lacking here unless another was asked already."""
@@ -141,6 +144,7 @@ class ReliableTrees(Trees):
         self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._log.link_down(peer)
         self._diagnosis.link_down(peer, now, out)
         self._let_go(out)
 
