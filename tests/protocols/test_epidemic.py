@@ -4,7 +4,7 @@ import pytest
 from wires import Wires
 
 from antecast.core import Message, RemoteFault
-from antecast.protocols.epidemic import Offer, Request
+from antecast.protocols.contact import Offer, Request
 from antecast.protocols.retained import Base
 
 SECOND = 10**9

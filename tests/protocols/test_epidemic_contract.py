@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from two_ended import SECOND, TwoEnded
 
 from antecast.core import MalformedFrame, Message
+from antecast.protocols.contact import Again, Offer, Request
 from antecast.protocols.delta import Stamp
-from antecast.protocols.epidemic import Again, Offer, Request
 
 FAR = (1 << 63) - 1
 LIAR = 90

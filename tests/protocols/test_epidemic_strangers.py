@@ -9,8 +9,9 @@ from wires import Wires
 
 from antecast.core import Alert, Deliver, Message, MessageId, RemoteFault, Send
 from antecast.protocols import specification
+from antecast.protocols.contact import Again, Offer, Request
 from antecast.protocols.delta import Stamp
-from antecast.protocols.epidemic import ASK, OFFERS, Again, Offer, Request
+from antecast.protocols.epidemic import ASK, OFFERS
 from antecast.protocols.runs import LAST
 
 SECOND = 10**9

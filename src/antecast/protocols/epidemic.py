@@ -43,11 +43,12 @@ from antecast.core import (
     State,
     Timer,
 )
+from antecast.protocols.contact import Again, Contact, Offer, Ranges, Request
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
 from antecast.protocols.quota import Quotas
-from antecast.protocols.runs import LAST, PART, Spans, check, common, count, lowest, messages, minus, parts
+from antecast.protocols.runs import LAST, PART, check, common, count, lowest, messages, minus, parts
 
 Order: TypeAlias = Literal["random", "newest", "oldest"]
 PURGE: Timer = "epidemic/purge"
@@ -60,57 +61,6 @@ the next contact."""
 
 _FEW_MESSAGES = PART // 3
 """So many messages fit into one offer, however they lie."""
-
-
-class Offer(Frame, frozen=True, array_like=True, tag=1):
-    """Messages that a node holds."""
-
-    held: Spans
-
-
-class Request(Frame, frozen=True, array_like=True, tag=2):
-    """The messages of an offer that a node would like to have."""
-
-    wanted: Spans
-
-
-class Again(Frame, frozen=True, array_like=True, tag=3):
-    """Please say again what you hold: some of it could not be taken when it came."""
-
-
-_Spans: TypeAlias = dict[NodeId, tuple[int, ...]]
-
-
-class _Contact:
-    """A node we are in contact with."""
-
-    __slots__ = (
-        "again_at", "alerted", "asked", "few", "moved", "offered", "offers", "round", "said_at", "wait",
-        "withheld",
-    )  # fmt: skip
-
-    def __init__(self, now: int, patience: int) -> None:
-        self.said_at = now
-        """When we last said what we hold."""
-        self.offers = 0
-        self.offered: _Spans = {}
-        self.asked: list[tuple[int, _Spans]] = []
-        """What it was asked for, and when."""
-        self.withheld: list[_Spans] = []
-        """What it offered and was asked of others instead."""
-        self.again_at: int | None = None
-        """When to ask it to say again what it holds."""
-        self.wait = patience
-        self.few, self.round, self.moved = 1, 0, False
-        """While too many of its messages wait: how many of each source it is asked for, how many of these are
-        still to come, and whether one of the others could be delivered."""
-        self.alerted = False
-
-    def start_over(self) -> None:
-        self.offers, self.offered, self.asked, self.withheld = 0, {}, [], []
-        self.again_at, self.round = None, 0
-        self.wait *= 2
-        self.few *= 2
 
 
 class Epidemic(Dissemination):
@@ -137,7 +87,7 @@ class Epidemic(Dissemination):
         self._seen = self._cache.seen
         self._own = 0
         """The number of this node's last message."""
-        self._contacts: dict[NodeId, _Contact] = {}
+        self._contacts: dict[NodeId, Contact] = {}
         self._arriving: Message[Any] | None = None
         """The message that is being handed up, until the layer above is done with it."""
         self._quotas = Quotas(early)
@@ -184,7 +134,7 @@ class Epidemic(Dissemination):
 
     # Messages.
 
-    def _take(self, message: Message[Any], sender: NodeId, contact: _Contact, now: int, out: list[Effect]) -> None:
+    def _take(self, message: Message[Any], sender: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
         origin, seq = key = (message.origin, message.seq)
         if key in self._messages:
             return
@@ -228,7 +178,7 @@ class Epidemic(Dissemination):
         message: Message[Any],
         refusal: str,
         sender: NodeId,
-        contact: _Contact,
+        contact: Contact,
         now: int,
         out: list[Effect],
     ) -> None:
@@ -240,7 +190,7 @@ class Epidemic(Dissemination):
             self._alert(sender, contact, f"sent message {message.id}, which depends on messages of this node", out)
         self._ask_again(contact, now, out)
 
-    def _alert(self, sender: NodeId, contact: _Contact, claim: str, out: list[Effect]) -> None:
+    def _alert(self, sender: NodeId, contact: Contact, claim: str, out: list[Effect]) -> None:
         """Say once a contact that another has what this node never broadcast."""
         if not contact.alerted:
             contact.alerted = True
@@ -260,7 +210,7 @@ class Epidemic(Dissemination):
         begin = self._meetings % len(offers) if len(offers) > OFFERS else 0
         out += [Send(peer, Offer(held)) for held in (offers[begin:] + offers[:begin])[:OFFERS]]
 
-    def _compare(self, offer: Offer, sender: NodeId, contact: _Contact, now: int, out: list[Effect]) -> None:
+    def _compare(self, offer: Offer, sender: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
         if contact.offers >= OFFERS:
             raise RemoteFault(f"node {sender} sent more than {OFFERS} offers in a contact")
         seen = self._seen.spans.get
@@ -282,7 +232,7 @@ class Epidemic(Dissemination):
             contact.offered = offer.held
         self._ask(sender, contact, news, now, out)
 
-    def _ask(self, peer: NodeId, contact: _Contact, offered: _Spans, now: int, out: list[Effect]) -> None:
+    def _ask(self, peer: NodeId, contact: Contact, offered: Ranges, now: int, out: list[Effect]) -> None:
         """Ask for what another offers, has not been seen here and was not asked of anyone lately."""
         wanted = minus(offered, self._seen.spans)
         wanted.pop(self._node, None)
@@ -299,7 +249,7 @@ class Epidemic(Dissemination):
             contact.asked.append((now, wanted))
             out += [Send(peer, Request(part)) for part in parts(wanted)]
 
-    def _not_asked_lately(self, wanted: _Spans, contact: _Contact, now: int, out: list[Effect]) -> _Spans:
+    def _not_asked_lately(self, wanted: Ranges, contact: Contact, now: int, out: list[Effect]) -> Ranges:
         """What of this no other contact was asked for within the time of patience."""
         left, until = wanted, None
         for other in self._contacts.values():
@@ -330,13 +280,13 @@ class Epidemic(Dissemination):
 
     # What is asked for once more, later.
 
-    def _ask_again(self, contact: _Contact, now: int, out: list[Effect]) -> None:
+    def _ask_again(self, contact: Contact, now: int, out: list[Effect]) -> None:
         """Something that a contact has could not be taken."""
         if contact.again_at is None:
             contact.again_at = now + contact.wait
             self._ask_later(contact.again_at, out)
 
-    def _next_round(self, peer: NodeId, contact: _Contact, now: int, out: list[Effect]) -> None:
+    def _next_round(self, peer: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
         """While too many messages of a contact wait, it is asked for the first of each source that it offered,
         and for the next ones when these have come, as long as one of them could be delivered. If none could, it
         is asked for more of each the next time."""
@@ -397,7 +347,7 @@ class Epidemic(Dissemination):
         if peer in self._contacts:
             self.link_down(peer, now, out)
         self._meetings += 1
-        self._contacts[peer] = _Contact(now, self._patience)
+        self._contacts[peer] = Contact(now, self._patience)
         self._say(peer, now, out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
