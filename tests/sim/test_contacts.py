@@ -1,5 +1,7 @@
 """A contact trace as a network: nodes appear, meet, part and go as it says."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -190,3 +192,24 @@ def test_hosts_that_move_by_the_calendar_start_at_zero(tmp_path):
     )
     assert scenario.trace_origin()[0] == EPOCH * SECOND
     assert len({row["node"] for row in rows(run(scenario), "deliver")}) == 2
+
+
+CONFERENCE = Path(__file__).parents[3] / "shared" / "data" / "contacts" / "sbrc_2019.one.txt"
+
+
+@pytest.mark.skipif(not CONFERENCE.exists(), reason="needs the shared data")
+def test_a_conference_runs_on_its_own_time_and_says_what_was_joined():
+    scenario = make_scenario(
+        {
+            "protocol": {"name": "barrier"},
+            "duration": "3h",
+            "drain": "0s",
+            "network": {"topology": {"kind": "contacts", "file": str(CONFERENCE)}},
+            "workload": [{"kind": "at", "broadcasts": [{"t": "1h", "node": 0}]}],
+            "log": {"events": "order"},
+        }
+    )
+    origin, notes = scenario.trace_origin()
+    assert origin == 0 and scenario.nodes == 356
+    assert "sbrc_2019.one.txt: 58 nested ups joined" in notes
+    assert rows(run(scenario), "deliver")
