@@ -117,10 +117,10 @@ class RetainedLog:
 
     def add(self, message: Message[Any]) -> bool:
         """Note and keep a message; False if it was here already."""
-        origin, seq = message.origin, message.seq
+        origin, seq = key = message.origin, message.seq
         if not self.received.add(origin, seq):
             return False
-        self._store[origin, seq] = message
+        self._store[key] = message
         return True
 
     def settled(self, message: Message[Any]) -> None:
