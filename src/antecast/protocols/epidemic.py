@@ -109,7 +109,7 @@ class Epidemic(Dissemination):
         """Delivered or not, others may still want it; but it waits no longer."""
         if message is self._arriving:
             self._arriving = None
-        elif self._quotas:
+        elif self._quotas.charged:
             self._quotas.remove((message.origin, message.seq))
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
@@ -361,7 +361,7 @@ class Epidemic(Dissemination):
     def snapshot(self) -> State:
         return {
             "own": self._own,
-            "early": self._quotas.charged(),
+            "early": sorted([*name, *charge] for name, charge in self._quotas.charged.items()),
             "meetings": self._meetings,
             "cache": self._cache.snapshot(),
         }

@@ -29,10 +29,6 @@ class Quotas:
         if total > self._limit:
             self.full.add(peer)
 
-    def charged(self) -> list[list[int]]:
-        """Every early message with its neighbour and its weight, as plain values: what `add` takes."""
-        return sorted([*message, *charge] for message, charge in self._charged.items())
-
     def remove(self, message: tuple[NodeId, int]) -> None:
         """A message is early no more, if it was."""
         peer, weight = self.charged.pop(message, (None, 0))
