@@ -258,6 +258,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "wall_seconds": round(result.wall, 3),
         "cpu_seconds": round(result.cpu, 3),
         "ended_ns": result.ended,
+        "trace_origin_ns": result.scenario.trace_origin()[0],
+        "notes": list(result.scenario.trace_origin()[1]),
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
