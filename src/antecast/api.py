@@ -126,8 +126,8 @@ def compare(
     With `local` the runs are made in this process, without Spark.
     """
     from antecast.comparison import candidates as pool
-    from antecast.report.compare import compare_page
-    from antecast.report.page import write
+    from antecast.reporting.compare import compare_page
+    from antecast.reporting.page import write
     from antecast.sim.scenario import override, read_toml
     from antecast.spark.compare import compare as run_comparison
     from antecast.spark.task import Limits
@@ -259,9 +259,9 @@ def report(
 
     `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
     """
-    from antecast.report.folders import REPORT, subject_of
-    from antecast.report.make import make_page, run_of
-    from antecast.report.page import write
+    from antecast.reporting.folders import REPORT, subject_of
+    from antecast.reporting.make import make_page, run_of
+    from antecast.reporting.page import write
     from antecast.sim.run import RunResult
 
     if isinstance(folder, RunResult):

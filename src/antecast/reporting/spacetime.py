@@ -25,7 +25,7 @@ from antecast.history.histories import read_histories
 from antecast.history.log import iter_events
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import COLUMNS
-from antecast.report.diagram import TABLE, Diagram
+from antecast.reporting.diagram import TABLE, Diagram
 from antecast.text.wording import listed, plural
 
 MESSAGES = 16

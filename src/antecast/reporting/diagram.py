@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from antecast.history.log import iter_events
 from antecast.history.witness import Witness
-from antecast.report.figures import SCHEMA
+from antecast.reporting.figures import SCHEMA
 from antecast.text.wording import time_unit
 
 _ROW_HEIGHT = 34

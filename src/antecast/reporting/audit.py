@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from antecast.core.errors import InputError
 from antecast.history.witness import Event, Witness
-from antecast.report import figures
-from antecast.report.diagram import witness_diagram
-from antecast.report.folders import Beside, command_line, read_json, read_table
-from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.run import draw
+from antecast.reporting import figures
+from antecast.reporting.diagram import witness_diagram
+from antecast.reporting.folders import Beside, command_line, read_json, read_table
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.run import draw
 from antecast.text.wording import number, plural
 
 MOST_ROWS = 40
