@@ -86,6 +86,8 @@ def _what(result: Mapping[str, Any]) -> str:
 def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
     scope = f"{plural(counts.get('deliveries') or 0, 'delivery', 'deliveries')} of "
     scope += f"{plural(counts.get('messages') or 0, 'message')} at {plural(counts.get('nodes') or 0, 'node')}"
+    if outcome == "causal" and not counts.get("deliveries"):
+        return f"Nothing was delivered, so there is no order to judge: {scope}."
     if outcome == "causal":
         return f"Causal order is kept in {scope}."
     if outcome == "inconclusive" and not counts.get("deliveries"):

@@ -69,6 +69,7 @@ def run_page(
         f"{plural(measures.counts['deliver'], 'delivery', 'deliveries')} in "
         f"{time_text(manifest.get('ended_ns'))} of simulated time, seed {manifest.get('seed')}."
     ]
+    lead += [f"{note}." for note in manifest.get("notes") or ()]
     if manifest.get("status") == "interrupted":
         lead.append("The run was interrupted: this is what happened until then.")
     return Page(

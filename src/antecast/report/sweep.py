@@ -134,15 +134,17 @@ def _breaks(row: Row) -> bool:
 
 def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) -> tuple[str, Tone]:
     ended = [row for row in rows if row["error"] is None]
-    causal = sum(row["verdict"] == "causal" for row in ended)
+    idle = sum(row["verdict"] == "causal" and row.get("delivery_ratio") == 0 for row in ended)
+    causal = sum(row["verdict"] == "causal" for row in ended) - idle
     unclear = sum(row["verdict"] == "inconclusive" for row in ended)
     free = sum(row["verdict"] == "violated" for row in ended) - sum(row["verdict"] == "violated" for row in broken)
     parts = [f"{causal:,} of {plural(len(rows), 'run')} kept causal order"]
     parts += [f"{len(broken):,} broke what they promise"] if broken else []
     parts += [f"{free:,} did not, and do not promise it"] if free else []
+    parts += [f"{idle:,} delivered nothing to another node"] if idle else []
     parts += [f"{unclear:,} cannot be judged"] if unclear else []
     parts += [f"{len(failed):,} failed"] if failed else []
-    tone: Tone = "bad" if broken or failed else "plain" if unclear or not rows else "good"
+    tone: Tone = "bad" if broken or failed else "plain" if unclear or idle or not rows else "good"
     kept = "Every promise was kept: " if tone == "good" and free else ""
     return f"{kept}{'; '.join(parts)}.", tone
 

@@ -65,6 +65,8 @@ class Judged:
                 row["gauge"]: {"mean": row["mean"], "max": row["max"]}
                 for row in metrics.gauges(result.samples).to_pylist()
             },
+            "trace_origin": scenario.trace_origin()[0] / 1e9,
+            "notes": list(scenario.trace_origin()[1]),
             "dropped_frames": result.dropped,
             "refused_frames": result.refused,
             "alerts": result.alerts,
