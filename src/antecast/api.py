@@ -141,7 +141,7 @@ def compare(
     by_path = isinstance(scenario, Path | str)
     folder = Path(cast("str", scenario)).parent if by_path else Path()
     source = str(scenario) if by_path else None
-    values = override(read_toml(cast("str", scenario)) if by_path else dict(cast("Any", scenario)), overrides)
+    values = override(read_toml(cast("str", scenario)) if by_path else _said(cast("Any", scenario)), overrides)
     given = settings if isinstance(settings, Mapping) else pool.parse_settings(settings)
     base = pool.base_scenario(values, folder, source=source)
     found = pool.find_candidates(base, own=values.get("protocol"), chosen=protocols, given=given)
@@ -162,6 +162,13 @@ def compare(
     command = _compare_command(source or "SCENARIO.toml", protocols, given, overrides, seeds, demands)
     write(compare_page(result, network=pool.describe_network(base), command=command), result.report)
     return result
+
+
+def _said(values: Any) -> Any:
+    """Plain values without those that are None, which is how defaults of no value are written out."""
+    if isinstance(values, Mapping):
+        return {key: _said(value) for key, value in values.items() if value is not None}
+    return [_said(value) for value in values] if isinstance(values, list) else values
 
 
 def comparison_folder(name: str) -> Path:
