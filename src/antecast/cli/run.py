@@ -19,12 +19,8 @@ from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet,
 from antecast.cli.report import Report, report_at_end
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from antecast.history.verdict import Verdict
+    from antecast.sim.judged import Judged
     from antecast.sim.run import Progress as RunProgress
-    from antecast.sim.run import RunResult
-    from antecast.sim.scenario import Scenario
 
 RUNS = Path("runs")
 """Where runs go that are not told where to go."""
@@ -47,7 +43,6 @@ def run(
     same scenario and seed always make the same run.
     """
     from antecast.protocols.registry import REMEDIES
-    from antecast.report.promises import broken_promises
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
 
@@ -57,6 +52,8 @@ def run(
     for need in loaded.unmet_needs():
         lacking = f"{loaded.specification.name} needs {need}, which this network does not have"
         err.print(f"note: {lacking}; its promises may break ({REMEDIES[need]})", style="yellow", soft_wrap=True)
+    for note in loaded.trace_origin()[1]:
+        err.print(f"note: {note}", style="yellow", soft_wrap=True, markup=False)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
@@ -66,21 +63,20 @@ def run(
         result = simulate(loaded, out=chosen, replace=force, on_progress=on_progress)
     if folder is None:
         _point_latest(chosen)
-    verdict = _audit(result) if judge else None
-    promised = loaded.specification.guarantees
-    broken = [] if verdict is None else broken_promises(promised, verdict, lambda: result.events)
-    summary = summarise(result, verdict) | {"broken_promises": broken}
+    judged = result.judge(audited=judge)
+    verdict, promises, summary = judged.verdict, judged.promises, judged.summary()
     page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
     summary["report"] = None if page is None else str(page)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
-        _show(result, verdict, summary)
+        _show(judged, summary)
     if result.interrupted:
         raise typer.Exit(Exit.INTERRUPTED)
-    if broken:
+    if promises and promises.broken:
         raise typer.Exit(Exit.VIOLATION)
-    raise typer.Exit(Exit.INCONCLUSIVE if verdict and verdict.outcome == "inconclusive" else Exit.OK)
+    if (verdict and verdict.outcome == "inconclusive") or (promises and promises.untried):
+        raise typer.Exit(Exit.INCONCLUSIVE)
 
 
 def _new_name(name: str) -> Path:
@@ -140,82 +136,18 @@ def _progress(quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
         yield show
 
 
-def _audit(result: RunResult) -> Verdict:
-    from antecast.history.audit import audit
-    from antecast.history.log import iter_events
-
-    assert result.folder is not None
-    folder = result.folder
-    columns = ["run", "node", "pos", "t", "kind", "origin", "seq"]
-    return audit(lambda: iter_events(folder, columns), clock="global")
-
-
-def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
-    """The run in numbers, ready for JSON. Times are in seconds."""
-    from antecast.history import metrics
-
-    scenario = result.scenario
-    events, samples = result.events, result.samples
-    latency = metrics.summarise(metrics.delivery_latency(events)["latency"])
-    costs = metrics.overhead(events)
-    frames = scenario.log.events == "all"
-    return {
-        "run": result.run,
-        "scenario": scenario.name,
-        "protocol": scenario.specification.name,
-        "seed": scenario.seed,
-        "nodes": scenario.total_nodes,
-        "status": "interrupted" if result.interrupted else "complete",
-        "verdict": None if verdict is None else verdict.outcome,
-        "promised": sorted(scenario.specification.guarantees),
-        "unmet_needs": scenario.unmet_needs(),
-        "counts": None if verdict is None else verdict.counts,
-        "witness": None if verdict is None or verdict.witness is None else str(verdict.witness),
-        "broadcasts": costs.broadcasts,
-        "deliveries": costs.deliveries,
-        "delivery_ratio": _number(metrics.delivery_ratio(_of_applications(events, scenario))),
-        "latency": {"mean": _seconds(latency.mean), "max": _seconds(latency.max)}
-        | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
-        "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
-        "control_bytes_per_broadcast": _number(costs.control_bytes_per_broadcast) if frames else None,
-        "gauges": {
-            row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()
-        },
-        "dropped_frames": result.dropped,
-        "refused_frames": result.refused,
-        "alerts": result.alerts,
-        "astray_frames": result.astray,
-        "troubles": result.troubles,
-        "events": result.logged,
-        "simulated": _seconds(result.ended),
-        "wall": round(result.wall, 3),
-        "folder": str(result.folder),
-    }
-
-
-def _of_applications(events: pa.Table, scenario: Scenario) -> pa.Table:
-    """Without the stations of cells, which are numbered behind the nodes that have an application."""
-    import pyarrow.compute as pc
-
-    return events.filter(pc.less(events["node"], scenario.total_nodes))
-
-
-def _number(value: float) -> float | None:
-    return value if value == value else None  # JSON knows no NaN
-
-
-def _seconds(ns: float) -> float | None:
-    return ns / 1e9 if ns == ns else None
-
-
-def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -> None:
+def _show(judged: Judged, summary: dict[str, Any]) -> None:
+    result, told = judged.result, judged.told
     if result.interrupted:
         when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
         err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
-    if verdict is not None:
-        out.print(_headline(result, verdict, summary["broken_promises"]), markup=True)
-        if verdict.witness is not None:
-            out.print(str(verdict.witness), markup=False)
+    if told is not None and judged.verdict is not None and judged.promises is not None:
+        colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
+        out.print(f"[bold {colour}]{told.headline}[/bold {colour}]{told.rest}", markup=True)
+        if judged.verdict.witness is not None:
+            out.print(str(judged.verdict.witness), markup=False)
+        elif judged.promises.broken:
+            out.print(judged.promises.example, markup=False)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -225,18 +157,6 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
     if summary["report"] is not None:
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
-
-
-def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:
-    from antecast.report.promises import violation_in_words
-
-    tally = verdict.tally
-    name = result.scenario.specification.name
-    if verdict.outcome == "causal":
-        return f"[bold green]causal order kept[/bold green] by {name}"
-    if verdict.outcome == "inconclusive":
-        return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages not in the log"
-    return f"[bold red]causal order violated[/bold red] {violation_in_words(name, verdict, broken)}"
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

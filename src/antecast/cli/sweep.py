@@ -18,7 +18,8 @@ from antecast.sim.study import PlannedRun, Study, column_name, describe, load_st
 from antecast.spark.folder import SweepFolder
 from antecast.spark.sweep import SweepResult, default_folder
 from antecast.spark.sweep import sweep as run_sweep
-from antecast.spark.task import Limits, parse_size
+from antecast.spark.task import Limits
+from antecast.text.sizes import parse_size
 
 _MOST_ROWS = 40
 """Rows of a table that a person is shown; the rest is counted."""
@@ -51,7 +52,7 @@ def sweep(
     """Make the runs of a study that are missing, each as a Spark task, and the table of all.
 
     The folder is sweeps/NAME if not said. Call it again to go on after an interrupt, to try failed runs once
-    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promised order.
+    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promise.
     """
     limits = _limits(run_timeout, run_memory)
     loaded = load_study(study, overrides=overrides or (), seeds=seeds)

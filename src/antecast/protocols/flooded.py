@@ -11,11 +11,12 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.fifo import Fifo
 from antecast.protocols.flood import Flood
 from antecast.protocols.layered import Layered
 from antecast.protocols.ordering import Ordering
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 from antecast.protocols.unordered import Unordered
 from antecast.protocols.vector import Vector
 
@@ -26,23 +27,36 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     repair: Duration | None = None
     """How often a node compares notes with a neighbour; needed over links that lose."""
     patience: Duration = Duration(10 * 10**9)
-    """How long a node with a past waits before it gives up messages a neighbour no longer has."""
+    """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 27
+    """Bytes of memory that early messages from one neighbour may take, about; more of them are taken later."""
 
 
 def _needs(settings: FloodSettings) -> frozenset[Need]:
     return frozenset() if settings.repair else frozenset({Need.RELIABLE_LINKS})
 
 
-def _over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
+def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
+    """A node that orders by an ordering what flooding brings."""
     flood = Flood(
         node,
         retain=settings.retain,
         repair=settings.repair,
         patience=settings.patience,
         ordered=ordering.waits,
+        early=settings.early,
     )
     return Layered(node, ordering, flood)
 
+
+GAUGES = {
+    "pending": Unit.MESSAGES,
+    "stored": Unit.MESSAGES,
+    "clock": Unit.ENTRIES,
+    "barrier": Unit.ENTRIES,
+    "out_of_turn": Unit.ENTRIES,
+}
+"""What the gauges of orderings over flooding count."""
 
 R_BROADCAST = register(
     Specification(
@@ -55,8 +69,9 @@ R_BROADCAST = register(
         memory="N counters, kept messages",
         delivery="constant",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Unordered(), settings),
+        make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
     )
 )
 
@@ -71,8 +86,9 @@ FIFO = register(
         memory="N counters, kept and early messages",
         delivery="constant",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Fifo(node), settings),
+        make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
     )
 )
 
@@ -90,8 +106,9 @@ VECTOR = register(
         memory="N counters, kept and early messages",
         delivery="N, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="whole"), settings),
+        make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
     )
 )
 
@@ -106,7 +123,8 @@ VECTOR_CHANGES = register(
         memory="2 N counters, kept and early messages",
         delivery="changed entries, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="changes"), settings),
+        make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
     )
 )

@@ -13,27 +13,18 @@ The code of a protocol from outside is part of the identity of its runs (`protoc
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from antecast.core import ConfigurationError, NodeId, Protocol
+from antecast.core.guarantees import Guarantee, Need
 from antecast.core.settings import Settings, read_settings
 from antecast.protocols import outside
 
-
-class Guarantee(StrEnum):
-    """What holds in every run that meets the protocol's needs (and safety in every run at all)."""
-
-    INTEGRITY = "integrity"
-    """A message is delivered at most once a node, and only if it was broadcast."""
-    FIFO = "fifo"
-    """Messages of one source are delivered in the order of its broadcasts."""
-    CAUSAL = "causal"
-    """A message is delivered after all messages of its causal past that are delivered there."""
-    AGREEMENT = "agreement"
-    """What one node delivers, all nodes deliver that stay connected, or come back in time."""
+__all__ = ["Guarantee", "Need", "Specification", "Unit", "register", "specification", "specifications"]
 
 
 class Unit(StrEnum):
@@ -47,27 +38,13 @@ class Unit(StrEnum):
     """How often something has happened, or how many links there are: no memory."""
 
 
-class Need(StrEnum):
-    """What a protocol needs of the network to keep its promises."""
-
-    RELIABLE_LINKS = "reliable links"
-    """A frame sent over a link that stays up arrives."""
-    FIFO_LINKS = "FIFO links"
-    """Frames arrive in the order they were sent over the link."""
-    STATIC_MEMBERS = "static membership"
-    """Nodes do not crash, join or leave, and links stay."""
-    COMPLETE_GRAPH = "complete graph"
-    """Every two nodes have a link, while both are up and no partition lies between them."""
-    CELLS = "cells"
-    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
-
-
 REMEDIES: Mapping[Need, str] = {
     Need.RELIABLE_LINKS: "reliable links: network.loss = 0 and no queue_limit",
     Need.FIFO_LINKS: "links that keep the order of their frames: network.fifo = true",
     Need.STATIC_MEMBERS: "nodes and links that stay: no faults, and hosts or overlays that do not move",
     Need.COMPLETE_GRAPH: 'a link between every two nodes: topology = { kind = "complete" }',
     Need.CELLS: 'stations and cells: topology = { kind = "cells" }',
+    Need.CLOCKS: "clocks no further apart than protocol.clock_bound: raise it, or lower clocks.offset and drift",
 }
 """Each need in words, and what in a scenario would meet it."""
 
@@ -92,6 +69,10 @@ class Specification:
     make: Callable[[NodeId, Any], Protocol]
     loss_settings: Mapping[str, object] = field(default_factory=dict)
     """Settings under which the protocol also bears links that lose; empty if there are none."""
+    lifetime: Callable[[Any], int | None] = lambda settings: None
+    """The longest lifetime of a message, given the settings; None if messages do not expire."""
+    clock_bound: Callable[[Any], int | None] = lambda settings: None
+    """How far apart two clocks may be, given the settings; None if clocks do not matter."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
@@ -103,7 +84,7 @@ class Specification:
     def parts(self) -> tuple[object, ...]:
         """What it is made of, and the module it was found in: where these live, there is the code that determines
         its runs."""
-        made = (self.make, self.make_station, self.settings, self.needs, self.fit)
+        made = (self.make, self.make_station, self.settings, self.needs, self.fit, self.lifetime)
         return (*(part for part in made if part is not None), *outside.module_of(address(self)))
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:
@@ -121,7 +102,14 @@ _addresses: dict[int, tuple[Specification, str]] = {}
 def address(specification: Specification) -> str:
     """The name by which a scenario finds a protocol, here and on another machine."""
     found = _addresses.get(id(specification))
-    return specification.name if found is None else found[1]
+    if found is not None:
+        return found[1]
+    if _registry.get(specification.name) is not specification:
+        module = sys.modules.get(str(getattr(specification.make, "__module__", "")))
+        for name, value in vars(module).items() if module is not None else ():
+            if value is specification:
+                return f"{specification.make.__module__}:{name}"
+    return specification.name
 
 
 def code_of(specification: Specification) -> dict[str, str]:

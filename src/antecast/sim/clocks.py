@@ -7,6 +7,7 @@ below −100 % is refused, and holding a growing function between two others tha
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated
 
 import msgspec
@@ -26,6 +27,28 @@ class ClockSettings(Settings, frozen=True, kw_only=True):
     """Clocks stay this close to the true time."""
     fixed: dict[str, Offset] = msgspec.field(default_factory=dict)
     """Offsets of single nodes, by number, instead of a random one."""
+
+    def spread(self, nodes: int, until: int) -> int:
+        """How far apart two clocks of so many nodes can be at some time up to an instant."""
+        random = [-self.offset, self.offset] if len(self.fixed) < nodes else []
+        offsets = [*random, *self.fixed.values()]
+        drift = round(self.drift * 1000) * until // _BILLION
+        limit = self.bound if self.bound is not None else max(map(abs, offsets), default=0) + drift
+        ends = [max(-limit, min(limit, end)) for at in offsets for end in (at - drift, at + drift)]
+        return max(ends) - min(ends) if nodes > 1 and ends else 0
+
+    def largest_error(self, until: int) -> int:
+        """No clock is off by more than this up to some time.
+
+        >>> (
+        ...     ClockSettings(offset=5, drift=1000.0).largest_error(until=10_000),
+        ...     ClockSettings().largest_error(until=9),
+        ... )
+        (16, 0)
+        """
+        offset = max([self.offset, *map(abs, self.fixed.values())])
+        drifted = offset + ceil(until * self.drift / 1e6) + bool(self.drift)
+        return drifted if self.bound is None else min(drifted, self.bound)
 
 
 class Clock:

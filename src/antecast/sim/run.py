@@ -8,22 +8,20 @@ log is written as the run goes on; memory does not grow with it.
 from __future__ import annotations
 
 import gc
-import json
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from antecast.core import ConfigurationError, OutputError
+from antecast.core import ConfigurationError, LocalMisuse, OutputError
 from antecast.history.log import (
     EventWriter,
     MemorySink,
@@ -33,12 +31,16 @@ from antecast.history.log import (
     read_events,
     read_samples,
 )
+from antecast.history.manifest import git_revision, write_json
 from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
 from antecast.sim.engine import Engine
 from antecast.sim.identity import code_version, input_hashes, run_id
 from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import Scenario
 from antecast.version import __version__
+
+if TYPE_CHECKING:
+    from antecast.sim.judged import Judged
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Progress:
     events: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """A finished run: what was asked, what it took, and its logs."""
 
@@ -93,6 +95,35 @@ class RunResult:
             return self._samples
         assert self.folder is not None
         return read_samples(self.folder)
+
+    def judge(self, *, audited: bool = True) -> Judged:
+        """The run judged and measured: verdict, promises, numbers."""
+        from antecast.sim.judged import judge
+
+        return judge(self, audited=audited)
+
+    def summary(self) -> dict[str, Any]:
+        """What became of the run, in plain values; times are in seconds."""
+        return self.judge().summary()
+
+    def to_pandas(self, table: Literal["events", "samples"] = "events") -> Any:
+        """One of its tables, as a pandas DataFrame."""
+        if table not in ("events", "samples"):
+            raise LocalMisuse(f"table: expected 'events' or 'samples', got {table!r}")
+        return (self.events if table == "events" else self.samples).to_pandas()
+
+    def __repr__(self) -> str:
+        scenario = self.scenario
+        state = "interrupted" if self.interrupted else "complete"
+        where = "in memory" if self.folder is None else str(self.folder)
+        what = f"{scenario.name!r}, {scenario.specification.name}, {scenario.nodes} nodes, seed {scenario.seed}"
+        return f"RunResult({what}: {state}, {self.logged:,} events, {where})"
+
+    def _repr_html_(self) -> str:
+        judged = self.judge()
+        costs = judged.measures.cost
+        numbers = f"{costs.broadcasts:,} broadcasts, {costs.deliveries:,} deliveries"
+        return f"<p><b>{escape(str(judged.told))}</b></p><p>{escape(repr(self))}<br>{numbers}</p>"
 
 
 def run(
@@ -213,7 +244,10 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "status": "interrupted" if result.interrupted else "complete",
         "scenario": result.scenario.plain(),
         "seed": result.scenario.seed,
+        "promised": sorted(result.scenario.specification.guarantees),
+        "latest_delivery_ns": result.scenario.latest_delivery(),
         "inputs": input_hashes(result.scenario),
+        "gauges": {name: str(unit) for name, unit in result.scenario.specification.gauges.items()},
         "version": __version__,
         "code": code_version(),
         "revision": git_revision(),
@@ -224,6 +258,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "wall_seconds": round(result.wall, 3),
         "cpu_seconds": round(result.cpu, 3),
         "ended_ns": result.ended,
+        "trace_origin_ns": result.scenario.trace_origin()[0],
+        "notes": list(result.scenario.trace_origin()[1]),
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
@@ -232,24 +268,3 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "astray_frames": result.astray,
         "troubles": result.troubles,
     }
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a small file so that it is there whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", path=path) from error
-
-
-@cache
-def git_revision() -> str | None:
-    """The revision of the checkout that the code runs from, if it is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
