@@ -9,7 +9,7 @@ one message: one that has gone away must neither fill the air of those who staye
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from antecast.core import Effect, Message, NodeId, RemoteFault, SetTimer, Timer, Transmit
 from antecast.protocols.cellular.buffer import CellBuffer
@@ -145,9 +145,11 @@ class Downlink:
     def _hasten(self, record: Record, now: int, out: list[Effect]) -> None:
         """What a host is now known to lack, or has room for now, need not wait for the timer of others."""
         if self._settings.measured and self._timer_at is not None and record.held:
-            at = max(now, min((when for when, _ in self._due_to(record, now)), default=self._timer_at))
+            at = self._timer_at
+            for when, _ in self._due_to(record, now):
+                at = min(at, when)
             if at < self._timer_at:
-                self._set(at, out)
+                self._set(max(now, at), out)
 
     def heard(self, record: Record, now: int, out: list[Effect]) -> None:
         was_silent = self._silent(record, now)
@@ -162,27 +164,26 @@ class Downlink:
         """Whether a host has not answered for a while; one that has everything need not."""
         return now - max(record.heard_at, record.owes_since) > self._settings.silence
 
-    def _due(self, now: int) -> Iterator[tuple[int, int]]:
+    def _due(self, now: int) -> list[tuple[int, int]]:
         """(when, number) of each message to send again."""
-        for record in self._records.values():
-            if record.held:
-                yield from self._due_to(record, now)
+        return [each for record in self._records.values() if record.held for each in self._due_to(record, now)]
 
-    def _due_to(self, record: Record, now: int) -> Iterator[tuple[int, int]]:
+    def _due_to(self, record: Record, now: int) -> list[tuple[int, int]]:
         buffer, low = self.buffer, self.buffer.low
         if record.position >= buffer.sent_upto:
-            return
+            return []
         if self._silent(record, now):
-            yield buffer.sent_at[record.position - low] + self._settings.retransmit, record.position
-            return
+            return [(buffer.sent_at[record.position - low] + self._settings.retransmit, record.position)]
         wait, least = self._round_trip.wait(len(buffer)), self._settings.retransmit_least
         heard, in_time = record.heard_turn, record.acknowledged_at - least
         if not self._settings.measured:
             heard, in_time = 0, -1
+        top, sent_at, turn, due = record.top, buffer.sent_at, buffer.turn, []
         for number in record.lacks(min(self._settings.window, buffer.sent_upto - record.position)):
-            sent = buffer.sent_at[number - low]
-            lost = sent <= in_time or (number < record.top and buffer.turn[number - low] < heard)
-            yield sent + (least if lost else wait), number
+            sent = sent_at[number - low]
+            lost = sent <= in_time or (number < top and turn[number - low] < heard)
+            due.append((sent + (least if lost else wait), number))
+        return due
 
     def _catch_up_due(self, record: Record, now: int) -> int:
         silent = self._silent(record, now)

@@ -97,10 +97,9 @@ class CellHost(Protocol):
         self._established = False
         self._catching_up = False
         """Printed rules only: messages to catch up on have come before `InitAck`."""
-        self._taken = 0
-        """Messages that came since the last acknowledgement."""
         self._ack_set = False
         self._resend_set = False
+        self._ack_after = max(1, settings.window // _ACKS_PER_WINDOW) if settings.measured else settings.window
         self._reported_at = 0
         """When it last told what it has: only to that does a station that has given it up say so."""
         self._alerted = False
@@ -270,10 +269,7 @@ class CellHost(Protocol):
         stamp = message.stamp
         if isinstance(stamp, int):
             if self._established or self._rules.take_always:  # hole 1
-                before = len(self._inbox)
-                due = self._inbox.take(stamp, message)
-                self._taken += len(due) + len(self._inbox) - before
-                self._deliver(due, now, out)
+                self._deliver(self._inbox.take(stamp, message), now, out)
         elif isinstance(stamp, CatchUp):
             if stamp.host == self.node and stamp.ses == self._session and self._may_catch_up():
                 self._deliver(self._inbox.take_catch_up(stamp.index, message), now, out)
@@ -297,7 +293,7 @@ class CellHost(Protocol):
                 self._alert(lost_state(self._station or 0, message.id).text, out)
             else:
                 out.append(Deliver(message))
-        if self._settings.measured and self._taken > max(1, self._settings.window // _ACKS_PER_WINDOW):
+        if self._inbox.taken > self._ack_after:
             self._acknowledge(now, out)  # at this pace the station would have to wait with the next window
         # Also where the message was an old one: the station sends again what it thinks missing, so an
         # acknowledgement was lost.
@@ -310,7 +306,6 @@ class CellHost(Protocol):
         may = self._established or self._catching_up or self._rules.ack_always  # hole 2
         if may and not (self._leaving and not self._outbox):
             self._reported_at = now
-            self._taken = 0
             self._speak(self._inbox.report(self._session), out)
             self._saved = self._inbox.caught_up, self._inbox.next
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from antecast.protocols.cellular.frames import Ack, Data, InitAck
 
+_NOTHING: list[Data] = []
+
 
 class Inbox:
     def __init__(self, window: int, *, selective: bool) -> None:
@@ -24,6 +26,8 @@ class Inbox:
         """How many messages come before the cell's own."""
         self.skip: set[int] = set()
         """Numbers that were delivered elsewhere."""
+        self.taken = 0
+        """Messages of the cell that came since the last report."""
         self._early_catch_up: dict[int, Data] = {}
         self._early: dict[int, Data] = {}
 
@@ -34,6 +38,7 @@ class Inbox:
         """Numbers mean something within a session alone."""
         self._early.clear()
         self._early_catch_up.clear()
+        self.taken = 0
 
     def begin(self, frame: InitAck) -> None:
         self.caught_up, self.to_catch_up = 0, frame.catch_up
@@ -54,10 +59,13 @@ class Inbox:
 
     def take(self, number: int, message: Data) -> list[Data]:
         """A message of the cell; what can be delivered now. A station sends no further ahead than its window."""
-        if not self.next <= number < self.next + self._window:
-            return []
-        self._early[number] = message
-        return self._due() if number == self.next else []
+        following = self.next
+        if not following <= number < following + self._window:
+            return _NOTHING
+        if number not in self._early:
+            self._early[number] = message
+            self.taken += 1
+        return self._due() if number == following else _NOTHING
 
     def take_catch_up(self, index: int, message: Data) -> list[Data]:
         if not self.caught_up <= index < self.caught_up + self._window:
@@ -85,6 +93,7 @@ class Inbox:
 
     def report(self, session: int) -> Ack:
         """What is delivered, and what of later messages is missing."""
+        self.taken = 0
         top = max(self._early, default=-1) + 1 if self._selective else 0
         holes = [
             number for number in range(self.next, top) if number not in self._early and number not in self.skip

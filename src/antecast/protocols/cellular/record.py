@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -117,8 +118,10 @@ class Record:
         self.holes = frozenset()
         self.heard_turn = 0
 
-    def lacks(self, window: int) -> set[int]:
+    def lacks(self, window: int) -> Collection[int]:
         """Numbers that the host has not acknowledged in any way, as far as it takes them."""
         end = self.position + window
+        if not self.holes and not self.skip:
+            return range(max(self.position, self.top), end)
         missing = {*self.holes, *range(max(self.position, self.top), end)} - self.skip
         return {number for number in missing if self.position <= number < end}
