@@ -128,5 +128,6 @@ DELTA = register(
         delivery="its predecessors, and what it releases",
         settings=DeltaSettings,
         make=_make_delta,
+        draws={"rule": ("safe",)},
     )
 )

@@ -8,7 +8,7 @@ suite without a line of new test code.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -67,6 +67,9 @@ class Specification:
     """Settings under which the protocol also bears links that lose; empty if there are none."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
+    draws: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """For tests that draw settings: the values to try of a field, in place of what its type suggests; the simplest
+    first. Name the values under which the promises hold, where they do not hold under all."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
 

@@ -215,6 +215,8 @@ class Bench:
         saved, undelivered = self.saved.pop(node)
         self.start(node)
         self.nodes[node].restore(msgspec.msgpack.decode(saved, strict=False))
+        if self.record:
+            self.calls[node].append(("restore", (saved,), []))
         self._carry_out(node, [Deliver(message) for message in undelivered])
         self.call(node, "resume")
 
@@ -243,10 +245,13 @@ class Bench:
 
     def up(self, node: NodeId, link: Link) -> None:
         """This end of a link comes up. What has come for it is received next."""
-        if node in link.gone or (node not in self.nodes and node not in self.inbox):
-            link.gone.add(node)
-            return
         peer = link.other(node)
+        if node in link.gone:
+            return
+        if node not in self.nodes and node not in self.inbox:  # it has crashed meanwhile
+            link.gone.add(node)
+            self.down(peer, link)
+            return
         if (old := self.links[node].get(peer)) is not None:
             old.up.discard(node)
             old.gone.add(node)

@@ -13,11 +13,9 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from time import monotonic
-
-import msgspec
 
 from antecast.core import Codec, ConfigurationError, RemoteFault
 from antecast.protocols.registry import Need, Specification, specification
@@ -95,7 +93,7 @@ class Campaign:
     def sent(self) -> int:
         return sum(count for kind, count in self.frames.items() if kind != "refused")
 
-    def stages(self, draw: Random) -> Stage:
+    def stage(self, draw: Random) -> Stage:
         """A stage with settings drawn: the defaults, and tight bounds."""
         settings: dict[str, object] = {}
         for name in SMALL:
@@ -113,13 +111,13 @@ class Campaign:
     def play(self, number: int, *, steps: int = STEPS) -> tuple[Stage, list[Step], Fault | None]:
         """One play; its steps, and the fault if it ends in one."""
         draw = Random(f"{self.spec.name}/{self.seed}/{number}")
-        stage = self.stages(draw)
+        stage = self.stage(draw)
         self.plays += 1
         done: list[Step] = []
         performance: Play | None = None
         try:
             performance = Play(stage)
-            for step in self._improvised(performance, draw, steps):
+            for step in self.improvised(performance, draw, steps):
                 done.append(step)
                 performance.do(step)
             if not self.forge:
@@ -131,7 +129,7 @@ class Campaign:
                 self.frames += performance.frames
         return stage, done, None
 
-    def _improvised(self, performance: Play, draw: Random, steps: int) -> Iterator[Step]:
+    def improvised(self, performance: Play, draw: Random, steps: int) -> Iterator[Step]:
         stage, bench = performance.stage, performance.bench
         maker = FrameMaker(performance.codec, draw, stage.honest, stage.hostile, forge=self.forge)
         bench.on_send = lambda flight: maker.overhear(flight.frame)
@@ -217,24 +215,36 @@ def _same(stage: Stage, steps: list[Step], fault: Fault, *, forge: bool) -> list
     return shorten(stage, steps, fault.kind) if again is not None and again.kind == fault.kind else []
 
 
-def memory(spec: Specification, *, frames: int, seed: int = 1, role: str = "peer") -> tuple[int, int]:
-    """What the largest honest node weighs after so many hostile frames, and after four times as many."""
+@dataclass(frozen=True)
+class Growth:
+    """What the heaviest honest node weighed after some hostile frames, and after four times as many."""
+
+    frames: int
+    before: int
+    after: int
+
+    @property
+    def bounded(self) -> bool:
+        """A quarter more, and a page or two, is what chance makes of tables that were full before."""
+        return self.after <= self.before * 1.25 + 20_000
+
+    def __str__(self) -> str:
+        return f"{self.before:,} bytes after {self.frames:,} steps, {self.after:,} after {4 * self.frames:,}"
+
+
+def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
+    """Whether hostile frames make memory grow, with bounds so small that honest use would fill them."""
     draw = Random(f"{spec.name}/{seed}/memory")
-    campaign = Campaign(spec, seed, forge=True)
+    campaign = Campaign(spec, seed, forge=True, unlinked=False)
     settings = {name: size for name, size in SMALL.items() if name in spec.settings.__struct_fields__}
-    stage = msgspec_replace(campaign.stages(draw), settings)
-    performance = Play(stage)
-    sizes = []
-    for rounds in (frames, 3 * frames):
-        for step in campaign._improvised(performance, draw, rounds):
+    performance = Play(replace(campaign.stage(draw), settings=settings))
+    weights = []
+    for steps in (frames, 3 * frames):
+        for step in campaign.improvised(performance, draw, steps):
             performance.do(step)
         performance.do(Step("wait", 15 * SECOND))
-        sizes.append(max(weight(node) for node in performance.bench.nodes.values()))
-    return sizes[0], sizes[1]
-
-
-def msgspec_replace(stage: Stage, settings: dict[str, object]) -> Stage:
-    return Stage(stage.spec, settings, stage.attached, stage.role)
+        weights.append(max(weight(node) for node in performance.bench.nodes.values()))
+    return Growth(frames, *weights)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -245,6 +255,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--forge", action="store_true", help="also messages in the name of honest nodes")
     parser.add_argument("--all", action="store_true", help="go on after the first fault")
     parser.add_argument("--without", action="append", default=[], metavar="TYPE", help="leave frames of this type out")
+    parser.add_argument("--memory", action="store_true", help="also measure whether memory grows")
     options = parser.parse_args(arguments)
     try:
         spec = specification(options.protocol)
@@ -258,6 +269,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\n{finding}", flush=True)
         if not options.all:
             break
+    if options.memory and (options.all or not found):
+        heavy = growth(spec, seed=options.seed)
+        print(f"{spec.name}: the heaviest node holds {heavy}")
+        found += not heavy.bounded
     counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(campaign.frames.items()))
     print(f"{spec.name}: {campaign.sent:,} frames in {campaign.plays:,} plays, {found or 'no'} faults ({counts})")
     return 1 if found else 0

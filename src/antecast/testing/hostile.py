@@ -36,8 +36,8 @@ SECOND = 10**9
 REST = 40 * SECOND
 """In which the honest nodes come to rest after an attack: longer than every patience."""
 
-CPU_SECONDS = 5.0
-"""More than any single step may take."""
+STEP_SECONDS, REST_SECONDS = 1.0, 20.0
+"""Of CPU time: more than any single step may take, and than the rest after the last one."""
 
 Verb: TypeAlias = Literal["frame", "broadcast", "wait", "transfer", "link", "unlink"]
 
@@ -140,7 +140,7 @@ class Play:
 
     def __init__(self, stage: Stage, **options: Any) -> None:
         self.stage = stage
-        with _watched(Step("link")):
+        with _watched("start", REST_SECONDS):
             self.bench = stage.open(**options)
         self.codec = self.bench.nodes[0].codec
         self.frames: Counter[str] = Counter()
@@ -148,7 +148,7 @@ class Play:
 
     def do(self, step: Step) -> None:
         bench = self.bench
-        with _watched(step):
+        with _watched(step.verb, STEP_SECONDS if step.verb == "frame" else REST_SECONDS):
             match step.verb:
                 case "frame":
                     self._frame(step)
@@ -189,7 +189,7 @@ class Play:
     def end(self) -> None:
         """The hostile node goes; everyone broadcasts again; who lacks what?"""
         bench, honest = self.bench, self.stage.honest
-        with _watched(Step("wait")):
+        with _watched("rest", REST_SECONDS):
             for node in self.stage.attached:
                 self._detach(node)
             bench.run(REST)
@@ -211,18 +211,18 @@ class Play:
 
 
 @contextmanager
-def _watched(step: Step) -> Iterator[None]:
+def _watched(what: str, seconds: float) -> Iterator[None]:
     """Turn whatever escapes from a step into a fault, and end it when it takes too long."""
     main = threading.current_thread() is threading.main_thread()
     if main:
         before = signal.signal(signal.SIGPROF, _out_of_time)
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     except Fault:
         raise
     except Hang:
-        raise Fault("hang", f"a {step.verb} took more than {CPU_SECONDS:g} s of CPU time") from None
+        raise Fault("hang", f"a {what} took more than {seconds:g} s of CPU time") from None
     except ContractBroken as error:
         raise Fault(error.kind, str(error)) from error
     except Exception as error:

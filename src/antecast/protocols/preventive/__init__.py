@@ -35,6 +35,7 @@ PC_BROADCAST = register(
         settings=PreventiveSettings,
         make=PreventiveBroadcast,
         fit=_found,
+        draws={"founders": (None,)},
     )
 )
 
