@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from antecast.papers.cellular.experiment import CALM, WALKING, scenario
 from antecast.sim.run import run
-from antecast.studies.cellular import CALM, WALKING, scenario
 from bench.table import report
 
 SECONDS = 300

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from antecast.history import metrics
+from antecast.papers.vcube.experiment import scenario
 from antecast.sim import run
-from antecast.studies.vcube import scenario
 from bench.table import report
 
 SIZES = (64, 256, 1024)

@@ -5,8 +5,9 @@ Property tests run a small number of examples by default, so that the suite stay
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,3 +48,13 @@ def antecast(
         return code if isinstance(code, int) else 0, said.out, said.err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Spark session for all tests that need one."""
+    from antecast.spark.session import start_session
+
+    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
+    yield session
+    session.stop()

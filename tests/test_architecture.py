@@ -19,11 +19,10 @@ MAY_IMPORT = {
     "traces": {"core"},
     "sim": {"core", "protocols", "observer", "history", "traces"},
     "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "studies", "comparison"},
-    "studies": {"core", "protocols", "observer", "history", "traces", "sim"},
-    "demonstrations": {"core", "protocols", "observer", "history", "sim", "studies"},
-    "comparison": {"core", "protocols", "history", "sim", "studies"},
-    "report": {"core", "protocols", "history", "studies", "comparison"},
+    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "comparison"},
+    "papers": {"core", "protocols", "observer", "history", "traces", "sim", "spark"},
+    "comparison": {"core", "protocols", "history", "sim"},
+    "report": {"core", "protocols", "history", "papers", "comparison"},
     "cli": {
         "core",
         "protocols",
@@ -33,9 +32,8 @@ MAY_IMPORT = {
         "sim",
         "spark",
         "live",
-        "studies",
+        "papers",
         "report",
-        "demonstrations",
         "comparison",
     },
 }
@@ -82,5 +80,5 @@ def test_importing_needs_neither_spark_nor_the_compiler(module):
 def test_only_the_command_line_and_spark_itself_touch_spark():
     for file in PACKAGE.rglob("*.py"):
         place = file.relative_to(PACKAGE).parts[0]
-        if place not in ("spark", "cli", "api.py"):
+        if place not in ("spark", "papers", "cli", "api.py"):
             assert "pyspark" not in file.read_text(encoding="utf-8"), file

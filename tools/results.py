@@ -3,7 +3,7 @@
     python tools/results.py reproductions
 
 Reads reproductions/STUDY of every study that is there; writes docs/results/STUDY.md, docs/results/README.md and
-src/antecast/studies/STUDY/full.csv. Nothing in these files is typed by hand.
+src/antecast/papers/STUDY/full.csv. Nothing in these files is typed by hand.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from antecast.spark.reproduce.output import read_manifest
-from antecast.studies import STUDIES
-from antecast.studies.findings import Mark, count_marks, from_table
-from antecast.studies.full import FILE, as_csv
-from antecast.studies.paper import load_paper
+from antecast.papers import STUDIES
+from antecast.papers.findings import Mark, count_marks, from_table
+from antecast.papers.full import FILE, as_csv
+from antecast.papers.output import read_manifest
+from antecast.papers.paper import load_paper
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "results"
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
             continue
         findings = from_table(pq.read_table(own / "findings.parquet"))
         (PAGES / f"{study}.md").write_text((own / "results.md").read_text(encoding="utf-8"), encoding="utf-8")
-        (ROOT / "src" / "antecast" / "studies" / study / FILE).write_text(as_csv(findings), encoding="utf-8")
+        (ROOT / "src" / "antecast" / "papers" / study / FILE).write_text(as_csv(findings), encoding="utf-8")
         counts, made = count_marks(findings), read_manifest(own)
         marks = " | ".join(str(counts[mark]) for mark in Mark)
         time = f"{made['seconds'] / 60:,.0f} min"

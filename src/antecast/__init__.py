@@ -16,25 +16,45 @@ from antecast.version import __version__
 if TYPE_CHECKING:
     from antecast import observer as observer
     from antecast.api import audit as audit
+    from antecast.api import compare as compare
+    from antecast.api import reproduce as reproduce
+    from antecast.api import run as run
+    from antecast.comparison.result import Comparison as Comparison
     from antecast.core import AntecastError as AntecastError
+    from antecast.core import ConfigurationError as ConfigurationError
+    from antecast.core import InputError as InputError
+    from antecast.core import LocalMisuse as LocalMisuse
+    from antecast.core import OutputError as OutputError
+    from antecast.core import RemoteFault as RemoteFault
+    from antecast.history.rows import BrokenLog as BrokenLog
     from antecast.history.verdict import Verdict as Verdict
+    from antecast.protocols import register as register
+    from antecast.protocols import specification as specification
+    from antecast.protocols import specifications as specifications
     from antecast.sim.run import RunResult as RunResult
-    from antecast.sim.run import run as run
     from antecast.sim.scenario import Scenario as Scenario
     from antecast.sim.scenario import load_scenario as load_scenario
     from antecast.sim.scenario import make_scenario as make_scenario
+    from antecast.spark.sweep import SweepResult as SweepResult
     from antecast.spark.sweep import sweep as sweep
 
 _HOMES = {
-    "AntecastError": "antecast.core",
-    "RunResult": "antecast.sim.run",
-    "Scenario": "antecast.sim.scenario",
-    "Verdict": "antecast.history.verdict",
-    "audit": "antecast.api",
-    "load_scenario": "antecast.sim.scenario",
-    "make_scenario": "antecast.sim.scenario",
-    "run": "antecast.sim.run",
-    "sweep": "antecast.spark.sweep",
+    name: home
+    for home, names in {
+        "antecast.api": ("audit", "compare", "reproduce", "run"),
+        "antecast.comparison.result": ("Comparison",),
+        "antecast.core": (
+            *("AntecastError", "ConfigurationError", "InputError"),
+            *("LocalMisuse", "OutputError", "RemoteFault"),
+        ),
+        "antecast.history.rows": ("BrokenLog",),
+        "antecast.history.verdict": ("Verdict",),
+        "antecast.protocols": ("register", "specification", "specifications"),
+        "antecast.sim.run": ("RunResult",),
+        "antecast.sim.scenario": ("Scenario", "load_scenario", "make_scenario"),
+        "antecast.spark.sweep": ("SweepResult", "sweep"),
+    }.items()
+    for name in names
 }
 
 _PACKAGES = ("observer",)

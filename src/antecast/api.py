@@ -1,25 +1,86 @@
-"""`audit`, the one call of the public interface that takes several kinds of thing."""
+"""The calls of the public interface: what the command line does, from Python.
+
+Each takes what people have at hand (a path, plain values, an object made before) and says what it expects when it
+gets something else. Nothing heavy is imported before it is needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from antecast.core.errors import ConfigurationError, LocalMisuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from antecast.comparison.result import Comparison
     from antecast.history.verdict import Verdict
-    from antecast.sim.run import RunResult
+    from antecast.papers.findings import Results
+    from antecast.papers.job import Stage
+    from antecast.sim.run import Progress, RunResult
+    from antecast.sim.scenario import Scenario
+    from antecast.spark.sweep import SweepProgress
+
+PathLike: TypeAlias = "Path | str"
 
 
-def audit(events: RunResult | pa.Table | DataFrame | Path | str, **options: Any) -> Verdict:
+def as_scenario(
+    scenario: Scenario | Mapping[str, Any] | PathLike, *, overrides: Sequence[str] = (), seed: int | None = None
+) -> Scenario:
+    """A scenario from whatever names one: a TOML file, plain values, or a scenario made before."""
+    import msgspec
+
+    from antecast.sim.scenario import Scenario, load_scenario, make_scenario, override
+
+    changes = [*overrides, *(() if seed is None else [f"seed={seed}"])]
+    if isinstance(scenario, Scenario):
+        if overrides:
+            raise LocalMisuse("overrides go into a scenario when it is made: make_scenario or load_scenario")
+        return scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
+    if isinstance(scenario, Mapping):
+        return make_scenario(override(dict(scenario), changes))
+    if isinstance(scenario, Path | str):
+        return load_scenario(scenario, changes)
+    raise _unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
+
+
+def _unexpected(name: str, value: object, expected: str) -> LocalMisuse:
+    return LocalMisuse(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def run(
+    scenario: Scenario | Mapping[str, Any] | PathLike,
+    *,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    out: PathLike | None = None,
+    replace: bool = False,
+    on_progress: Callable[[Progress], bool | None] | None = None,
+) -> RunResult:
+    """Simulate a scenario: a TOML file, plain values, or a `Scenario`.
+
+    `overrides` are texts such as `"network.loss=0.1"`. Without `out` the logs stay in memory; with it they are
+    written to that folder, which must not hold anything yet unless `replace` is set. `on_progress` is called now
+    and then; when it returns False the run ends early, with everything so far kept and marked as interrupted.
+    """
+    from antecast.sim.run import run as simulate
+
+    loaded = as_scenario(scenario, overrides=overrides, seed=seed)
+    return simulate(loaded, out=out, replace=replace, on_progress=on_progress)
+
+
+def audit(events: RunResult | pa.Table | DataFrame | PathLike, **options: Any) -> Verdict:
     """Judge the causal order of a log.
 
     A Spark DataFrame is judged on Spark; a run, an Arrow table, or the path of a run folder or of an
     event log in Parquet in this process. Options are those of `antecast.history.audit.audit` (such as
     `pairs=True`) and `antecast.spark.audit.audit`.
     """
+    import pyarrow as pa
+
     from antecast.history import audit as kernel
     from antecast.history.log import iter_events
     from antecast.sim.run import RunResult
@@ -33,4 +94,192 @@ def audit(events: RunResult | pa.Table | DataFrame | Path | str, **options: Any)
     if isinstance(events, Path | str):
         path = events
         return kernel.audit(lambda: iter_events(path), **options)
-    return kernel.audit(events, **options)
+    if isinstance(events, pa.Table):
+        return kernel.audit(events, **options)
+    expected = "a RunResult, an Arrow table, a Spark DataFrame, or the path of a run folder or Parquet file"
+    raise _unexpected("events", events, expected)
+
+
+def compare(
+    scenario: Mapping[str, Any] | PathLike,
+    *,
+    protocols: Sequence[str] = (),
+    settings: Mapping[str, Mapping[str, Any]] | Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    seeds: int = 3,
+    max_violations: str | float | None = None,
+    max_latency: str | None = None,
+    max_bytes: float | None = None,
+    min_delivery: str | float | None = None,
+    out: PathLike | None = None,
+    local: bool = False,
+    master: str | None = None,
+    run_timeout: str | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+) -> Comparison:
+    """Run every protocol that can run on a scenario's network, compare them, and recommend one.
+
+    `protocols` are the names of those to compare (default: all), `settings` what they are given beyond their
+    defaults (`{"delta": {"lifetime": "20min"}}`, or texts such as `"delta.lifetime=20min"`). Limits are written as
+    on the command line: `max_violations="0.1%"`, `max_latency="200ms"`. Everything goes to the folder `out`
+    (default: `comparisons/NAME`), the report included; the same call goes on where an interrupted one stopped.
+    With `local` the runs are made in this process, without Spark.
+    """
+    from antecast.comparison import candidates as pool
+    from antecast.report.compare import compare_page
+    from antecast.report.page import write
+    from antecast.sim.scenario import override, read_toml
+    from antecast.spark.compare import compare as run_comparison
+    from antecast.spark.task import Limits
+
+    if not isinstance(scenario, Mapping | Path | str):
+        raise _unexpected("scenario", scenario, "the path of a TOML file or a mapping of its values")
+    if master is not None and local:
+        raise ConfigurationError("names where Spark is, which a local comparison leaves out", field="master")
+    demands = _demands(max_violations, max_latency, max_bytes, min_delivery)
+    timeout = _parsed("run_timeout", run_timeout, _seconds)
+    by_path = isinstance(scenario, Path | str)
+    folder = Path(cast("str", scenario)).parent if by_path else Path()
+    source = str(scenario) if by_path else None
+    values = override(read_toml(cast("str", scenario)) if by_path else dict(cast("Any", scenario)), overrides)
+    given = settings if isinstance(settings, Mapping) else pool.parse_settings(settings)
+    base = pool.base_scenario(values, folder, source=source)
+    found = pool.find_candidates(base, own=values.get("protocol"), chosen=protocols, given=given)
+    if all(each.lacks for each in found):
+        reasons = "; ".join(f"{each.name} needs {' and '.join(each.lacks)}" for each in found)
+        raise ConfigurationError(f"no protocol can run on this network: {reasons}", field="protocols")
+    study = pool.comparison_study(values, found, name=base.name, folder=folder, seeds=seeds, source=source)
+    result = run_comparison(
+        study,
+        found,
+        demands,
+        out=comparison_folder(base.name) if out is None else out,
+        local=local,
+        master=master,
+        limits=Limits(seconds=timeout),
+        on_progress=on_progress,
+    )
+    command = _compare_command(source or "SCENARIO.toml", protocols, given, overrides, seeds, demands)
+    write(compare_page(result, network=pool.describe_network(base), command=command), result.report)
+    return result
+
+
+def comparison_folder(name: str) -> Path:
+    """Where a comparison goes that is not told where to go."""
+    return Path("comparisons") / name.replace(" ", "-")
+
+
+def _demands(
+    violations: str | float | None, latency: str | None, size: float | None, delivery: str | float | None
+) -> Any:
+    from antecast.comparison.demands import Demands, parse_latency, parse_share, parse_violations
+
+    tolerated = _parsed("max_violations", violations, parse_violations)
+    return Demands(
+        violations=None if tolerated is None else tolerated[0],
+        violations_relative=True if tolerated is None else tolerated[1],
+        latency=_parsed("max_latency", latency, parse_latency),
+        bytes=size,
+        delivery=_parsed("min_delivery", delivery, parse_share),
+    )
+
+
+def _seconds(text: str) -> float:
+    from antecast.comparison.demands import parse_latency
+
+    return parse_latency(text) / 1e9
+
+
+def _parsed(name: str, value: str | float | None, parse: Callable[[str], Any]) -> Any:
+    try:
+        return None if value is None else parse(str(value))
+    except ValueError as error:
+        raise ConfigurationError(str(error), field=name) from None
+
+
+def _compare_command(
+    scenario: str,
+    protocols: Sequence[str],
+    settings: Mapping[str, Mapping[str, Any]],
+    overrides: Sequence[str],
+    seeds: int,
+    demands: Any,
+) -> str:
+    """The command that makes the page again."""
+    import shlex
+
+    words = ["antecast", "compare", scenario]
+    with_ = [f"{name}.{key}={value}" for name, values in settings.items() for key, value in values.items()]
+    for option, values in (("--protocol", protocols), ("--with", with_), ("--set", overrides)):
+        words += [word for value in values for word in (option, value)]
+    words += ["--seeds", str(seeds)]
+    words += [word for aspect in demands.stated for word in demands.option(aspect).split(" ")]
+    return shlex.join(words)
+
+
+def reproduce(
+    study: str,
+    *,
+    out: PathLike | None = None,
+    quick: bool = False,
+    seeds: int | None = None,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Stage], None] | None = None,
+) -> Results:
+    """Make the experiments of a paper on Spark and set our figures beside theirs.
+
+    `study` is barrier, cellular, observer, preventive or vcube. `quick` takes small sizes and few seeds. `options`
+    are those of one study, such as `{"trace": "walkers.tr.gz"}` for barrier. The folder is `reproductions/STUDY`
+    (`STUDY-quick`) by default; the same call goes on where an interrupted one stopped. `report` makes the page.
+    """
+    from antecast.papers.reproduce import reproduce as make
+
+    return make(
+        study,
+        out=out,
+        quick=quick,
+        seeds=seeds,
+        spark=spark,
+        master=master,
+        options=options,
+        on_progress=on_progress,
+    )
+
+
+def report(
+    folder: PathLike | RunResult,
+    *,
+    out: PathLike | None = None,
+    message: str | None = None,
+    run: str | None = None,
+) -> Path:
+    """Write the report of a run, a sweep, an audit or a reproduction: one HTML file. Its path.
+
+    `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
+    """
+    from antecast.report.folders import REPORT, subject_of
+    from antecast.report.make import make_page, run_of
+    from antecast.report.page import write
+    from antecast.sim.run import RunResult
+
+    if isinstance(folder, RunResult):
+        if folder.folder is None:
+            raise LocalMisuse("this run was kept in memory; a report needs its folder: run(scenario, out=FOLDER)")
+        folder = folder.folder
+    if not isinstance(folder, Path | str):
+        raise _unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
+    place = Path(folder)
+    subject = subject_of(place)
+    if run is not None:
+        if subject != "sweep":
+            raise ConfigurationError(f"is an option for sweeps; {place} holds a {subject}", field="--run")
+        place, subject = run_of(place, run), "run"
+    if message is not None and subject != "run":
+        hint = "; name a run of it with --run" if subject == "sweep" else ""
+        held = f"{'an' if subject == 'audit' else 'a'} {subject}{hint}"
+        raise ConfigurationError(f"is an option for runs; {place} holds {held}", field="--message")
+    path = place / REPORT if out is None else Path(out)
+    write(make_page(place, subject, message=message), path)
+    return path

@@ -7,7 +7,7 @@ import pytest
 from antecast.comparison.demands import Demands, misses, parse_latency, parse_share, parse_violations
 from antecast.comparison.judgement import judge
 from antecast.comparison.standings import Order, Standing
-from antecast.studies.findings import Estimate
+from antecast.history.confidence import Estimate
 
 MS = 1e6
 

@@ -16,7 +16,7 @@ from antecast.core import (
     RemoteFault,
     UnsupportedVersion,
 )
-from antecast.protocols.flood import Base, Summary
+from antecast.protocols.retained import Base, Summary
 
 codec = Codec([Message[Clock], Summary, Base])
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
-from antecast.demonstrations.cells import A, B, Cells
+from antecast.papers.cellular.cells import A, B, Cells
 from antecast.protocols import specification
 from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Req1, Rsp1, Rsp2
 

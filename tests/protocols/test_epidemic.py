@@ -5,7 +5,7 @@ from wires import Wires
 
 from antecast.core import Message, RemoteFault
 from antecast.protocols.epidemic import Offer, Request
-from antecast.protocols.flood import Base
+from antecast.protocols.retained import Base
 
 SECOND = 10**9
 

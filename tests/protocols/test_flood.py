@@ -5,8 +5,9 @@ from wires import Wires
 
 from antecast.core import Deliver, LocalMisuse, Message, RemoteFault, Send
 from antecast.core.frames import MAX_PAYLOAD
-from antecast.protocols.flood import PATIENCE, REPAIR, Base, Summary
+from antecast.protocols.flood import REPAIR
 from antecast.protocols.received import Received
+from antecast.protocols.retained import PATIENCE, Base, Summary
 
 SECOND = 10**9
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antecast.demonstrations.preventive import (
+from antecast.papers.preventive.stories import (
     A,
     D,
     Links,
@@ -11,7 +11,7 @@ from antecast.demonstrations.preventive import (
     stale_acknowledgement,
     stale_pong,
 )
-from antecast.demonstrations.stage import Stage
+from antecast.papers.stage import Stage
 
 
 def printed(**settings):

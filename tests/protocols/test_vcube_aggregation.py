@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from wires import Wires
 
 from antecast.core import Deliver, Message, RemoteFault, Send
-from antecast.demonstrations import algorithm2
 from antecast.history.oracle import judge
+from antecast.papers.vcube import algorithm2
 from antecast.protocols import specification
 from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.trees import Trees

@@ -7,7 +7,7 @@ from wires import Wires
 
 from antecast.core import Message, Send
 from antecast.history.oracle import judge
-from antecast.protocols.flood import Summary
+from antecast.protocols.retained import Summary
 from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.sim import run

@@ -9,8 +9,8 @@ import pytest
 
 from antecast.history import metrics
 from antecast.history.audit import audit
+from antecast.papers.vcube.experiment import scenario
 from antecast.sim import run
-from antecast.studies.vcube import scenario
 
 PACKETS = {16: 232, 32: 919, 64: 3513, 128: 13759, 256: 49262}
 """Table 1, with aggregation."""

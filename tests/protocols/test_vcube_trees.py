@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.demonstrations import algorithm2
+from antecast.papers.vcube import algorithm2
 from antecast.protocols.vcube import cube
 from antecast.protocols.vcube.view import View
 

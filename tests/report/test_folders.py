@@ -9,16 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecast.core import InputError
-from antecast.history.confidence import t_quantile
+from antecast.history.confidence import Estimate, t_quantile
+from antecast.papers.findings import Results
+from antecast.papers.job import Job
+from antecast.papers.output import read_manifest, write_manifest, write_results
+from antecast.papers.paper import load_paper
 from antecast.report.audit import audit_page
 from antecast.report.page import Chart, render
 from antecast.report.study import rebuild
 from antecast.report.sweep import SERIES, sweep_page
 from antecast.spark.folder import MEASURED
-from antecast.spark.reproduce.job import Job
-from antecast.spark.reproduce.output import read_manifest, write_manifest, write_results
-from antecast.studies.findings import Estimate, Results
-from antecast.studies.paper import load_paper
 
 FINE = {
     "verdict": "causal",

@@ -11,9 +11,9 @@ from antecast.history.schema import EVENTS
 from antecast.protocols.preventive.frames import Ask, Hello, Notice, Ping, Pong, Refuse, Start, Sync
 from antecast.protocols.preventive.pc import PreventiveBroadcast
 from antecast.sim.engine import Engine
-from antecast.sim.overlay import arrays, simulation
-from antecast.sim.overlay.arrays import UNHEARD
-from antecast.sim.overlay.simulation import simulate
+from antecast.sim.overlay.compiled import arrays, simulation
+from antecast.sim.overlay.compiled.arrays import UNHEARD
+from antecast.sim.overlay.compiled.simulation import simulate
 from antecast.sim.scenario import make_scenario
 
 DELAYS = [

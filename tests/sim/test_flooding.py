@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from antecast.core import ConfigurationError
 from antecast.sim import run
 from antecast.sim.delays import Constant, Growing, Pareto, Uniform, sampler
-from antecast.sim.overlay.draws import delay_model
-from antecast.sim.overlay.flooding import NEVER, flood
-from antecast.sim.overlay.snapshots import Snapshot, spray_snapshot, spray_views
+from antecast.sim.overlay.compiled.draws import delay_model
+from antecast.sim.overlay.compiled.flooding import NEVER, flood
+from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot, spray_views
 from antecast.sim.overlay.views import first_views
 from antecast.sim.scenario import make_scenario
 from antecast.sim.streams import Stream

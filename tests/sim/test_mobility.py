@@ -11,8 +11,8 @@ import pytest
 
 from antecast.core import ConfigurationError
 from antecast.core.settings import read_settings
+from antecast.papers.barrier.movement import TARGETS, TOLERANCES, compare, markdown
 from antecast.sim.mobility import CityBus, Pedestrians, city_bus, pedestrians
-from antecast.sim.mobility.comparison import TARGETS, TOLERANCES, compare, markdown
 from antecast.traces.schema import TRAJECTORIES
 
 S = 10**9

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, and the studies they sweep."""
+"""The studies that tests of this folder sweep, and a killer of their workers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from antecast.spark.session import start_session
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 from antecast.core import ConfigurationError
 from antecast.observer import Observer, Policy, Timestamp
 from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
-from antecast.sim.observer_model import ObserverModel, generate, judge
+from antecast.papers.observer.model import ObserverModel, generate, judge
 from antecast.spark.observe import causal_order
 from antecast.spark.observe_run import NOT_JSON, Source, observe_stream, observe_table
 

@@ -16,6 +16,7 @@ from antecast.cli import (
     doctor,
     generate,
     mobility,
+    new,
     observe,
     protocols,
     report,
@@ -48,6 +49,7 @@ app.command()(convert.convert)
 app.add_typer(generate.app, name="generate")
 app.add_typer(mobility.app, name="mobility")
 app.command()(protocols.protocols)
+app.command()(new.new)
 app.command()(doctor.doctor)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -16,12 +14,14 @@ from antecast.cli.progress import sweep_progress
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
-    from antecast.comparison.demands import Demands
     from antecast.comparison.result import Comparison
     from antecast.comparison.standings import Standing
 
-COMPARISONS = Path("comparisons")
-"""Where comparisons go that are not told where to go."""
+_OPTIONS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in ("max_violations", "max_latency", "min_delivery", "run_timeout")
+} | {"protocols": "--protocol"}
+"""How the arguments of `antecast.compare` are spelled here."""
 
 _WIDE = 120
 """Columns of a window that has room for the whole table."""
@@ -79,103 +79,44 @@ def compare(
     in comparisons/NAME; call it again to go on after an interrupt, or to try other limits on the same runs.
     Limits are judged by the bad end of the 95 % interval over the seeds. Exits with 1 if none qualifies.
     """
-    from antecast.comparison.candidates import (
-        base_scenario,
-        comparison_study,
-        describe_network,
-        find_candidates,
-        parse_settings,
-    )
-    from antecast.report.compare import compare_page
-    from antecast.report.page import write
-    from antecast.sim.scenario import override, read_toml
-    from antecast.spark.compare import compare as run_comparison
-    from antecast.spark.task import Limits
+    from antecast.api import compare as run_comparison
 
     if master is not None and not spark:
         raise ConfigurationError("names where Spark is, which --no-spark leaves out", field="--master")
-    demands = _demands(max_violations, max_latency, max_bytes, min_delivery)
-    timeout = _parsed("--run-timeout", run_timeout, lambda text: _latency(text) / 1e9)
-    values = override(read_toml(scenario), overrides or ())
-    base = base_scenario(values, scenario.parent, source=str(scenario))
-    candidates = find_candidates(
-        base, own=values.get("protocol"), chosen=protocols or (), given=parse_settings(settings or ())
-    )
-    if all(each.lacks for each in candidates):
-        reasons = "; ".join(f"{each.name} needs {' and '.join(each.lacks)}" for each in candidates)
-        raise ConfigurationError(f"no protocol can run on this network: {reasons}", field="--protocol")
-    study = comparison_study(
-        values, candidates, name=base.name, folder=scenario.parent, seeds=seeds, source=str(scenario)
-    )
-    folder = out_folder or COMPARISONS / base.name.replace(" ", "-")
     try:
         first = "starting Spark" if spark else ""
-        with sweep_progress(f"compare {base.name}", first, quiet=quiet or as_json) as on_progress:
+        with sweep_progress(f"compare {scenario.stem}", first, quiet=quiet or as_json) as on_progress:
             result = run_comparison(
-                study,
-                candidates,
-                demands,
-                out=folder,
+                scenario,
+                protocols=protocols or (),
+                settings=settings or (),
+                overrides=overrides or (),
+                seeds=seeds,
+                max_violations=max_violations,
+                max_latency=max_latency,
+                max_bytes=max_bytes,
+                min_delivery=min_delivery,
+                out=out_folder,
                 local=not spark,
                 master=master,
-                limits=Limits(seconds=timeout),
+                run_timeout=run_timeout,
                 on_progress=on_progress,
             )
     except KeyboardInterrupt:
-        err.print(f"interrupted; finished runs are kept in {folder}, the same command goes on", style="yellow")
+        err.print("interrupted; finished runs are kept, the same command goes on", style="yellow")
         raise typer.Exit(Exit.INTERRUPTED) from None
-    report = folder / "report.html"
-    command = _command(scenario, protocols, settings, overrides, seeds, demands)
-    write(compare_page(result, network=describe_network(base), command=command), report)
+    except ConfigurationError as error:
+        if error.field in _OPTIONS:
+            raise ConfigurationError(error.problem, field=_OPTIONS[error.field]) from None
+        raise
+    here = Path.cwd()
+    report = result.report.relative_to(here) if result.report.is_relative_to(here) else result.report
     if as_json:
         print(json.dumps(result.plain() | {"report": str(report)}, indent=2))
     else:
         _show(result, report, quiet=quiet)
     if result.judgement.recommended is None:
         raise typer.Exit(Exit.VIOLATION)
-
-
-def _demands(violations: str | None, latency: str | None, size: float | None, delivery: str | None) -> Demands:
-    from antecast.comparison.demands import Demands, parse_share, parse_violations
-
-    tolerated = _parsed("--max-violations", violations, parse_violations)
-    return Demands(
-        violations=None if tolerated is None else tolerated[0],
-        violations_relative=True if tolerated is None else tolerated[1],
-        latency=_parsed("--max-latency", latency, _latency),
-        bytes=size,
-        delivery=_parsed("--min-delivery", delivery, parse_share),
-    )
-
-
-def _latency(text: str) -> float:
-    from antecast.comparison.demands import parse_latency
-
-    return parse_latency(text)
-
-
-def _parsed(option: str, text: str | None, parse: Callable[[str], Any]) -> Any:
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        raise ConfigurationError(str(error), field=option) from None
-
-
-def _command(
-    scenario: Path,
-    protocols: list[str] | None,
-    settings: list[str] | None,
-    overrides: list[str] | None,
-    seeds: int,
-    demands: Demands,
-) -> str:
-    """The command that makes the page again."""
-    words = ["antecast", "compare", str(scenario)]
-    for option, values in (("--protocol", protocols), ("--with", settings), ("--set", overrides)):
-        words += [word for value in values or () for word in (option, value)]
-    words += ["--seeds", str(seeds)]
-    words += [word for aspect in demands.stated for word in demands.option(aspect).split(" ")]
-    return shlex.join(words)
 
 
 # Results.

@@ -13,7 +13,7 @@ from antecast.cli.console import Exit, Json, out
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
-    from antecast.demonstrations import Demonstration, Played
+    from antecast.papers.demonstration import Demonstration, Played
 
 
 def demonstrate(
@@ -29,7 +29,7 @@ def demonstrate(
     Each is played by the rule as printed and by the one that took its place. The exit code is 1 if one of them
     does not end as it is told.
     """
-    from antecast.demonstrations import as_markdown, demonstrations
+    from antecast.papers.left_open import as_markdown, demonstrations
 
     if not names and not (markdown or as_json):
         _list(demonstrations())

@@ -104,10 +104,10 @@ app.command("pedestrians")(_command(Pedestrians, pedestrians, "Walkers that cros
 @app.command()
 def compare(seeds: Annotated[int, typer.Option(min=2, help="How many seeds, from 1 on.")] = 10) -> None:
     """Compare the generators, as they are without options, with the traces of the barrier paper."""
-    from antecast.sim.mobility import comparison
+    from antecast.papers.barrier import movement
 
     tables = [
-        comparison.markdown(target, comparison.compare(target, range(1, seeds + 1)), seeds)
-        for target in comparison.TARGETS.values()
+        movement.markdown(target, movement.compare(target, range(1, seeds + 1)), seeds)
+        for target in movement.TARGETS.values()
     ]
     print("\n\n".join(tables))

@@ -13,15 +13,15 @@ from rich.table import Table
 from antecast.cli.console import Exit, Json, OutFolder, Quiet, err, out
 from antecast.cli.progress import progress
 from antecast.core import ConfigurationError
+from antecast.papers import STUDIES
+from antecast.papers.findings import Mark, Results, as_table, count_marks
+from antecast.papers.layout import Grid, lay_out, summary
+from antecast.papers.paper import load_paper
+from antecast.papers.reproduce import default_folder
+from antecast.papers.reproduce import reproduce as run_study
 from antecast.report.page import write
 from antecast.report.study import study_page
-from antecast.spark.reproduce import default_folder
-from antecast.spark.reproduce import reproduce as run_study
 from antecast.spark.session import spark_session
-from antecast.studies import STUDIES
-from antecast.studies.findings import Mark, Results, as_table, count_marks
-from antecast.studies.layout import Grid, lay_out, summary
-from antecast.studies.paper import load_paper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

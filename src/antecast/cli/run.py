@@ -46,6 +46,7 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
+    from antecast.protocols.registry import REMEDIES
     from antecast.report.promises import broken_promises
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
@@ -53,6 +54,9 @@ def run(
     changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, changes)
     chosen = folder or _new_name(loaded.name)
+    for need in loaded.unmet_needs():
+        lacking = f"{loaded.specification.name} needs {need}, which this network does not have"
+        err.print(f"note: {lacking}; its promises may break ({REMEDIES[need]})", style="yellow", soft_wrap=True)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
@@ -178,6 +182,10 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
             row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()
         },
         "dropped_frames": result.dropped,
+        "refused_frames": result.refused,
+        "alerts": result.alerts,
+        "astray_frames": result.astray,
+        "troubles": result.troubles,
         "events": result.logged,
         "simulated": _seconds(result.ended),
         "wall": round(result.wall, 3),
@@ -208,8 +216,6 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
         out.print(_headline(result, verdict, summary["broken_promises"]), markup=True)
         if verdict.witness is not None:
             out.print(str(verdict.witness), markup=False)
-    for need in summary["unmet_needs"]:
-        out.print(f"note: {summary['protocol']} needs {need}, which this network does not give", style="yellow")
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -250,5 +256,13 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield gauge.replace("_", " "), f"mean {value['mean']:.3g}, max {value['max']:,.0f}"
     if summary["dropped_frames"]:
         yield "dropped frames", f"{summary['dropped_frames']:,} (send queue full)"
+    if summary["refused_frames"]:
+        yield "refused frames", f"{summary['refused_frames']:,}"
+    if summary["alerts"]:
+        yield "alerts", f"{summary['alerts']:,}"
+    if summary["astray_frames"]:
+        yield "astray frames", f"{summary['astray_frames']:,} (sent to a node without a link)"
+    for text in summary["troubles"]:
+        yield "", text
     rate = summary["events"] / max(summary["wall"], 1e-9)
     yield "run", f"{summary['simulated']:.1f} s simulated in {summary['wall']:.2f} s, {rate:,.0f} events/s"

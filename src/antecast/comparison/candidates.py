@@ -23,18 +23,10 @@ import msgspec
 from antecast.core import ConfigurationError, LocalMisuse
 from antecast.core.settings import plain_settings
 from antecast.protocols import Need, Specification, specification, specifications
+from antecast.protocols.registry import REMEDIES, address
 from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import At, NetworkSettings, Scenario, make_scenario, override, resolve_files
 from antecast.sim.study import Axis, Study
-
-REMEDIES: Mapping[Need, str] = {
-    Need.RELIABLE_LINKS: "reliable links: network.loss = 0 and no queue_limit",
-    Need.FIFO_LINKS: "links that keep the order of their frames: network.fifo = true",
-    Need.STATIC_MEMBERS: "nodes and links that stay: no faults, and hosts or overlays that do not move",
-    Need.COMPLETE_GRAPH: 'a link between every two nodes: topology = { kind = "complete" }',
-    Need.CELLS: 'stations and cells: topology = { kind = "cells" }',
-}
-"""Each need in words, and what in a scenario would meet it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +45,8 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        return self.specification.name
+        """As scenarios spell it."""
+        return address(self.specification)
 
     @property
     def table(self) -> dict[str, Any]:
@@ -75,7 +68,7 @@ def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
             problem = f"expected PROTOCOL.SETTING=VALUE, such as delta.lifetime=20min, got {text!r}"
             raise ConfigurationError(problem, field="--with")
         spec = specification(name.strip(), path="--with")
-        override(given.setdefault(spec.name, {}), [rest])
+        override(given.setdefault(address(spec), {}), [rest])
     for name, values in given.items():
         specification(name).configure(values, path=f"--with {name}")
     return given
@@ -133,15 +126,15 @@ def find_candidates(
     specs = [specification(name, path="--protocol") for name in dict.fromkeys(chosen)] or specifications()
     given = dict(given or {})
     for name in given:
-        if name not in (spec.name for spec in specs):
+        if name not in map(address, specs):
             raise ConfigurationError(f"{name} is not among the protocols compared", field="--with")
     own = dict(own or {})
     found = []
     for spec in specs:
         settings = (
-            {key: value for key, value in own.items() if key != "name"} if own.get("name") == spec.name else {}
+            {key: value for key, value in own.items() if key != "name"} if own.get("name") == address(spec) else {}
         )
-        found.append(_candidate(scenario, spec, settings | dict(given.get(spec.name, {}))))
+        found.append(_candidate(scenario, spec, settings | dict(given.get(address(spec), {}))))
     return found
 
 
@@ -172,7 +165,7 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
 
 
 def _unmet(scenario: Scenario, spec: Specification, settings: Mapping[str, Any]) -> list[Need]:
-    return msgspec.structs.replace(scenario, protocol={"name": spec.name, **settings}).unmet_needs()
+    return msgspec.structs.replace(scenario, protocol={"name": address(spec), **settings}).unmet_needs()
 
 
 def _has_lifetimes(scenario: Scenario) -> bool:

@@ -15,7 +15,7 @@ from antecast.comparison.standings import Standing
 from antecast.comparison.words import with_interval
 from antecast.core.settings import format_duration, parse_duration
 from antecast.core.wording import number, share_text, time_text
-from antecast.studies.findings import Estimate
+from antecast.history.confidence import Estimate
 
 Aspect: TypeAlias = Literal["violations", "latency", "bytes", "delivery"]
 

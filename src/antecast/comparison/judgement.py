@@ -19,7 +19,7 @@ from antecast.comparison.demands import Aspect, Demands, Miss, misses
 from antecast.comparison.standings import Order, Standing
 from antecast.comparison.words import size, with_interval
 from antecast.core.wording import listed, number, share_text, time_text
-from antecast.studies.findings import Estimate
+from antecast.history.confidence import Estimate
 
 Aim: TypeAlias = Literal["latency", "bytes"]
 

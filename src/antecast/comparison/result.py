@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,33 @@ class Comparison:
     """Whether all protocols were offered the very same broadcasts in every seed."""
     answers: bool
     """Whether the workload answers what is delivered, so that no two protocols can be offered the same."""
+
+    @property
+    def report(self) -> Path:
+        """Its page."""
+        return self.folder / "report.html"
+
+    @property
+    def recommended(self) -> str | None:
+        """The protocol to take, if any qualifies."""
+        return self.judgement.recommended
+
+    def __repr__(self) -> str:
+        ran = f"{len(self.standings)} protocols, {len(self.seeds)} seeds"
+        return f"Comparison({self.name!r}, {ran}, recommended={self.recommended!r})"
+
+    def summary(self) -> dict[str, Any]:
+        """The judgement and a row for each protocol, as plain values."""
+        return self.plain()
+
+    def to_pandas(self) -> Any:
+        """A row for each protocol, as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+    def _repr_html_(self) -> str:
+        shown = ["name", "order", "qualifies", "recommended"]
+        table = self.table.select([name for name in shown if name in self.table.column_names]).to_pandas()
+        return f"<p>{escape(self.judgement.headline)}</p>{table.to_html(index=False)}"
 
     @property
     def table(self) -> pa.Table:

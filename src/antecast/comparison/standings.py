@@ -19,8 +19,8 @@ import pyarrow as pa
 from antecast.comparison.candidates import Candidate
 from antecast.comparison.measures import CURVE_STEPS
 from antecast.core.settings import plain_settings
+from antecast.history.confidence import Estimate
 from antecast.protocols import Guarantee
-from antecast.studies.findings import Estimate
 
 
 class Order(StrEnum):

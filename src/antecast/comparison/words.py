@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from antecast.core.wording import number, share_text, time_text, time_unit
-from antecast.studies.findings import Estimate
+from antecast.history.confidence import Estimate
 
 _SHOWN = 0.01
 """Uncertainty below this part of a mean is not worth showing."""

@@ -1,12 +1,39 @@
-"""Student's t: how far the mean of a few runs may be from the true one. Pure arithmetic, no table to look up."""
+"""Means over runs and how far they may be from the true ones: Student's t, by arithmetic, no table to look up."""
 
 from __future__ import annotations
 
-from math import exp, isinf, lgamma, log
-from statistics import NormalDist
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp, isinf, lgamma, log, sqrt
+from statistics import NormalDist, fmean, stdev
 
 _TINY = 1e-300
 _PRECISION = 1e-15
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over runs, with a confidence interval of 95 % where there are several."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    runs: int = 1
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Estimate:
+        """
+        >>> Estimate.of([1.0, 2.0, 3.0])
+        Estimate(mean=2.0, low=-0.484..., high=4.484..., runs=3)
+        """
+        each = list(values)
+        if not each:
+            raise ValueError("a mean needs at least one value")
+        mean = fmean(each)
+        if len(each) == 1:
+            return cls(mean)
+        half = t_quantile(0.975, len(each) - 1) * stdev(each) / sqrt(len(each))
+        return cls(mean, mean - half, mean + half, len(each))
 
 
 def t_quantile(probability: float, degrees: int) -> float:

@@ -11,6 +11,7 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -30,10 +31,11 @@ NONE = -1
 
 
 class Sink(Protocol):
-    """Takes Arrow batches; `close` makes them readable."""
+    """Takes Arrow batches; `close` makes them readable, `abandon` leaves nothing behind."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
     def close(self) -> None: ...
+    def abandon(self) -> None: ...
 
 
 class MemorySink:
@@ -48,6 +50,9 @@ class MemorySink:
 
     def close(self) -> None:
         pass
+
+    def abandon(self) -> None:
+        self.batches.clear()
 
     def table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches, self.schema)
@@ -80,6 +85,12 @@ class ParquetSink:
         except OSError as error:
             raise OutputError(_reason(error), path=self.path) from error
 
+    def abandon(self) -> None:
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
+
 
 class DiscardSink:
     """Drops everything: for runs that are made only for what they measure elsewhere."""
@@ -88,6 +99,9 @@ class DiscardSink:
         pass
 
     def close(self) -> None:
+        pass
+
+    def abandon(self) -> None:
         pass
 
 

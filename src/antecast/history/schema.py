@@ -5,6 +5,7 @@ strictly at each node, and rows of a node stand in that order in the file. `t` i
 true time in a simulation, the node's clock elsewhere. `bytes` is the encoded length of the frame
 for send and receive, the length of the payload for broadcast and deliver. `peer` is the other end
 of a link. A frame with several messages has a row for each; the rows after the first have 0 bytes.
+A `discard` without a message is a frame that was refused.
 Columns that mean nothing for a kind are null.
 """
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias
+from html import escape
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -47,6 +48,27 @@ class Verdict:
     def cut(self) -> int:
         """Violations that were counted but are not in the table."""
         return self.tally.violations - len(self.violations)
+
+    def summary(self) -> dict[str, Any]:
+        """The verdict as plain values, ready for JSON."""
+        return {
+            "verdict": self.outcome,
+            "counts": self.counts,
+            "witness": None if self.witness is None else str(self.witness),
+            "unknown_examples": list(self.unknown_examples),
+        }
+
+    def to_pandas(self) -> Any:
+        """The violations listed, as a pandas DataFrame."""
+        return self.violations.to_pandas()
+
+    def __repr__(self) -> str:
+        found = f", {self.tally.violations} violations" if self.tally.violations else ""
+        return f"Verdict({self.outcome}: {self.tally.deliveries} deliveries of {self.messages} messages{found})"
+
+    def _repr_html_(self) -> str:
+        headline, _, rest = str(self).partition("\n")
+        return f"<p><b>{escape(headline)}</b></p>" + (f"<pre>{escape(rest)}</pre>" if rest else "")
 
     def __str__(self) -> str:
         """The verdict for people: the outcome first, then what it rests on."""

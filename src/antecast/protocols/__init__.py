@@ -12,9 +12,10 @@ from antecast.protocols.registry import (
     Guarantee,
     Need,
     Specification,
+    Unit,
     register,
     specification,
     specifications,
 )
 
-__all__ = ["Guarantee", "Need", "Specification", "register", "specification", "specifications"]
+__all__ = ["Guarantee", "Need", "Specification", "Unit", "register", "specification", "specifications"]

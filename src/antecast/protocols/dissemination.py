@@ -39,6 +39,10 @@ class Dissemination(ABC):
 
     above: Above
 
+    def attach(self, above: Above) -> None:
+        """Stand below a layer; called once, before anything else."""
+        self.above = above
+
     @abstractmethod
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """Send this node's own new message on its way."""
@@ -58,6 +62,11 @@ class Dissemination(ABC):
 
     @abstractmethod
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None: ...
+
+    def resume(self, now: int, out: list[Effect]) -> None:
+        """The first call after `restore`: set the timers that a crash has lost, do what fell due meanwhile.
+        Links come up one by one afterwards."""
+        return
 
     @abstractmethod
     def snapshot(self) -> State: ...

@@ -33,7 +33,8 @@ def _needs(settings: FloodSettings) -> frozenset[Need]:
     return frozenset() if settings.repair else frozenset({Need.RELIABLE_LINKS})
 
 
-def _over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
+def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
+    """A node that orders by an ordering what flooding brings."""
     flood = Flood(
         node,
         retain=settings.retain,
@@ -55,7 +56,7 @@ R_BROADCAST = register(
         memory="N counters, kept messages",
         delivery="constant",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Unordered(), settings),
+        make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -71,7 +72,7 @@ FIFO = register(
         memory="N counters, kept and early messages",
         delivery="constant",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Fifo(node), settings),
+        make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -90,7 +91,7 @@ VECTOR = register(
         memory="N counters, kept and early messages",
         delivery="N, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="whole"), settings),
+        make=lambda node, settings: over_flood(node, Vector(node, stamps="whole"), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -106,7 +107,7 @@ VECTOR_CHANGES = register(
         memory="2 N counters, kept and early messages",
         delivery="changed entries, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: _over_flood(node, Vector(node, stamps="changes"), settings),
+        make=lambda node, settings: over_flood(node, Vector(node, stamps="changes"), settings),
         loss_settings={"repair": "100ms"},
     )
 )

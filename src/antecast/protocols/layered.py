@@ -48,7 +48,7 @@ class Layered(Protocol):
         # Asked for every message that arrives: straight from the ordering, without a call in between.
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
-        dissemination.above = self
+        dissemination.attach(self)
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None and not self._ordering.timed:
@@ -85,6 +85,14 @@ class Layered(Protocol):
             self.expired(now, out)
         else:
             self._dissemination.timer(token, now, out)
+        return out
+
+    def resume(self, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        self._wakeup = None
+        if self._ordering.timed:
+            self.expired(now, out)
+        self._dissemination.resume(now, out)
         return out
 
     def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:

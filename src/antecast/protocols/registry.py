@@ -1,20 +1,27 @@
 """The registry: every protocol by name, with what it promises, what it needs and what it costs.
 
-A protocol registers one `Specification`. The command line, the scenarios, the documentation and the
-conformance tests all work from it: a protocol registered here is run through the whole conformance
-suite without a line of new test code.
+A protocol has one `Specification`. The command line, the scenarios, the documentation and the
+conformance tests all work from it. A name is looked up in this order:
+
+1. the protocols of Antecast, and what a program has put here with `register`;
+2. the entry points of installed packages, group `antecast.protocols`, each of which loads a `Specification`;
+3. a name with a colon is an import path, `package.module:ATTRIBUTE`; the working folder is searched too.
+
+The code of a protocol from outside is part of the identity of its runs (`protocols.outside`).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from antecast.core import ConfigurationError, NodeId, Protocol
 from antecast.core.settings import Settings, read_settings
+from antecast.protocols import outside
 
 
 class Guarantee(StrEnum):
@@ -30,6 +37,17 @@ class Guarantee(StrEnum):
     """What one node delivers, all nodes deliver that stay connected, or come back in time."""
 
 
+class Unit(StrEnum):
+    """What a gauge counts."""
+
+    MESSAGES = "messages"
+    """Messages that a node keeps: waiting, stored to pass on, buffered."""
+    ENTRIES = "entries"
+    """Numbers that a node keeps: of clocks, barriers, known sources and hosts."""
+    COUNTER = "counter"
+    """How often something has happened, or how many links there are: no memory."""
+
+
 class Need(StrEnum):
     """What a protocol needs of the network to keep its promises."""
 
@@ -43,6 +61,16 @@ class Need(StrEnum):
     """Every two nodes have a link, while both are up and no partition lies between them."""
     CELLS = "cells"
     """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
+
+
+REMEDIES: Mapping[Need, str] = {
+    Need.RELIABLE_LINKS: "reliable links: network.loss = 0 and no queue_limit",
+    Need.FIFO_LINKS: "links that keep the order of their frames: network.fifo = true",
+    Need.STATIC_MEMBERS: "nodes and links that stay: no faults, and hosts or overlays that do not move",
+    Need.COMPLETE_GRAPH: 'a link between every two nodes: topology = { kind = "complete" }',
+    Need.CELLS: 'stations and cells: topology = { kind = "cells" }',
+}
+"""Each need in words, and what in a scenario would meet it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +100,15 @@ class Specification:
     first. Name the values under which the promises hold, where they do not hold under all."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
+    gauges: Mapping[str, Unit] = field(default_factory=dict)
+    """What each of the protocol's gauges counts; one that is not named is a counter."""
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What it is made of, and the module it was found in: where these live, there is the code that determines
+        its runs."""
+        made = (self.make, self.make_station, self.settings, self.needs, self.fit)
+        return (*(part for part in made if part is not None), *outside.module_of(address(self)))
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:
         """The protocol's settings from plain values, checked."""
@@ -79,6 +116,33 @@ class Specification:
 
 
 _registry: dict[str, Specification] = {}
+
+
+_addresses: dict[int, tuple[Specification, str]] = {}
+"""Protocols that were found by entry point or import path, and by which; kept, so that an id stays theirs."""
+
+
+def address(specification: Specification) -> str:
+    """The name by which a scenario finds a protocol, here and on another machine."""
+    found = _addresses.get(id(specification))
+    if found is not None:
+        return found[1]
+    if _registry.get(specification.name) is not specification:
+        module = sys.modules.get(str(getattr(specification.make, "__module__", "")))
+        for name, value in vars(module).items() if module is not None else ():
+            if value is specification:
+                return f"{specification.make.__module__}:{name}"
+    return specification.name
+
+
+def code_of(specification: Specification) -> dict[str, str]:
+    """Fingerprints of the code from outside that a protocol is made of; empty for one of Antecast's own."""
+    return outside.code_of(specification.parts)
+
+
+def pack(names: Iterable[str]) -> outside.Packed:
+    """The code from outside of these protocols, to be taken along to workers (`outside.unpack`)."""
+    return outside.pack({name: specification(name).parts for name in names})
 
 
 def register(specification: Specification) -> Specification:
@@ -89,15 +153,27 @@ def register(specification: Specification) -> Specification:
 
 
 def specifications() -> list[Specification]:
-    """All protocols, in the order of their registration."""
-    return list(_registry.values())
+    """All protocols: Antecast's own and registered ones in the order of their registration, then those of
+    installed packages by name."""
+    installed = outside.entry_points()
+    return [*_registry.values(), *(specification(name) for name in sorted(installed.keys() - _registry.keys()))]
 
 
 def specification(name: str, *, path: str = "protocol.name") -> Specification:
-    """The protocol of that name; a `ConfigurationError` with a suggestion if there is none."""
-    try:
+    """The protocol of that name or import path; a `ConfigurationError` with a suggestion if there is none."""
+    if name in _registry:
         return _registry[name]
-    except KeyError:
-        near = difflib.get_close_matches(name, _registry, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(_registry)}"
-        raise ConfigurationError(f"unknown protocol {name!r}; {hint}", field=path) from None
+    if outside.is_known(name):
+        found = outside.load(name, path=path)
+        if not isinstance(found, Specification):
+            problem = f"{name} is a {type(found).__name__}, not a Specification"
+            raise ConfigurationError(problem, field=path)
+        _addresses[id(found)] = found, name
+        return found
+    known = [*_registry, *outside.entry_points()]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
+    raise ConfigurationError(
+        f"unknown protocol {name!r}; {hint}; one of your own is named by its import path, package.module:NAME",
+        field=path,
+    )

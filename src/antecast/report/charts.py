@@ -1,6 +1,6 @@
 """Charts from tables, as Vega-Lite specifications with their data inside.
 
-A chart is described by plain settings (`antecast.studies.paper.Chart`): which column goes where. Tables with more
+A chart is described by plain settings (`antecast.papers.paper.Chart`): which column goes where. Tables with more
 than `MOST_POINTS` rows are thinned evenly, and the chart says so.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecast.studies.paper import Chart as Settings
+from antecast.papers.paper import Chart as Settings
 
 MOST_POINTS = 5000
 """Rows that a chart holds: more make a page slow to open and no clearer."""

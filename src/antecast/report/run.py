@@ -84,7 +84,9 @@ def run_page(
 
 def _applications(scenario: Mapping[str, Any]) -> int:
     """How many nodes have an application: those of the start and those that join. Stations are numbered behind."""
-    joined = [fault["node"] + 1 for fault in scenario.get("faults", ()) if fault.get("kind") == "join"]
+    number = {"join": "node", "rebirth": "number"}
+    faults = [fault for fault in scenario.get("faults", ()) if fault.get("kind") in number]
+    joined = [fault[number[fault["kind"]]] + 1 for fault in faults]
     return int(max([scenario.get("nodes", 1 << 31), *joined]))
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from antecast.core.errors import InputError
+from antecast.papers import STUDIES
+from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table
+from antecast.papers.layout import Grid, figure_file, lay_out, summary
+from antecast.papers.paper import Paper, load_paper
 from antecast.report.charts import chart
 from antecast.report.folders import read_json, read_table
 from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
-from antecast.studies import STUDIES
-from antecast.studies.findings import Finding, Mark, Results, count_marks, from_table
-from antecast.studies.layout import Grid, figure_file, lay_out, summary
-from antecast.studies.paper import Paper, load_paper
 
 
 def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page:

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from antecast.core.settings import parse_duration
 from antecast.core.wording import listed, number, plural, share_text, size_text, time_text, time_unit
+from antecast.history.confidence import Estimate
 from antecast.report import figures
 from antecast.report.folders import Beside, command_line, read_json, read_table
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.report.run import witness_section
 from antecast.report.toml import format_toml
-from antecast.studies.findings import Estimate
 
 SERIES = 8
 """Series of a plot: as many as there are colours."""

@@ -9,16 +9,17 @@ from typing import ClassVar
 
 import msgspec
 
-from antecast.core import LinkSafety, NodeId
+from antecast.core import Leaving, LinkSafety, NodeId
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
-from antecast.sim.host import Host, Sizes
+from antecast.sim.ends import LateEnds
+from antecast.sim.host import Host, Sizes, Troubles
 from antecast.sim.links import Link, Medium, Port
 from antecast.sim.overlay import Network, WatchedHost, make_overlay
 from antecast.sim.packet_links import PacketLink
-from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Recover, Scenario
+from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Rebirth, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
@@ -27,6 +28,9 @@ from antecast.sim.workloads import Workloads
 
 _JOIN_LINKS = 3
 """Links of a node that joins a network that is not complete: enough to survive the loss of two."""
+
+_FAREWELL, _LOOK = 10 * 10**9, 10**7
+"""How long a node that leaves may take to say goodbye, and how often it is looked at meanwhile."""
 
 
 class Engine:
@@ -44,6 +48,7 @@ class Engine:
         self._make = scenario.specification.make
         self._workloads = Workloads(scenario, self.scheduler, self.hosts)
         self._sizes: Sizes = {}
+        self.troubles = Troubles()
         self._medium = Medium(self.scheduler, scenario.network, None, scenario.seed)
         self._special: dict[tuple[NodeId, NodeId], Medium] = {}
         for link in scenario.network.links:
@@ -57,6 +62,10 @@ class Engine:
         self._group: dict[NodeId, int] | None = None
         self._saved: dict[NodeId, bytes] = {}
         self._left: set[NodeId] = set()
+        self._ends: LateEnds | None = None
+        if scenario.network.notice is not None:
+            assert not isinstance(scenario.network.notice, str)
+            self._ends = LateEnds(scenario.network.notice, scenario.seed, self.scheduler, self.hosts)
         topology = scenario.network.topology
         network = Network(self.scheduler, self.hosts, self._meet, self._part)
         self._overlay = make_overlay(topology, scenario.nodes, scenario.seed, scenario.duration, network)
@@ -66,10 +75,13 @@ class Engine:
         for node in range(scenario.nodes):
             if plan is None or node not in plan.presence:
                 self._arrive(self._add_host(node))
-        if isinstance(topology, Complete):
+        if isinstance(topology, Complete) and self._ends is None:
             self._connect_everyone()
         else:
-            first = self._overlay.start() if self._overlay else edges(topology, scenario.nodes, scenario.seed)
+            everyone = combinations(range(scenario.nodes), 2) if isinstance(topology, Complete) else None
+            first = everyone or (
+                self._overlay.start() if self._overlay else edges(topology, scenario.nodes, scenario.seed)
+            )
             for a, b in first:
                 self._want(a, b)
                 self._connect(a, b, log=False)
@@ -96,6 +108,7 @@ class Engine:
             self._workloads.on_deliver,
             self._link,
             self._sizes,
+            self.troubles,
             log_frames=scenario.log.events == "all",
         )
         return host
@@ -116,10 +129,13 @@ class Engine:
         self, a: NodeId, b: NodeId, by: NodeId | None = None, number: int | None = None, *, log: bool = True
     ) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
-        if one is None or other is None or not (one.up and other.up) or b in one.links or self._parted(a, b):
+        if one is None or other is None or not (one.up and other.up) or b in self._lines(a) or self._parted(a, b):
             return
         if number is None:
             number = self._broken.get((min(a, b), max(a, b)), 0) + 1
+        if self._ends is not None:
+            self._ends.connect(a, b, number, by)
+            return
         if log:
             one.note(Kind.UP, peer=b)
             other.note(Kind.UP, peer=a)
@@ -129,6 +145,10 @@ class Engine:
                     host.protocol.introduce(peer, by)
         one.link_up(b, number)
         other.link_up(a, number)
+
+    def _lines(self, node: NodeId) -> dict[NodeId, int]:
+        """Who is linked with a node, whether the two have noticed or not."""
+        return self.hosts[node].links if self._ends is None else self._ends.lines[node]
 
     def _connect_everyone(self) -> None:
         """All pairs at the start, in their order, without asking for each what cannot be otherwise yet."""
@@ -145,14 +165,21 @@ class Engine:
         medium = self._special.get((sender.node, to), self._medium)
         port = self._ports.setdefault(sender.node, Port()) if network.queue == "node" else Port()
         kind = PacketLink if network.packets else Link
-        return kind(medium, sender, self.hosts[to], instance, port)
+        if self._ends is None:
+            return kind(medium, sender, self.hosts[to], instance, port)
+        link = kind(medium, sender, self._ends.end(to, sender.node, instance), instance, port)
+        link.alive = self._ends.line(sender.node, to, instance)
+        return link
 
     def _disconnect(self, a: NodeId, b: NodeId) -> None:
         one, other = self.hosts.get(a), self.hosts.get(b)
-        if one is None or other is None or b not in one.links:
+        if one is None or other is None or b not in self._lines(a):
             return
         pair = min(a, b), max(a, b)
         self._broken[pair] = self._broken.get(pair, 0) + 1
+        if self._ends is not None:
+            self._ends.disconnect(a, b)
+            return
         for host, peer in ((one, b), (other, a)):
             host.kill_link(peer)
         for host, peer in ((one, b), (other, a)):
@@ -212,12 +239,14 @@ class Engine:
             else:
                 self.scheduler.at(fault.at, self._fault, fault)
 
-    def _fault(self, fault: Crash | Recover | Join | Leave | Partition | Heal | Cut | LinkFault) -> None:
+    def _fault(self, fault: Crash | Recover | Rebirth | Join | Leave | Partition | Heal | Cut | LinkFault) -> None:
         match fault:
             case Crash(node=node):
                 self._crash(node)
             case Recover(node=node):
                 self._recover(node)
+            case Rebirth():
+                self._rebirth(fault)
             case Join():
                 self._join(fault)
             case Leave(node=node):
@@ -225,7 +254,7 @@ class Engine:
             case Partition(groups=groups):
                 self._group = {node: index for index, group in enumerate(groups) for node in group}
                 for a in sorted(self.hosts):
-                    for b in sorted(self.hosts[a].links):
+                    for b in sorted(self._lines(a)):
                         if self._parted(a, b):
                             self._disconnect(a, b)
             case Heal():
@@ -249,8 +278,10 @@ class Engine:
 
     def _stop(self, host: Host) -> None:
         host.halt()
-        for peer in sorted(host.links):
+        for peer in sorted(self._lines(host.node)):
             self._disconnect(host.node, peer)
+        for peer in list(host.links):  # gone already, which it has not heard
+            host.forget_link(peer)
 
     def _recover(self, node: NodeId) -> bool:
         saved = self._saved.pop(node, None)
@@ -262,6 +293,7 @@ class Engine:
         host.up = True
         host.note(Kind.RECOVER)
         self._arrive(host)
+        host.perform(host.protocol.resume(host.local_time()))
         self._connect_all(node)
         return True
 
@@ -294,7 +326,39 @@ class Engine:
         self._arrive(host)
         self._overlay.join(fault.node, fault.peers[0] if fault.peers else None)
 
+    def _rebirth(self, fault: Rebirth) -> None:
+        """A node has lost its state for good: it comes back as a newcomer, with the links of its old life."""
+        if fault.node not in self.hosts or fault.node in self._left or fault.number in self.hosts:
+            return
+        whole = isinstance(self.scenario.network.topology, Complete)
+        peers = None if whole else sorted(self._wanted[fault.node])
+        self._crash(fault.node)
+        self._gone(fault.node)
+        self._join(Join(at=fault.at, node=fault.number, peers=peers))
+
     def _leave(self, node: NodeId) -> None:
+        host = self.hosts.get(node)
+        if host is not None and host.up and node not in self._left and isinstance(host.protocol, Leaving):
+            self._left.add(node)  # it is on its way: nobody links with it any more
+            host.leaving = True
+            host.perform(host.protocol.leave(host.local_time()))
+            self._see_off((host, self.scheduler.now + _FAREWELL))
+        else:
+            self._gone(node)
+
+    def _see_off(self, what: tuple[Host, int]) -> None:
+        """Stop a node that leaves once the others have let it go, or after a while."""
+        host, latest = what
+        assert isinstance(host.protocol, Leaving)
+        now = self.scheduler.now
+        if host.protocol.left or now >= latest or not host.up:
+            self._left.discard(host.node)
+            self._gone(host.node)
+        else:
+            self.scheduler.at(min(now + _LOOK, latest), self._see_off, what)
+
+    def _gone(self, node: NodeId) -> None:
+        """A node is gone for good."""
         host = self.hosts.get(node)
         if host is None or node in self._left:
             return

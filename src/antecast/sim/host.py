@@ -11,6 +11,8 @@ from itertools import compress
 from typing import Any, TypeAlias
 
 from antecast.core import (
+    Accepted,
+    Alert,
     CancelTimer,
     Deliver,
     Discard,
@@ -18,8 +20,10 @@ from antecast.core import (
     Frame,
     LocalMisuse,
     Message,
+    MessageId,
     NodeId,
     Protocol,
+    RemoteFault,
     Send,
     SetTimer,
     Timer,
@@ -47,12 +51,34 @@ _SIZES_KEPT = 1 << 14
 """More messages than are on their way at once in most runs, and few to keep alive."""
 
 
+class Troubles:
+    """What went wrong in a run without ending it, counted, with the first few in words."""
+
+    __slots__ = ("alerts", "astray", "examples", "refused")
+
+    _TOLD = 5
+
+    def __init__(self) -> None:
+        self.refused = 0
+        """Frames that a protocol refused."""
+        self.alerts = 0
+        """Alerts that protocols gave."""
+        self.astray = 0
+        """Frames for peers without a link, which no protocol should send."""
+        self.examples: list[str] = []
+
+    def tell(self, node: NodeId, text: str) -> None:
+        if len(self.examples) < self._TOLD:
+            self.examples.append(f"node {node}: {text}")
+
+
 class Host:
     """One node: its protocol, clock, links and timers, and its position in its own history."""
 
     __slots__ = (
-        "_append", "_clock", "_frames", "_generation", "_made", "_make_link", "_on_deliver", "_parcel",
-        "_scheduler", "_sizes", "_timers", "arrivals", "dropped", "links", "node", "pos", "protocol", "up",
+        "_answers", "_append", "_clock", "_frames", "_generation", "_made", "_make_link", "_on_deliver", "_parcel",
+        "_scheduler", "_sizes", "_timers", "_troubles", "arrivals", "dropped", "leaving", "links", "node", "pos",
+        "protocol", "up",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +91,7 @@ class Host:
         on_deliver: Callable[[Host, Message[Any]], None] | None,
         make_link: Callable[[Host, NodeId, int], Link],
         sizes: Sizes,
+        troubles: Troubles,
         *,
         log_frames: bool,
     ) -> None:
@@ -76,12 +103,16 @@ class Host:
         self._made: dict[NodeId, Link] = {}
         self.pos = 0
         self.up = True
+        self.leaving = False
+        """Whether it is saying goodbye: it broadcasts nothing any more."""
         self.arrivals = 0
         self.dropped = 0
         self._clock = clock
         self._scheduler = scheduler
         self._append = log.append
         self._on_deliver = on_deliver
+        self._answers: list[tuple[bytes, int | None]] = []
+        self._troubles = troubles
         self._make_link = make_link
         self._frames = log_frames
         self._timers: dict[Timer, int] = {}
@@ -100,10 +131,16 @@ class Host:
         self.pos += 1
 
     def broadcast(self, payload: bytes, lifetime: int | None = None) -> None:
+        if self.leaving:
+            return
         effects = self.protocol.broadcast(payload, self.local_time(), lifetime=lifetime)
-        message = next(effect.message for effect in effects if isinstance(effect, Deliver))
-        self.note(_BROADCAST, message.origin, message.seq, NONE, len(payload))
+        name = next(filter(None, map(_named, effects)))
+        self.note(_BROADCAST, name.origin, name.seq, NONE, len(payload))
         self.perform(effects)
+
+    def answer(self, payload: bytes, lifetime: int | None) -> None:
+        """Broadcast from inside a delivery: the next call, once the effects of the current one are done."""
+        self._answers.append((payload, lifetime))
 
     # What follows runs for every frame: it notes what happens without the detour over `note`.
 
@@ -116,12 +153,23 @@ class Host:
                 self.pos += 1
             else:
                 self._note_frame(_RECEIVE, parcel, sender)
-        effects = self.protocol.receive(frame, sender, now if self._clock is None else self._clock.read(now))
+        try:
+            effects = self.protocol.receive(frame, sender, now if self._clock is None else self._clock.read(now))
+        except RemoteFault as fault:
+            self.refuse(parcel, sender, fault)
+            return
         if effects:
             self.perform(effects)
 
+    def refuse(self, parcel: Parcel, sender: NodeId, fault: RemoteFault) -> None:
+        """Drop a frame that cannot be accepted, and count it."""
+        self._troubles.refused += 1
+        self._troubles.tell(self.node, str(fault))
+        self.note(_DISCARD, NONE, NONE, sender, parcel[1])
+
     def perform(self, effects: list[Effect]) -> None:
-        """Carry out effects in order. A delivery reaches the application before the next effect."""
+        """Carry out effects in order. A delivery reaches the application before the next effect; what the
+        application answers is broadcast when all of them are done."""
         if len(effects) > _LONG and self._transfer(effects):
             return
         for effect in effects:
@@ -143,11 +191,21 @@ class Host:
                 kind_of_end = _EXPIRE if effect.reason == "expired" else _DISCARD
                 self.note(kind_of_end, effect.id.origin, effect.id.seq)
             else:
-                raise LocalMisuse(f"links cannot carry out {type(effect).__name__}; it needs a shared medium")
+                self._perform_rare(effect)
+        while self._answers:
+            self.broadcast(*self._answers.pop(0))
+
+    def _perform_rare(self, effect: Effect) -> None:
+        if isinstance(effect, Alert):
+            self._troubles.alerts += 1
+            self._troubles.tell(self.node, effect.text)
+        elif not isinstance(effect, Accepted):
+            raise LocalMisuse(f"links cannot carry out {type(effect).__name__}; it needs a shared medium")
 
     def _send(self, to: NodeId, frame: Frame) -> None:
         link = self._made.get(to) or self._link(to)
         if link is None:
+            self._troubles.astray += 1
             return
         parcel = self._parcel
         if parcel is None or frame is not parcel[0]:
@@ -189,6 +247,7 @@ class Host:
             return False
         link = self._made.get(to) or self._link(to)
         if link is None:
+            self._troubles.astray += len(frames)
             return True
         parcels = [self._measure(frame) for frame in frames]
         found_room = link.send_all(parcels)
@@ -234,12 +293,23 @@ class Host:
             self._made[peer].alive = False
 
     def link_down(self, peer: NodeId) -> None:
-        del self.links[peer]
-        self._made.pop(peer, None)
+        self.forget_link(peer)
         if self.up:
             self.perform(self.protocol.link_down(peer, self.local_time()))
+
+    def forget_link(self, peer: NodeId) -> None:
+        """The link to a peer is gone, and its protocol is not told, or not yet."""
+        self.links.pop(peer, None)
+        self._made.pop(peer, None)
 
     def halt(self) -> None:
         """Stop: no timer fires any more, and nothing is sent."""
         self.up = False
         self._timers.clear()
+
+
+def _named(effect: Effect) -> MessageId | None:
+    """The name that a broadcast's message was given, if this effect says it."""
+    if isinstance(effect, Deliver):
+        return effect.message.id
+    return effect.id if isinstance(effect, Accepted) else None

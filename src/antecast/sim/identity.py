@@ -14,6 +14,7 @@ from pathlib import Path
 
 import antecast
 from antecast.core import InputError
+from antecast.protocols.registry import code_of
 from antecast.sim.scenario import Scenario
 
 _DETERMINING = ("core", "protocols", "observer", "sim", "traces", "history/log.py", "history/schema.py")
@@ -30,6 +31,8 @@ def run_id(scenario: Scenario) -> str:
         for path in ("file", "presence"):  # what they hold counts, not where they lie
             table.pop(path, None)
     what = {"scenario": plain, "inputs": list(input_hashes(scenario).values()), "code": code_version()}
+    if outside := code_of(scenario.specification):
+        what["protocol"] = outside
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

@@ -9,9 +9,9 @@ has left the caches when it is needed again. So it holds little, and shares the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from antecast.core import Frame
+from antecast.core import Frame, NodeId
 from antecast.sim.delays import Constant, sampler
 from antecast.sim.scenario import LinkSettings, NetworkSettings
 from antecast.sim.scheduler import Scheduler
@@ -26,6 +26,14 @@ _LOST, _NO_ROOM = -1, -2
 
 Parcel: TypeAlias = tuple[Frame, int]
 """A frame and its encoded length: one object, however often the frame is sent."""
+
+
+class Receiver(Protocol):
+    """Where a link ends."""
+
+    node: NodeId
+
+    def receive(self, parcel: Parcel, sender: NodeId) -> None: ...
 
 
 class Port:
@@ -73,7 +81,7 @@ class Link:
 
     __slots__ = ("_delays", "_from", "_instance", "_last", "_losses", "_medium", "_port", "_to", "alive")
 
-    def __init__(self, medium: Medium, sender: Host, receiver: Host, instance: int, port: Port) -> None:
+    def __init__(self, medium: Medium, sender: Host, receiver: Receiver, instance: int, port: Port) -> None:
         index = (sender.node, receiver.node, instance)
         self.alive = True
         self._from = sender.node

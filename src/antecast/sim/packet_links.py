@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecast.core import Frame
-from antecast.sim.links import Link, Medium, Parcel, Port
+from antecast.sim.links import Link, Medium, Parcel, Port, Receiver
 from antecast.sim.streams import Stream
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class PacketLink(Link):
 
     __slots__ = ("_at_the_end",)
 
-    def __init__(self, medium: Medium, sender: Host, receiver: Host, instance: int, port: Port) -> None:
+    def __init__(self, medium: Medium, sender: Host, receiver: Receiver, instance: int, port: Port) -> None:
         super().__init__(medium, sender, receiver, instance, port)
         self._at_the_end = self._arrive  # made once: a hundred thousand packets may be on their way
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -66,6 +66,14 @@ class RunResult:
     """Rows of the event log."""
     dropped: int
     """Frames that found no room in a send queue."""
+    refused: int
+    """Frames that a protocol refused (`RemoteFault`)."""
+    alerts: int
+    """Alerts that protocols gave."""
+    astray: int
+    """Frames that a protocol sent to a peer without a link: a fault of the protocol."""
+    troubles: list[str]
+    """The first few refusals and alerts, in words."""
     wall: float
     cpu: float
     _events: pa.Table | None = None
@@ -98,10 +106,12 @@ def run(
 
     Without `out` the logs stay in memory; with it they are written to that folder, which must not
     exist yet unless `replace` is set. `on_progress` is called now and then; when it returns False
-    the run ends early, with everything so far kept and marked as interrupted.
+    the run ends early, with everything so far kept and marked as interrupted. A run that fails leaves
+    no half folder behind.
     """
     scenario.check()
     name = run_id(scenario)
+    is_new = out is not None and not Path(out).exists()
     folder = None if out is None else new_folder(Path(out), replace=replace)
     sinks: tuple[Sink, Sink]
     if folder is None:
@@ -122,11 +132,19 @@ def run(
             interrupted = on_progress(progress) is False
         return not interrupted
 
-    with _without_collector():
-        engine = make_engine(scenario, events, samples)
-        steps = engine.run(between)
-    events.close()
-    samples.close()
+    try:
+        with _without_collector():
+            engine = make_engine(scenario, events, samples)
+            steps = engine.run(between)
+        events.close()
+        samples.close()
+    except BaseException:
+        for sink in sinks:
+            sink.abandon()
+        if is_new and folder is not None:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
     tables: dict[str, Any] = {}
     if isinstance(sinks[0], MemorySink) and isinstance(sinks[1], MemorySink):
         tables = {"_events": sinks[0].table(), "_samples": sinks[1].table()}
@@ -139,6 +157,10 @@ def run(
         steps=steps,
         logged=events.rows,
         dropped=sum(host.dropped for host in engine.hosts.values()),
+        refused=engine.troubles.refused,
+        alerts=engine.troubles.alerts,
+        astray=engine.troubles.astray,
+        troubles=engine.troubles.examples,
         wall=time.perf_counter() - wall,
         cpu=time.process_time() - cpu,
         **tables,
@@ -205,6 +227,10 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
+        "refused_frames": result.refused,
+        "alerts": result.alerts,
+        "astray_frames": result.astray,
+        "troubles": result.troubles,
     }
 
 

@@ -16,6 +16,7 @@ import msgspec
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import BitRate, Duration, Settings, parse_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
+from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
 from antecast.sim.radio.layout import Cells, Still, Walk
@@ -26,16 +27,16 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 
 
-def _expand_delay(owner: Settings, delay: object) -> None:
+def _expand_delay(owner: Settings, delay: object, field: str = "delay") -> None:
     """A delay written as text is a constant one."""
     if isinstance(delay, str):
         try:
             value = Duration(parse_duration(delay))
         except ValueError as error:
-            raise ValueError(f"delay: {error}") from None
+            raise ValueError(f"{field}: {error}") from None
         if value < 0:
-            raise ValueError(f"delay: expected a duration of zero or more, got {delay!r}")
-        msgspec.structs.force_setattr(owner, "delay", Constant(value=value))
+            raise ValueError(f"{field}: expected a duration of zero or more, got {delay!r}")
+        msgspec.structs.force_setattr(owner, field, Constant(value=value))
 
 
 class LinkSettings(Settings, frozen=True, kw_only=True):
@@ -72,10 +73,15 @@ class NetworkSettings(Settings, frozen=True, kw_only=True):
     delays: Literal["frame", "message"] = "frame"
     """Whether a link draws a delay for each frame in turn, or one for each message whenever it is sent: runs
     that send the same messages at other times, or several in a frame, then share their delays."""
+    notice: str | Delay | None = None
+    """How long after a link came up or broke each of its ends hears of it; none: both at once."""
     links: list[LinkSettings] = []
 
     def __post_init__(self) -> None:
         _expand_delay(self, self.delay)
+        _expand_delay(self, self.notice, "notice")
+        if self.notice is not None and isinstance(self.topology, Spray | Cells):
+            raise ValueError("notice is for networks of links; overlays and cells have rules of their own")
         if self.transmission is not None:
             for name in ("bandwidth", "queue_limit"):
                 if getattr(self, name) is not None or any(getattr(link, name, None) for link in self.links):
@@ -173,6 +179,14 @@ class Recover(_Fault, frozen=True, kw_only=True, tag="recover"):
     node: Node
 
 
+class Rebirth(_Fault, frozen=True, kw_only=True, tag="rebirth"):
+    """A node has lost its state for good, whether it is up or has crashed. It comes back as a newcomer under a
+    number of its own, with the links of its old life."""
+
+    node: Node
+    number: Node
+
+
 class Join(_Fault, frozen=True, kw_only=True, tag="join"):
     """A new node appears. Nodes beyond `nodes` exist only from their join on."""
 
@@ -232,7 +246,7 @@ class CellCrash(_Fault, frozen=True, kw_only=True, tag="cell-crash"):
     lasts: Duration
 
 
-Fault: TypeAlias = Crash | Recover | Join | Leave | Partition | Heal | Cut | Link | Churn | CellCrash
+Fault: TypeAlias = Crash | Recover | Rebirth | Join | Leave | Partition | Heal | Cut | Link | Churn | CellCrash
 
 
 class LogSettings(Settings, frozen=True, kw_only=True):
@@ -283,7 +297,15 @@ class Scenario(Settings, frozen=True, kw_only=True):
     @property
     def total_nodes(self) -> int:
         """Nodes of the start and those that join."""
-        return max([self.nodes, *(fault.node + 1 for fault in self.faults if isinstance(fault, Join))])
+        return max([self.nodes, *(number + 1 for _, number in self._newcomers())])
+
+    def _newcomers(self) -> Iterator[tuple[str, int]]:
+        """The nodes that appear during the run, and which field names each."""
+        for index, fault in enumerate(self.faults):
+            if isinstance(fault, Join):
+                yield f"faults[{index}].node", fault.node
+            elif isinstance(fault, Rebirth):
+                yield f"faults[{index}].number", fault.number
 
     def unmet_needs(self) -> list[Need]:
         """What the protocol needs and this network does not give."""
@@ -303,7 +325,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse what types alone cannot: unknown protocols, nodes that do not exist."""
         _ = self.protocol_settings
-        known = set(range(self.nodes)) | {fault.node for fault in self.faults if isinstance(fault, Join)}
+        known = set(range(self.nodes)) | {number for _, number in self._newcomers()}
         for field, node in self._mentioned_nodes():
             if node not in known:
                 highest = max(known)
@@ -311,10 +333,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
         from antecast.sim.radio.rules import check_cells
 
         check_cells(self)
-        for index, fault in enumerate(self.faults):
-            if isinstance(fault, Join) and fault.node < self.nodes:
-                problem = f"node {fault.node} is there from the start; number those that join from {self.nodes} on"
-                raise ConfigurationError(problem, field=f"faults[{index}].node")
+        for field, number in self._newcomers():
+            if number < self.nodes:
+                problem = f"node {number} is there from the start; number those that join from {self.nodes} on"
+                raise ConfigurationError(problem, field=field)
 
     def _mentioned_nodes(self) -> Iterator[tuple[str, int]]:
         for index, link in enumerate(self.network.links):
@@ -350,7 +372,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def plain(self) -> dict[str, Any]:
         """The scenario as plain values, with every default written out."""
         plain = plain_settings(self)
-        plain["protocol"] = {"name": self.specification.name} | plain_settings(self.protocol_settings)
+        plain["protocol"] = {"name": address(self.specification)} | plain_settings(self.protocol_settings)
         return plain
 
 

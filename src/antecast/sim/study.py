@@ -156,6 +156,15 @@ class Study:
             field = None if error.field == "--set" else error.field
             raise ConfigurationError(error.problem + where, field=field, source=self.source) from None
 
+    @property
+    def protocols(self) -> list[str]:
+        """The names of all protocols in it."""
+        given = [self.scenario.get("protocol")]
+        for field in ("protocol", "protocol.name"):
+            given += self.values(field) if field in self.fields else []
+        names = (each.get("name") if isinstance(each, Mapping) else each for each in given)
+        return sorted({name for name in names if isinstance(name, str)})
+
     def identity(self) -> dict[str, Any]:
         """What makes two studies the same: values and seeds may be added, the rest may not change."""
         shared = {key: value for key, value in self.scenario.items() if key not in ("name", "seed")}

@@ -126,7 +126,7 @@ class Workloads:
             if stream.bits() >= below:
                 return
             if draw is None:
-                host.broadcast(payload, chatter.lifetime)
+                host.answer(payload, chatter.lifetime)
             else:
                 what = (node, payload, chatter.lifetime)
                 scheduler.at(scheduler.now + draw(stream), self._broadcast, what)

@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 
 from antecast.core.errors import AntecastError, InputError
 from antecast.history.schema import EVENTS, SAMPLES
+from antecast.protocols.outside import Packed, unpack
+from antecast.protocols.registry import pack
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
@@ -247,7 +249,12 @@ class _Driver:
         failures: list[Exception] = []
         group = f"antecast-sweep-{uuid.uuid4().hex}"
         tasks = _Tasks(
-            self._study, self._folder.path, self._limits, [(each.index, each.run) for each in runs], most_attempts
+            self._study,
+            pack(self._study.protocols),
+            self._folder.path,
+            self._limits,
+            [(each.index, each.run) for each in runs],
+            most_attempts,
         )
 
         def work() -> None:
@@ -297,12 +304,15 @@ class _Tasks:
     """What travels to the workers: everything that a task needs, for every task of a job."""
 
     study: Study
+    protocols: Packed
+    """The code of those that are not Antecast's own."""
     folder: Path
     limits: Limits
     runs: list[tuple[int, str]]
     most_attempts: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        unpack(self.protocols)
         folder = SweepFolder(self.folder)
         for batch in batches:
             for position in batch.column(0).to_pylist():

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from antecast.history import checks
 from antecast.history.oracle import judge
 from antecast.protocols import Guarantee, Need, Specification
+from antecast.protocols.registry import address
 from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Scenario, make_scenario
 
@@ -123,7 +124,7 @@ def scenarios(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_b
             "nodes": nodes,
             "duration": _ms(_DURATION),
             "drain": "40s",
-            "protocol": {"name": spec.name} | settings,
+            "protocol": {"name": address(spec)} | settings,
             "network": {
                 "topology": {"kind": topology},
                 "delay": draw(_delays()),
@@ -181,7 +182,7 @@ def _cells(draw: st.DrawFn, spec: Specification, *, max_nodes: int, max_broadcas
             "nodes": nodes,
             "duration": _ms(_SETTLED + _DURATION),
             "drain": "200s",
-            "protocol": {"name": spec.name} | settings,
+            "protocol": {"name": address(spec)} | settings,
             "network": {"topology": topology, "delay": draw(_delays())},
             "clocks": {"offset": _ms(draw(st.sampled_from([0, 300])))},
             "workload": workload,

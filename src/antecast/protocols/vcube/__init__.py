@@ -66,9 +66,7 @@ def _make(node: NodeId, settings: VCubeSettings, *, single: bool) -> Protocol:
         retain=settings.retain,
         patience=settings.patience,
     )
-    protocol = Layered(node, ordering, trees)
-    trees.kept.above = protocol
-    return protocol
+    return Layered(node, ordering, trees)
 
 
 def _needs(settings: VCubeSettings) -> frozenset[Need]:

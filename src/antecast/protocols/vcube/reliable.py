@@ -4,7 +4,7 @@ Trees are built from the nodes that diagnosis takes to be correct, so new messag
 not. What was on its way through a node when it crashed, what was sent to it before others knew, what a
 partition or a lossy link swallowed: all of that is found in one way. Each answer to a test holds a digest of
 the messages its sender has received. Where digests differ, the two compare what they have, message by message
-and in both directions (the summaries of `flood`), and send what the other lacks.
+and in both directions (the summaries of `retained`), and send what the other lacks.
 
 Why everybody gets everything: the tests connect all correct nodes. Within a cube of dimension s, let both
 halves be connected in themselves; a node of one half tests the first correct node of the other, if there is
@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from antecast.core import Effect, Frame, Message, NodeId, Send, State, Timer
-from antecast.protocols.flood import Base, Flood, Summary
+from antecast.protocols.dissemination import Above
+from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
 from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Diagnosis, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.trees import Trees
@@ -43,10 +44,10 @@ class ReliableTrees(Trees):
         retain: int,
         patience: int,
     ) -> None:
-        self.kept = Flood(node, retain=retain, repair=None, patience=patience, ordered=True, newcomers_wait=True)
-        """Keeps messages and compares; it has no neighbours, so it floods nothing. A reply to a test may overtake
-        a packet, so nobody takes a base at once: what it covers may be on its way."""
-        super().__init__(node, aggregate=aggregate, single=single, room=room, received=self.kept.received)
+        self._log = RetainedLog(node, retain=retain, patience=patience, ordered=True, newcomers_wait=True)
+        """A reply to a test may overtake a packet, so nobody takes a base at once: what it covers may be on its
+        way."""
+        super().__init__(node, aggregate=aggregate, single=single, room=room, received=self._log.received)
         self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
         self._digest: int | None = None
         self._compared = False
@@ -54,6 +55,10 @@ class ReliableTrees(Trees):
         self._overtaken: dict[tuple[NodeId, int], int] = {}
         """Messages that came by comparison, and when. The packet that is still on its way brings the duty to pass
         them on."""
+
+    def attach(self, above: Above) -> None:
+        super().attach(above)
+        self._log.above = above
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         changed = False
@@ -70,7 +75,7 @@ class ReliableTrees(Trees):
             changed = self._diagnosis.answered(sender, frame.news)
             if frame.digest != self._what_is_here() and not self._compared:
                 self._compared = True
-                self.kept.compare(sender, out)
+                self._log.compare(sender, out)
         elif isinstance(frame, Summary):
             self._compare(frame, sender, now, out)
         elif isinstance(frame, Base):
@@ -100,11 +105,11 @@ class ReliableTrees(Trees):
             summary = msgspec.structs.replace(summary, answer=True)
         elif self._received.lacks(summary.upto, summary.beyond):
             self._compared = True
-        self.kept.receive(summary, sender, now, out)
+        self._log.take_summary(summary, sender, out)
 
     def _give_up(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
         """Messages that nobody keeps any more may be counted as received."""
-        self.kept.receive(base, sender, now, out)
+        self._log.take_base(base, sender, now, out)
         self._digest = None
         self._let_go(out)
 
@@ -116,7 +121,7 @@ class ReliableTrees(Trees):
     def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
         if (message.origin, message.seq) in self._received:
             return False
-        self.kept.spread(message, now, out)
+        self._log.add(message)
         self._digest = None
         return True
 
@@ -129,7 +134,7 @@ class ReliableTrees(Trees):
         return self._digest
 
     def settled(self, message: Message[Any]) -> None:
-        self.kept.settled(message)
+        self._log.settled(message)
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         self._diagnosis.link_up(peer, now, out)
@@ -147,8 +152,8 @@ class ReliableTrees(Trees):
         elif token == OVERDUE:
             if self._diagnosis.look(now, out):
                 self._rearrange(now, out)
-        else:
-            self.kept.timer(token, now, out)
+        elif token == PATIENCE:
+            self._log.timer(now, out)
             self._digest = None
             self._let_go(out)
 
@@ -156,16 +161,19 @@ class ReliableTrees(Trees):
         while self._overtaken and self._overtaken[first := next(iter(self._overtaken))] < before:
             del self._overtaken[first]
 
+    def resume(self, now: int, out: list[Effect]) -> None:
+        self._log.resume(now, out)
+
     def stored(self) -> list[Message[Any]]:
-        return self.kept.stored()
+        return self._log.stored()
 
     def snapshot(self) -> State:
-        return {"spread": self._spread, "kept": self.kept.snapshot()}
+        return {"spread": self._spread, "kept": self._log.snapshot()}
 
     def restore(self, state: State, messages: list[Message[Any]]) -> None:
         self._spread = state["spread"]
         self._digest = None
-        self.kept.restore(state["kept"], messages)
+        self._log.restore(state["kept"], messages)
 
     def gauges(self) -> dict[str, int]:
-        return super().gauges() | self.kept.gauges() | {"doubted": len(self._view.doubted)}
+        return super().gauges() | self._log.gauges() | {"doubted": len(self._view.doubted)}

@@ -69,7 +69,7 @@ class CellEngine(Engine):
     def _equip(self, host: Host) -> None:
         assert isinstance(host, RadioHost)
         host.transmit = self.air.transmit
-        host.on_left = self._gone
+        host.on_left = self._heard_goodbye
         self.air.add(host, station=self._is_station(host.node))
 
     def _place(self, node: NodeId, t: int) -> Place | None:
@@ -176,11 +176,10 @@ class CellEngine(Engine):
         if isinstance(host, RadioHost) and host.up and isinstance(host.protocol, Leaving):
             host.leave()
         else:
-            super()._leave(node)
+            self._gone(node)
 
-    def _gone(self, host: RadioHost) -> None:
-        """Its goodbye has been heard."""
-        super()._leave(host.node)
+    def _heard_goodbye(self, host: RadioHost) -> None:
+        self._gone(host.node)
 
     def _sample(self, every: int) -> None:
         for node, radio in self._radios.items():

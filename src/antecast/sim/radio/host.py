@@ -5,36 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from antecast.core import Accepted, Effect, Frame, Leaving, Message, NodeId, Transmit
+from antecast.core import Effect, Frame, Leaving, Message, NodeId, Transmit
 from antecast.history.log import NONE
 from antecast.history.schema import Kind
 from antecast.sim.host import Host
 from antecast.sim.links import Parcel
 
-_BROADCAST, _SEND = int(Kind.BROADCAST), int(Kind.SEND)
+_SEND = int(Kind.SEND)
 
 
 class RadioHost(Host):
-    """Carries out `Transmit` over the air, and takes broadcasts whose own delivery comes later."""
+    """Carries out `Transmit` over the air, and says goodbye before it goes."""
 
-    __slots__ = ("leaving", "on_left", "transmit", "uplink")
+    __slots__ = ("on_left", "transmit", "uplink")
 
     transmit: Callable[[NodeId, Frame, int], bool]
     on_left: Callable[[RadioHost], None]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.leaving = False
         self.uplink = NONE
         """The station that its frames go to, for the log; a station's own go to everyone."""
-
-    def broadcast(self, payload: bytes, lifetime: int | None = None) -> None:
-        if self.leaving:
-            return
-        effects = self.protocol.broadcast(payload, self.local_time(), lifetime=lifetime)
-        name = next(effect.id for effect in effects if isinstance(effect, Accepted))
-        self.note(_BROADCAST, name.origin, name.seq, NONE, len(payload))
-        self.perform(effects)
 
     def leave(self) -> None:
         """Let the protocol say goodbye; `on_left` is called when it has been heard."""
@@ -47,12 +38,11 @@ class RadioHost(Host):
         if self.leaving and isinstance(self.protocol, Leaving) and self.protocol.left and self.up:
             self.on_left(self)
 
-    def perform(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if effect.__class__ is Transmit:
-                self._transmit(effect.frame)
-            elif effect.__class__ is not Accepted:
-                super().perform([effect])
+    def _perform_rare(self, effect: Effect) -> None:
+        if isinstance(effect, Transmit):
+            self._transmit(effect.frame)
+        else:
+            super()._perform_rare(effect)
 
     def _transmit(self, frame: Frame) -> None:
         size = self.protocol.codec.size(frame)

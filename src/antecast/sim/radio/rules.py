@@ -12,7 +12,7 @@ from antecast.core.settings import BitRate
 from antecast.protocols import specifications
 from antecast.sim.radio.layout import Cells, Walk, wires_fault
 from antecast.sim.radio.movement import load_walks
-from antecast.sim.scenario import CellCrash, Churn, Crash, Join, Leave, Recover, Scenario
+from antecast.sim.scenario import CellCrash, Churn, Crash, Join, Leave, Rebirth, Recover, Scenario
 
 _WIRES = {"fifo": True, "queue": "link", "bandwidth": BitRate(10_000_000)}
 """In cells, links are the wires between stations: TCP over 10 Mb/s, unless something else is said."""
@@ -44,7 +44,7 @@ def check_cells(scenario: Scenario) -> None:
         if not isinstance(topology, Cells):
             if isinstance(fault, CellCrash):
                 raise ConfigurationError('this fault needs topology = { kind = "cells" }', field=f"{field}.kind")
-        elif not isinstance(fault, Crash | Recover | Join | Leave | Churn | CellCrash):
+        elif not isinstance(fault, Crash | Recover | Rebirth | Join | Leave | Churn | CellCrash):
             raise ConfigurationError(
                 "hosts in cells have no links that could break or heal", field=f"{field}.kind"
             )

@@ -1,0 +1,8 @@
+"""The room of "Breaking the scalability barrier of causal broadcast for large and dynamic systems" (Nédelec and
+others).
+
+paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
+experiment.py   its experiments, as pure functions of a point
+study.py        the job: runs, and findings
+stories.py      rules that do not keep their promise as printed, in the smallest stories that show it
+"""

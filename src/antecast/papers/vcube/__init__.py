@@ -1,0 +1,10 @@
+"""The room of "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes, Duarte, Rodrigues, Sens).
+
+paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
+experiment.py   its scenarios, as pure functions of a point
+measures.py     its metrics of a run
+data.py         what runs gave, as rows of its tables
+study.py        the job: runs, measures, and findings
+algorithm2.py   its algorithm line by line, to which the real one is held
+stories.py      rules that do not keep their promise as printed, in the smallest stories that show it
+"""

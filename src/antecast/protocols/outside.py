@@ -1,0 +1,282 @@
+"""Protocols from outside: found by entry point or import path, known by their code, taken along to workers.
+
+Antecast is a framework for other people's protocols too, so three things must hold for code that is not part of
+this package:
+
+- *It is found*: by the name of an entry point of an installed package (group `antecast.protocols`), or by an
+  import path, `package.module:NAME`. The working folder is searched as Python searches it for a script.
+- *It counts*: a run's identity covers the source of the protocol's top-level package, or of its module if that
+  stands alone, and of the user's own packages that it imports. Changed code makes other runs.
+- *It travels*: a task on another machine gets that source along (`pack`), and uses it unless the very same code
+  is there already (`unpack`).
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import importlib
+import importlib.metadata
+import importlib.util
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from antecast.core.errors import ConfigurationError
+
+GROUP = "antecast.protocols"
+
+_OURS = __name__.partition(".")[0]
+
+Sources: TypeAlias = dict[str, bytes]
+"""The Python files of a package or module, by their path relative to the folder that holds it."""
+
+
+@cache
+def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
+    """The protocols of installed packages, by name; nothing is imported yet."""
+    return {each.name: each for each in importlib.metadata.entry_points(group=GROUP)}
+
+
+_targets: dict[str, str] = {}
+"""Entry points of the machine that sent its protocols here."""
+
+
+def is_known(name: str) -> bool:
+    """Whether a name is an import path or an entry point."""
+    return ":" in name or name in entry_points() or name in _targets
+
+
+def _target(name: str) -> str:
+    """The import path behind a name."""
+    if name in _targets:
+        return _targets[name]
+    return entry_points()[name].value if name in entry_points() else name
+
+
+def module_of(name: str) -> tuple[str, ...]:
+    """The module that an entry point or import path leads to; none for other names."""
+    module, colon, _ = _target(name).partition(":")
+    return (module,) if colon else ()
+
+
+def load(name: str, *, path: str) -> Any:
+    """What an entry point or import path names."""
+    module_name, _, attribute = _target(name).partition(":")
+    _search_working_folder()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not f"{module_name}.".startswith(f"{error.name}."):
+            raise ConfigurationError(
+                f"{name} needs the module {error.name}, which is not there", field=path
+            ) from None
+        where = f"the working folder ({Path.cwd()}) and Python's path"
+        raise ConfigurationError(f"there is no module {error.name!r} for {name} in {where}", field=path) from None
+    except Exception as error:
+        raise ConfigurationError(
+            f"{name} cannot be imported: {type(error).__name__}: {error}", field=path
+        ) from error
+    try:
+        found: Any = module
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        problem = f"{module_name} has no {attribute!r}; expected package.module:NAME of a Specification"
+        raise ConfigurationError(problem, field=path) from None
+    return found
+
+
+def _search_working_folder() -> None:
+    """Let modules beside the user's scenario be found, as a script in that folder would find them."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+
+
+# The code that counts.
+
+
+def homes(parts: Iterable[object]) -> list[str]:
+    """The top-level packages and modules, other than Antecast's own, in which functions and classes live, and
+    those of the user that these import."""
+    modules = (part if isinstance(part, str) else str(getattr(part, "__module__", "")) for part in parts)
+    found = [module.partition(".")[0] for module in modules]
+    for home in found:  # grows while it is walked
+        if _is_users(home):
+            found += [each for each in _imported(home) if each not in found and _is_users(each)]
+    return sorted({home for home in found if _is_users(home)})
+
+
+def _is_users(home: str) -> bool:
+    """Whether code is the user's: neither Antecast's nor Python's, nor a library's that has a version."""
+    if not home or home == _OURS or home in sys.stdlib_module_names:
+        return home == "__main__"
+    file = _file(home)
+    return file is None or not {"site-packages", "dist-packages"} & set(file.parts) or home in _advertised()
+
+
+@cache
+def _advertised() -> frozenset[str]:
+    """Installed packages that hold protocols: their code counts as if it were the user's."""
+    return frozenset(each.value.partition(":")[0].partition(".")[0] for each in entry_points().values())
+
+
+def _file(home: str) -> Path | None:
+    module = sys.modules.get(home)
+    if module is None:
+        try:
+            spec = importlib.util.find_spec(home)
+        except (ImportError, ValueError):
+            return None
+        origin = None if spec is None else spec.origin
+    else:
+        origin = getattr(module, "__file__", None)
+    return None if origin is None else Path(origin)
+
+
+@cache
+def _imported(home: str) -> set[str]:
+    """The top-level names that a package imports, anywhere in its files."""
+    names: set[str] = set()
+    for data in sources(home).values():
+        for node in ast.walk(ast.parse(data)):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return {name for name in names if name not in sys.stdlib_module_names and _file(name) is not None}
+
+
+def sources(home: str) -> Sources:
+    """The Python files of a package, or of a module that stands alone; empty if it has none, as in a notebook."""
+    file = _file(home)
+    if file is None or file.suffix != ".py" or not file.exists():
+        return {}
+    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    folder = file.parent.parent if file.name == "__init__.py" else file.parent
+    return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
+
+
+_BORN = time.time_ns()
+
+_seen: dict[str, tuple[str, dict[Path, int]]] = {}
+"""Fingerprints of packages as they were first seen by this process, and when their files were changed last."""
+
+
+def fingerprint(home: str) -> str:
+    """A hash of a package's source.
+
+    Where the source cannot be seen (a notebook, a terminal) it is another one in every process: old results are
+    then never taken for those of the code at hand. Where it has changed since it was loaded, what runs is not what
+    the files say, and no hash would be right.
+    """
+    if home not in _seen:
+        digest = blake2b(digest_size=8)
+        files = sources(home)
+        for name, data in files.items():
+            digest.update(name.encode() + b"\0" + data + b"\0")
+        if not files:
+            digest.update(f"{home} {_BORN}".encode())
+        _seen[home] = digest.hexdigest(), _changed(home)
+    known, changed = _seen[home]
+    if changed != _changed(home):
+        problem = f"the source of {home} has changed since it was loaded; start again, so that it is loaded anew"
+        raise ConfigurationError(problem, field="protocol.name")
+    return known
+
+
+def _changed(home: str) -> dict[Path, int]:
+    file = _file(home)
+    if file is None or file.suffix != ".py" or not file.exists():
+        return {}
+    files = file.parent.rglob("*.py") if file.name == "__init__.py" else [file]
+    return {each: each.stat().st_mtime_ns for each in files}
+
+
+def code_of(parts: Iterable[object]) -> dict[str, str]:
+    """The fingerprints of all code from outside that a protocol is made of; empty for one of Antecast's own."""
+    return {home: fingerprint(home) for home in homes(parts)}
+
+
+# To workers and back.
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package or module from outside, as it travels."""
+
+    home: str
+    fingerprint: str
+    files: Sources
+    modules: tuple[str, ...]
+    """What to import of it: modules may register protocols when they are loaded."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Code for workers: plain values that any pickler takes."""
+
+    targets: Mapping[str, str]
+    """Names that are entry points here, and may not be there, with their import paths."""
+    packages: tuple[Package, ...]
+
+
+def pack(protocols: Mapping[str, Iterable[object]]) -> Packed:
+    """The code of protocols, given for each name what the protocol is made of."""
+    packages: dict[str, Package] = {}
+    for name, parts in protocols.items():
+        modules = {part if isinstance(part, str) else str(getattr(part, "__module__", "")) for part in parts}
+        for home in homes(modules):
+            files = sources(home)
+            if home == "__main__" or not files:
+                problem = (
+                    f"{name} is defined in a script or notebook, which workers cannot import; put it into a "
+                    'module and name it by its import path, protocol = { name = "my_module:SPEC" }'
+                )
+                raise ConfigurationError(problem, field="protocol.name")
+            mine = {module for module in modules if f"{module}.".startswith(f"{home}.")}
+            known = packages.get(home)
+            mine |= set(known.modules) if known else set()
+            packages[home] = Package(home, fingerprint(home), files, tuple(sorted(mine)))
+    return Packed({name: _target(name) for name in protocols if ":" in _target(name)}, tuple(packages.values()))
+
+
+def unpack(packed: Packed) -> None:
+    """Make protocols known here; their code is put here unless the very same is here already."""
+    for package in packed.packages:
+        if not _is_here(package):
+            _put_here(package)
+        for module in package.modules:
+            importlib.import_module(module)
+    _targets.update(packed.targets)
+
+
+def _is_here(package: Package) -> bool:
+    try:
+        importlib.import_module(package.home)
+        return fingerprint(package.home) == package.fingerprint
+    except (ImportError, ConfigurationError):
+        return False
+
+
+def _put_here(package: Package) -> None:
+    """Write a package into a folder of this process, and let it be found there before all others."""
+    folder = Path(tempfile.mkdtemp(prefix=f"antecast-{package.home}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, data in package.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    for loaded in [each for each in sys.modules if f"{each}.".startswith(f"{package.home}.")]:
+        del sys.modules[loaded]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    _seen.pop(package.home, None)
+    _imported.cache_clear()

@@ -1,0 +1,19 @@
+"""Overlays too large for one object per process: the same runs, over arrays, in compiled loops.
+
+Two things can be had, both by the random streams of the reference and so to the nanosecond its runs:
+
+- `simulate` runs a scenario of `pc-broadcast` over `spray`, for tens of thousands of processes while their
+  overlay changes (`simulation`; what it returns is in `results`, what it refuses in `checks`);
+- `flood` follows one broadcast over an overlay that stands still, a `Snapshot` of millions of processes
+  (`flooding`, `snapshots`).
+
+To read the engine, begin with `arrays`: it names every array, what its rows are and how numbers are packed.
+`kernel` is the loop over events; `connecting` has frames, connections and ping phases, `exchanging` views and
+exchanges, `heap` the queue, `draws` random numbers and delays, `broadcasts` the workload.
+"""
+
+from antecast.sim.overlay.compiled.flooding import NEVER, Flood, flood
+from antecast.sim.overlay.compiled.simulation import OverlayRun, Paths, Sample, simulate
+from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot
+
+__all__ = ["NEVER", "Flood", "OverlayRun", "Paths", "Sample", "Snapshot", "flood", "simulate", "spray_snapshot"]
