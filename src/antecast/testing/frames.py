@@ -53,8 +53,8 @@ class FrameMaker:
             self._sent.append(frame)
         else:
             self._sent[self._random.randrange(400)] = frame
-        for entry in _entries(frame):
-            known = self._genuine.setdefault(_name(entry), [])
+        for entry in entries(frame):
+            known = self._genuine.setdefault(name_of(entry), [])
             if len(known) < 4 and entry not in known:
                 known.append(entry)
         if len(self._numbers) < 400:
@@ -179,11 +179,11 @@ class FrameMaker:
         if isinstance(value, msgspec.Struct):
             parts = [self._tame(getattr(value, name)) for name in value.__struct_fields__]
             value = type(value)(*parts)
-            if not _is_entry(value) or value in self._genuine.get(_name(value), ()):
+            if not is_entry(value) or value in self._genuine.get(name_of(value), ()):
                 return value
             if value.origin in self._honest:
                 value = msgspec.structs.replace(value, origin=self._hostile)
-            return self._told.setdefault(_name(value), value)
+            return self._told.setdefault(name_of(value), value)
         if isinstance(value, list | tuple):
             return type(value)(self._tame(each) for each in value)
         return value
@@ -210,20 +210,20 @@ def _is(value: Any, kind: inspect.Type) -> bool:
             return isinstance(value, bytes | str | list | tuple)
 
 
-def _is_entry(value: Any) -> bool:
+def is_entry(value: Any) -> bool:
     """Whether this is a message or the like: something that has a source and a number there."""
     return isinstance(value, msgspec.Struct) and {"origin", "seq"} <= set(value.__struct_fields__)
 
 
-def _name(entry: Any) -> tuple[object, ...]:
+def name_of(entry: Any) -> tuple[object, ...]:
     return entry.origin, entry.seq
 
 
-def _entries(value: Any) -> Iterator[Any]:
-    if _is_entry(value):
+def entries(value: Any) -> Iterator[Any]:
+    if is_entry(value):
         yield value
     for each in _parts(value):
-        yield from _entries(each)
+        yield from entries(each)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -242,7 +242,7 @@ def _parts(value: Any) -> list[Any]:
 
 def simpler(value: Any) -> Iterator[Any]:
     """Copies with one part left out, or one number made small."""
-    if _is_entry(value):
+    if is_entry(value):
         return  # another under the same name would be another lie
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:

@@ -116,7 +116,7 @@ class Campaign:
         done: list[Step] = []
         performance: Play | None = None
         try:
-            performance = Play(stage)
+            performance = Play(stage, forge=self.forge)
             for step in self.improvised(performance, draw, steps):
                 done.append(step)
                 performance.do(step)
@@ -130,11 +130,13 @@ class Campaign:
         return stage, done, None
 
     def improvised(self, performance: Play, draw: Random, steps: int) -> Iterator[Step]:
-        stage, bench = performance.stage, performance.bench
+        stage = performance.stage
         maker = FrameMaker(performance.codec, draw, stage.honest, stage.hostile, forge=self.forge)
-        bench.on_send = lambda flight: maker.overhear(flight.frame)
         linked = True
         for _ in range(steps):
+            for frame in performance.sent:
+                maker.overhear(frame)
+            performance.sent.clear()
             way = draw.random()
             if way < 0.72:
                 yield self._frame(maker, performance, draw)
@@ -211,8 +213,8 @@ def _decodes(codec: Codec, data: bytes) -> bool:
 
 def _same(stage: Stage, steps: list[Step], fault: Fault, *, forge: bool) -> list[Step]:
     """The shortest list of steps, if the fault comes again when they are played again."""
-    again = play(stage, steps)
-    return shorten(stage, steps, fault.kind) if again is not None and again.kind == fault.kind else []
+    again = play(stage, steps, forge=forge)
+    return shorten(stage, steps, fault.kind, forge=forge) if again is not None and again.kind == fault.kind else []
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
     draw = Random(f"{spec.name}/{seed}/memory")
     campaign = Campaign(spec, seed, forge=True, unlinked=False)
     settings = {name: size for name, size in SMALL.items() if name in spec.settings.__struct_fields__}
-    performance = Play(replace(campaign.stage(draw), settings=settings))
+    performance = Play(replace(campaign.stage(draw), settings=settings), forge=True)
     weights = []
     for steps in (frames, 3 * frames):
         for step in campaign.improvised(performance, draw, steps):

@@ -25,8 +25,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from antecast.core import Frame, NodeId, RemoteFault
 from antecast.protocols.registry import Guarantee, Need, Specification
-from antecast.testing.driver import Bench, ContractBroken
-from antecast.testing.frames import simpler
+from antecast.testing.driver import Bench, ContractBroken, Flight
+from antecast.testing.frames import entries, name_of, simpler
 from antecast.testing.judging import order_faults
 
 HOSTILE, NOBODY = 9, 77
@@ -138,13 +138,31 @@ class Stage:
 class Play:
     """A stage on which steps are carried out."""
 
-    def __init__(self, stage: Stage, **options: Any) -> None:
-        self.stage = stage
+    def __init__(self, stage: Stage, *, forge: bool = False) -> None:
+        self.stage, self._forge = stage, forge
+        self.sent: list[Frame] = []
+        """What honest nodes have sent."""
+        self._genuine: set[str] = set()
+        self._told: dict[tuple[object, ...], Any] = {}
         with _watched("start", REST_SECONDS):
-            self.bench = stage.open(**options)
+            self.bench = stage.open(on_send=self._overhear)
         self.codec = self.bench.nodes[0].codec
         self.frames: Counter[str] = Counter()
         """Frames of the hostile node, by type; `refused` and `malformed` count beside."""
+
+    def _overhear(self, flight: Flight) -> None:
+        self.sent.append(flight.frame)
+        self._genuine |= {repr(entry) for entry in entries(flight.frame)}
+
+    def _lies(self, frame: Frame) -> bool:
+        """Whether it holds a message in the name of an honest node, or another one under a name used before. Steps
+        that were left out can turn a copy into such a lie."""
+        for entry in entries(frame):
+            if repr(entry) in self._genuine:
+                continue
+            if entry.origin in self.stage.honest or self._told.setdefault(name_of(entry), entry) != entry:
+                return True
+        return False
 
     def do(self, step: Step) -> None:
         bench = self.bench
@@ -175,6 +193,8 @@ class Play:
             frame = self.codec.decode(step.data)
         except RemoteFault:
             self.frames["malformed"] += 1
+            return
+        if not self._forge and self._lies(frame):
             return
         self.frames[type(frame).__name__] += 1
         refused = bench.refused[step.to]
@@ -239,19 +259,20 @@ def _out_of_time(*_: object) -> None:
     raise Hang
 
 
-def play(stage: Stage, steps: Sequence[Step]) -> Fault | None:
+def play(stage: Stage, steps: Sequence[Step], *, forge: bool = False) -> Fault | None:
     """The fault that steps lead to, if they do."""
     try:
-        performance = Play(stage)
+        performance = Play(stage, forge=forge)
         for step in steps:
             performance.do(step)
-        performance.end()
+        if not forge:
+            performance.end()
     except Fault as fault:
         return fault
     return None
 
 
-def shorten(stage: Stage, steps: Sequence[Step], kind: str) -> list[Step]:
+def shorten(stage: Stage, steps: Sequence[Step], kind: str, *, forge: bool = False) -> list[Step]:
     """As few of the steps as still lead to a fault of this kind: parts are left out, from halves to single
     ones, until no single one can be spared."""
     steps = list(steps)
@@ -260,17 +281,17 @@ def shorten(stage: Stage, steps: Sequence[Step], kind: str) -> list[Step]:
         place, smaller = 0, False
         while place < len(steps):
             fewer = steps[:place] + steps[place + size :]
-            found = play(stage, fewer)
+            found = play(stage, fewer, forge=forge)
             if found is not None and found.kind == kind:
                 steps, smaller = fewer, True
             else:
                 place += size
         if size == 1 and not smaller:
-            return _simplify(stage, steps, kind)
+            return _simplify(stage, steps, kind, forge=forge)
         size = max(1, size // 2)
 
 
-def _simplify(stage: Stage, steps: list[Step], kind: str) -> list[Step]:
+def _simplify(stage: Stage, steps: list[Step], kind: str, *, forge: bool) -> list[Step]:
     """The same steps with frames that hold as little as still leads to the fault."""
     codec = stage.spec.make(0, stage.spec.fit(stage.spec.configure(stage.settings), len(stage.honest))).codec
     for place, step in enumerate(steps):
@@ -283,7 +304,7 @@ def _simplify(stage: Stage, steps: list[Step], kind: str) -> list[Step]:
                     data = codec.encode(variant)
                     codec.decode(data)
                     changed = [*steps[:place], steps[place]._replace(data=data), *steps[place + 1 :]]
-                    found = play(stage, changed)
+                    found = play(stage, changed, forge=forge)
                     if found is not None and found.kind == kind:
                         steps, again = changed, True
                         break
