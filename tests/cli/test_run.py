@@ -84,7 +84,7 @@ def test_a_broken_promise_ends_with_1(scenario, tmp_path):
     command = [sys.executable, "-c", code, "run", str(scenario), "--set", "protocol.name=liar"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "causal order violated by liar, a broken promise (causal)" in " ".join(done.stdout.split())
+    assert "causal order violated by liar, a broken promise (causal, fifo)" in " ".join(done.stdout.split())
 
 
 def test_the_seed_can_be_chosen_and_the_folder_too(scenario, tmp_path):

@@ -24,6 +24,7 @@ def stand(name, *, latency=100.0, size=50.0, early=0, promised=True, delivered=1
         "runs": 3,
         "deliveries": 3000,
         "early": early,
+        "broken": ("causal",) if early and promised else (),
         "violation_count": Estimate(early / 3),
         "violation_share": Estimate(early / 3000),
         "delivered": Estimate(delivered),
@@ -58,7 +59,12 @@ def test_a_protocol_that_broke_its_promise_is_the_last_to_be_taken():
 
 
 def test_a_second_delivery_breaks_the_promise_of_those_who_promise_no_order():
-    assert replace(LUCKY, duplicates=1).order is Order.BROKEN
+    assert replace(LUCKY, duplicates=1, broken=("integrity",)).order is Order.BROKEN
+
+
+def test_a_protocol_under_which_nothing_was_delivered_kept_no_order():
+    idle = stand("idle", elsewhere=0)
+    assert idle.order is Order.UNTRIED and idle.order.rank > LOOSE.order.rank
 
 
 def test_whoever_allows_violations_gets_the_fastest_within_them():

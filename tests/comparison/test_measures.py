@@ -86,7 +86,16 @@ def test_without_samples_memory_is_not_known(unordered):
 
 
 ROW = dict.fromkeys(("late", "duplicates", "before_broadcast", "unknown", "missing"), 0)
-ROW |= {"error": None, "seed": 1, "early": 2, "deliveries": 100, "offered": 10, "possible": 90, "pairs": 3}
+ROW |= {
+    "broken": "",
+    "error": None,
+    "seed": 1,
+    "early": 2,
+    "deliveries": 100,
+    "offered": 10,
+    "possible": 90,
+    "pairs": 3,
+}
 ROW |= {"frames": 50, "control_bytes": 400, "latency_mean_ns": 1e6, "latency_p50_ns": 1e6, "latency_p99_ns": 2e6}
 ROW |= {"memory": {"messages": {"mean": 1.0, "peak": 4}, "entries": None}, "curve": [1, 2, 3]}
 

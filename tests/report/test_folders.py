@@ -23,6 +23,7 @@ from antecast.spark.folder import MEASURED
 FINE = {
     "verdict": "causal",
     "promised": True,
+    "broken": "",
     "early": 0,
     "late": 0,
     "duplicates": 0,
@@ -39,7 +40,7 @@ FINE = {
     "control_bytes_per_broadcast": 64.0,
     "frames_per_delivery": 2.0,
 }
-BROKEN = FINE | {"verdict": "violated", "early": 3, "late": 2}
+BROKEN = FINE | {"verdict": "violated", "broken": "causal", "early": 3, "late": 2}
 FAILED = {"error": "ran longer than 1 s"}
 
 
@@ -168,13 +169,13 @@ def test_broken_promises_come_first_with_a_witness(tmp_path, violated):
     page = sweep_page(folder)
     assert (page.tone, page.verdict) == ("bad", "1 of 2 runs kept causal order; 1 broke what they promise.")
     table, remark, words, *_ = page.sections[0].blocks
-    assert table.rows == [("8", "1", "3", "2", "0", "0", "run1")]
+    assert table.rows == [("8", "1", "causal", "3", "2", "0", "0", "run1")]
     assert "--run run1" in remark.text and "before" in words.text
     assert pq.read_table(folder / "report" / "witness.parquet").num_rows >= 4
 
 
 def test_what_was_never_promised_is_not_blamed(tmp_path):
-    free = BROKEN | {"promised": False}
+    free = BROKEN | {"promised": False, "broken": ""}
     page = sweep_page(make_sweep(tmp_path, ["nodes"], [((4,), 1, FINE), ((8,), 1, free)]))
     assert page.tone == "good"
     assert page.verdict == (

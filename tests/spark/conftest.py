@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -56,3 +57,15 @@ def killer() -> Iterator[Callable[[Path, str, int], threading.Thread]]:
     stop.set()
     for thread in threads:
         thread.join(5)
+
+
+@pytest.fixture
+def cluster_logs() -> Iterator[None]:
+    """Executors of a local cluster keep their logs inside Spark's own installation: take them away again."""
+    import pyspark
+
+    work = Path(pyspark.__path__[0]) / "work"
+    before = set(work.glob("*"))
+    yield
+    for folder in set(work.glob("*")) - before:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -65,18 +64,6 @@ def start() -> Iterator[Any]:
     for process in started:
         kill_family(process)
         process.communicate()
-
-
-@pytest.fixture
-def cluster_logs() -> Iterator[None]:
-    """Executors of a local cluster keep their logs inside Spark's own installation: take them away again."""
-    import pyspark
-
-    work = Path(pyspark.__path__[0]) / "work"
-    before = set(work.glob("*"))
-    yield
-    for folder in set(work.glob("*")) - before:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def children(pid: int) -> list[int]:

@@ -108,7 +108,7 @@ def test_a_run_in_which_nothing_happens_has_a_row(study_values: dict[str, Any], 
     place = SweepFolder(tmp_path / "empty")
     with place.claimed(study):
         outcome, row = make(study, 0, place)
-    assert (outcome, row["verdict"], row["deliveries"]) == ("finished", "causal", 0)
+    assert (outcome, row["verdict"], row["deliveries"]) == ("finished", "inconclusive", 0)
     assert row["latency_mean_ns"] is None
     assert row["delivery_ratio"] is None
 

@@ -77,7 +77,8 @@ def compare(
 
     All get the same network, seeds and broadcasts; the auditor judges each run. Ends in a table and a report
     in comparisons/NAME; call it again to go on after an interrupt, or to try other limits on the same runs.
-    Limits are judged by the bad end of the 95 % interval over the seeds. Exits with 1 if none qualifies.
+    Limits are judged by the bad end of the 95 % interval over the seeds. Exits with 1 if none qualifies,
+    or one broke a promise.
     """
     from antecast.api import compare as run_comparison
 
@@ -115,7 +116,7 @@ def compare(
         print(json.dumps(result.plain() | {"report": str(report)}, indent=2))
     else:
         _show(result, report, quiet=quiet)
-    if result.judgement.recommended is None:
+    if result.judgement.recommended is None or any(each.broken for each in result.standings):
         raise typer.Exit(Exit.VIOLATION)
 
 
@@ -131,6 +132,9 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
         for each in result.standings:
             if each.failed:
                 text = f"{each.name}: {each.failed} of {each.failed + each.runs} runs failed: {each.error}"
+                err.print(text, style="red", markup=False, soft_wrap=True)
+            if each.broken:
+                text = f"{each.name} broke what it promises: {listed(each.broken)}"
                 err.print(text, style="red", markup=False, soft_wrap=True)
     style = "bold red" if judgement.recommended is None else "bold green"
     out.print(judgement.headline, style=style, markup=False)

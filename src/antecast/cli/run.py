@@ -19,12 +19,11 @@ from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet,
 from antecast.cli.report import Report, report_at_end
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from antecast.history.measure import Measures
+    from antecast.history.promises import Promises
     from antecast.history.verdict import Verdict
     from antecast.sim.run import Progress as RunProgress
     from antecast.sim.run import RunResult
-    from antecast.sim.scenario import Scenario
 
 RUNS = Path("runs")
 """Where runs go that are not told where to go."""
@@ -47,7 +46,6 @@ def run(
     same scenario and seed always make the same run.
     """
     from antecast.protocols.registry import REMEDIES
-    from antecast.report.promises import broken_promises
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
 
@@ -67,20 +65,21 @@ def run(
     if folder is None:
         _point_latest(chosen)
     verdict = _audit(result) if judge else None
-    promised = loaded.specification.guarantees
-    broken = [] if verdict is None else broken_promises(promised, verdict, lambda: result.events)
-    summary = summarise(result, verdict) | {"broken_promises": broken}
+    measures = _measure(result)
+    promises = None if verdict is None else _promises(result, verdict, measures)
+    summary = summarise(result, verdict, measures) | {"broken_promises": promises.broken if promises else []}
     page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
     summary["report"] = None if page is None else str(page)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
-        _show(result, verdict, summary)
+        _show(result, verdict, promises, summary)
     if result.interrupted:
         raise typer.Exit(Exit.INTERRUPTED)
-    if broken:
+    if promises and promises.broken:
         raise typer.Exit(Exit.VIOLATION)
-    raise typer.Exit(Exit.INCONCLUSIVE if verdict and verdict.outcome == "inconclusive" else Exit.OK)
+    if (verdict and verdict.outcome == "inconclusive") or (promises and promises.untried):
+        raise typer.Exit(Exit.INCONCLUSIVE)
 
 
 def _new_name(name: str) -> Path:
@@ -150,14 +149,33 @@ def _audit(result: RunResult) -> Verdict:
     return audit(lambda: iter_events(folder, columns), clock="global")
 
 
-def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
+def _measure(result: RunResult) -> Measures:
+    from antecast.history.log import iter_events
+    from antecast.history.measure import measure
+
+    assert result.folder is not None
+    folder = result.folder
+    return measure(lambda: iter_events(folder), applications=result.scenario.total_nodes, received=False)
+
+
+def _promises(result: RunResult, verdict: Verdict, measures: Measures) -> Promises:
+    from antecast.history.promises import judge_promises
+
+    return judge_promises(
+        result.scenario.specification.guarantees,
+        verdict.tally,
+        lambda: result.events,
+        elsewhere=measures.elsewhere,
+        latest=result.scenario.latest_delivery(),
+    )
+
+
+def summarise(result: RunResult, verdict: Verdict | None, measures: Measures) -> dict[str, Any]:
     """The run in numbers, ready for JSON. Times are in seconds."""
     from antecast.history import metrics
 
-    scenario = result.scenario
-    events, samples = result.events, result.samples
-    latency = metrics.summarise(metrics.delivery_latency(events)["latency"])
-    costs = metrics.overhead(events)
+    scenario, latency, costs = result.scenario, measures.delivery, measures.cost
+    gauges = metrics.gauges(result.samples).to_pylist()
     frames = scenario.log.events == "all"
     return {
         "run": result.run,
@@ -173,14 +191,12 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
         "witness": None if verdict is None or verdict.witness is None else str(verdict.witness),
         "broadcasts": costs.broadcasts,
         "deliveries": costs.deliveries,
-        "delivery_ratio": _number(metrics.delivery_ratio(_of_applications(events, scenario))),
+        "delivery_ratio": _number(measures.ratio),
         "latency": {"mean": _seconds(latency.mean), "max": _seconds(latency.max)}
         | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
         "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
         "control_bytes_per_broadcast": _number(costs.control_bytes_per_broadcast) if frames else None,
-        "gauges": {
-            row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in metrics.gauges(samples).to_pylist()
-        },
+        "gauges": {row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in gauges},
         "dropped_frames": result.dropped,
         "refused_frames": result.refused,
         "alerts": result.alerts,
@@ -193,13 +209,6 @@ def summarise(result: RunResult, verdict: Verdict | None) -> dict[str, Any]:
     }
 
 
-def _of_applications(events: pa.Table, scenario: Scenario) -> pa.Table:
-    """Without the stations of cells, which are numbered behind the nodes that have an application."""
-    import pyarrow.compute as pc
-
-    return events.filter(pc.less(events["node"], scenario.total_nodes))
-
-
 def _number(value: float) -> float | None:
     return value if value == value else None  # JSON knows no NaN
 
@@ -208,14 +217,16 @@ def _seconds(ns: float) -> float | None:
     return ns / 1e9 if ns == ns else None
 
 
-def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -> None:
+def _show(result: RunResult, verdict: Verdict | None, promises: Promises | None, summary: dict[str, Any]) -> None:
     if result.interrupted:
         when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
         err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
-    if verdict is not None:
-        out.print(_headline(result, verdict, summary["broken_promises"]), markup=True)
+    if verdict is not None and promises is not None:
+        out.print(_headline(result, verdict, promises), markup=True)
         if verdict.witness is not None:
             out.print(str(verdict.witness), markup=False)
+        elif promises.broken:
+            out.print(promises.example, markup=False)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -227,16 +238,12 @@ def _show(result: RunResult, verdict: Verdict | None, summary: dict[str, Any]) -
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
 
 
-def _headline(result: RunResult, verdict: Verdict, broken: list[str]) -> str:
-    from antecast.report.promises import violation_in_words
+def _headline(result: RunResult, verdict: Verdict, promises: Promises) -> str:
+    from antecast.history.promises import tell
 
-    tally = verdict.tally
-    name = result.scenario.specification.name
-    if verdict.outcome == "causal":
-        return f"[bold green]causal order kept[/bold green] by {name}"
-    if verdict.outcome == "inconclusive":
-        return f"[bold yellow]inconclusive[/bold yellow]: {tally.unknown} deliveries of messages not in the log"
-    return f"[bold red]causal order violated[/bold red] {violation_in_words(name, verdict, broken)}"
+    told = tell(result.scenario.specification.name, promises, verdict)
+    colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
+    return f"[bold {colour}]{told.headline}[/bold {colour}]{told.rest}"
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

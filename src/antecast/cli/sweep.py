@@ -51,7 +51,7 @@ def sweep(
     """Make the runs of a study that are missing, each as a Spark task, and the table of all.
 
     The folder is sweeps/NAME if not said. Call it again to go on after an interrupt, to try failed runs once
-    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promised order.
+    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promise.
     """
     limits = _limits(run_timeout, run_memory)
     loaded = load_study(study, overrides=overrides or (), seeds=seeds)

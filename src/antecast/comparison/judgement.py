@@ -141,7 +141,8 @@ def _order_words(each: Standing) -> str:
         Order.GUARANTEED: "causal order guaranteed",
         Order.KEPT: "causal order kept in these runs but not promised",
         Order.VIOLATED: f"{_violation_share(each)} of deliveries out of causal order",
-        Order.BROKEN: f"a promise broken in {_violation_share(each)} of deliveries",
+        Order.UNTRIED: "nothing delivered, so no order to judge",
+        Order.BROKEN: f"a promise broken: {listed(each.broken)}",
     }[each.order]
 
 
@@ -155,7 +156,9 @@ def _order_reason(best: Standing) -> str:
         return f"{best.name} guarantees causal order on this network, and the auditor found it kept in {runs}."
     if best.order is Order.KEPT:
         return f"{best.name} kept causal order in {runs}, but does not promise it: another network may break it."
-    return f"{best.name} does not keep causal order: {_order_words(best)}."
+    if best.order is Order.VIOLATED:
+        return f"{best.name} does not keep causal order: {_order_words(best)}."
+    return f"There is no better one than {best.name}: {_order_words(best)}."
 
 
 def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands: Demands) -> str:

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecast.history.audit import audit
-from antecast.history.metrics import delivery_latency, gauges
+from antecast.history.measure import measure as measure_log
+from antecast.history.metrics import gauges
 
 MESSAGE_GAUGES = frozenset(
     {
@@ -55,15 +56,13 @@ def measure(events: pa.Table, samples: pa.Table, *, applications: int, until: in
 
     Nodes from `applications` on are stations, which deliver nothing.
     """
-    nodes = pc.unique(events["node"]).to_numpy()
-    order = events.filter(pc.is_in(events["kind"].cast(pa.string()), pa.array(["broadcast", "deliver"])))
-    latency = np.sort(delivery_latency(order)["latency"].to_numpy())
+    found = measure_log(events, applications=applications, received=False)
+    order, possible = found.order, found.possible
     offered = order.filter(pc.equal(order["kind"], "broadcast")).select(["t", "node", "bytes"])
-    possible = len(offered) * (int((nodes < applications).sum()) - 1)
     return {
         "pairs": _pairs(order),
         "possible": possible,
-        "missing": possible - len(latency),
+        "missing": possible - found.elsewhere,
         "offered": len(offered),
         "offered_digest": digest(offered),
         "memory": {
@@ -71,7 +70,7 @@ def measure(events: pa.Table, samples: pa.Table, *, applications: int, until: in
             "entries": _memory(samples, ENTRY_GAUGES, until),
         },
         "gauges": {row["gauge"]: [row["mean"], row["max"]] for row in gauges(samples).to_pylist()},
-        "curve": _curve(latency, possible),
+        "curve": _curve(np.sort(found.latencies), possible),
     }
 
 

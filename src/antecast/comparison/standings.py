@@ -29,6 +29,7 @@ class Order(StrEnum):
     GUARANTEED = "guaranteed"
     KEPT = "kept here, not promised"
     VIOLATED = "violated, not promised"
+    UNTRIED = "nothing delivered"
     BROKEN = "promise broken"
 
     @property
@@ -63,6 +64,10 @@ class Standing:
     duplicates: int = 0
     other_violations: int = 0
     """Deliveries of messages never broadcast, or before their broadcast."""
+    broken: tuple[str, ...] = ()
+    """The promises that some run broke."""
+    elsewhere: int | None = None
+    """Deliveries at other nodes than the message's own, in all runs; None where no run ended."""
     missing: int = 0
     violation_count: Estimate | None = None
     """A run."""
@@ -89,11 +94,13 @@ class Standing:
 
     @property
     def order(self) -> Order:
-        promised = Guarantee.CAUSAL in self.promises
+        if self.broken:
+            return Order.BROKEN
         if self.violations:
-            whole = Guarantee.INTEGRITY in self.promises and self.violations > self.early
-            return Order.BROKEN if promised or whole else Order.VIOLATED
-        return Order.GUARANTEED if promised else Order.KEPT
+            return Order.VIOLATED
+        if self.elsewhere == 0:
+            return Order.UNTRIED
+        return Order.GUARANTEED if Guarantee.CAUSAL in self.promises else Order.KEPT
 
 
 def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standing:
@@ -136,6 +143,8 @@ def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standin
         pairs=None if any(run["pairs"] is None for run in good) else total("pairs"),
         duplicates=total("duplicates"),
         other_violations=total("before_broadcast") + total("unknown"),
+        broken=tuple(sorted({promise for run in good for promise in filter(None, run["broken"].split(", "))})),
+        elsewhere=total("possible") - total("missing") if good else None,
         missing=total("missing"),
         violation_count=over(counts),
         violation_share=share(counts, [run["deliveries"] for run in good]),

@@ -9,6 +9,8 @@
 | `validity` | a node that stays delivers its own broadcasts |
 | `agreement` | what one node that stays delivers, all that stay deliver |
 | `completeness` | all nodes that stay deliver every message |
+| `agreement_among` | nodes that are named deliver the same messages |
+| `deadlines` | nothing is delivered too long after its broadcast, or where it has expired |
 
 A node *stays*, for a message, if it was up when the message was broadcast and has been up since. A node is up
 from the start of the log or from its last `join` or `recover`, until a `crash` or `leave`. With
@@ -18,7 +20,9 @@ These three checks compare times of different nodes, so `t` must be one clock fo
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +31,7 @@ import pyarrow.compute as pc
 from antecast.history.audit import audit
 from antecast.history.histories import Clock, Histories, Reading, read_histories
 from antecast.history.messages import MessageIndex, Nodes
+from antecast.history.metrics import delivery_latency
 from antecast.history.rows import IntArray, LongArray, rereadable
 
 ALWAYS, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -122,6 +127,65 @@ def agreement(events: pa.Table, *, recovered: bool = False) -> Check:
 def completeness(events: pa.Table, *, recovered: bool = False) -> Check:
     """Counts (node, message): the node stays and never delivers the message."""
     return _coverage("completeness", events, recovered, delivered_only=False)
+
+
+def agreement_among(events: pa.Table, nodes: Collection[int]) -> Check:
+    """Counts (node, message): one of these nodes delivers the message, and another never does."""
+    rows = events.filter(
+        pc.and_(
+            pc.equal(events["kind"], "deliver"),
+            pc.is_in(events["node"], pa.array(sorted(nodes), events["node"].type)),
+        )
+    )
+    held = rows.group_by(["node", "origin", "seq"], use_threads=False).aggregate([])
+    per_node: dict[int, set[tuple[int, int]]] = {node: set() for node in nodes}
+    for row in held.to_pylist():
+        per_node[row["node"]].add((row["origin"], row["seq"]))
+    everything = set[tuple[int, int]]().union(*per_node.values())
+    lacking = {node: everything - has for node, has in per_node.items() if has != everything}
+    if not lacking:
+        return Check("agreement", 0)
+    node = min(lacking)
+    origin, seq = min(lacking[node])
+    return Check("agreement", sum(map(len, lacking.values())), f"node {node} never delivered {origin}:{seq}")
+
+
+def deadlines(events: pa.Table, latest: int) -> Check:
+    """Counts deliveries later than `latest` after the broadcast, and those of messages that have expired there.
+
+    Sources push deadlines up by a nanosecond per message where clocks stand still, so as much is let pass.
+    """
+    latency = delivery_latency(events)
+    slack = int(pc.sum(pc.equal(events["kind"], "broadcast")).as_py() or 0)
+    slow = latency.filter(pc.greater(latency["latency"], latest + slack)).sort_by("t")
+    dead = _after_expiry(events)
+    if not slow.num_rows and not dead:
+        return Check("deadlines", 0)
+    if slow.num_rows:
+        row = slow.slice(0, 1).to_pylist()[0]
+        after = f"{row['latency'] / 1e9:g} s after its broadcast; {latest / 1e9:g} s are allowed"
+    else:
+        row, after = dead[0], "after it had expired there"
+    example = f"node {row['node']} delivered {row['origin']}:{row['seq']} {after}"
+    return Check("deadlines", slow.num_rows + len(dead), example)
+
+
+def _after_expiry(events: pa.Table) -> list[dict[str, Any]]:
+    """Deliveries of messages that had expired at the node before."""
+    keys = ["run", "node", "origin", "seq"]
+    plain = events.select([*keys, "pos", "kind"])
+    plain = plain.set_column(0, "run", plain["run"].cast(pa.string()))
+    expired = plain.filter(pc.equal(plain["kind"], "expire")).drop_columns(["kind"])
+    if not expired.num_rows:
+        return []
+    first = expired.group_by(keys, use_threads=False).aggregate([("pos", "min")])
+    delivered = plain.filter(pc.equal(plain["kind"], "deliver")).drop_columns(["kind"])
+    both = delivered.join(first, keys, join_type="inner", use_threads=False)
+    late = both.filter(pc.greater(both["pos"], both["pos_min"])).sort_by(
+        [("node", "ascending"), ("pos", "ascending")]
+    )
+    rows: list[dict[str, Any]] = late.to_pylist()
+    return rows
 
 
 def present_since(events: pa.Table, *, recovered: bool = False) -> tuple[Nodes, LongArray]:

@@ -217,6 +217,13 @@ def iter_events(path: Path | str, columns: list[str] | None = None) -> Iterator[
     yield from _open(path, "events.parquet").iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
 
+def iter_samples(path: Path | str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The `samples` table a batch at a time; nothing where there is none, as with logs from elsewhere."""
+    file = Path(path)
+    if (file / "samples.parquet" if file.is_dir() else file).exists():
+        yield from _open(path, "samples.parquet").iter_batches(batch_size=BATCH_ROWS, columns=columns)
+
+
 def _open(path: Path | str, name: str) -> pq.ParquetFile:
     file = Path(path)
     if file.is_dir():

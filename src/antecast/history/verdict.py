@@ -30,10 +30,13 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """Violations are real whatever is missing: an unknown message can only hide further ones."""
+        """Violations are real whatever is missing: an unknown message can only hide further ones.
+
+        Where nothing was delivered there was no order to keep.
+        """
         if self.tally.violations:
             return "violated"
-        return "inconclusive" if self.tally.unknown else "causal"
+        return "inconclusive" if self.tally.unknown or not self.tally.deliveries else "causal"
 
     @property
     def exit_code(self) -> int:

@@ -57,11 +57,15 @@ def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSett
     return Layered(node, ordering, epidemic)
 
 
+def _longest_lifetime(settings: DeltaSettings) -> int:
+    return settings.lifetime if settings.max_lifetime is None else settings.max_lifetime
+
+
 def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
     delta = Delta(
         node,
         lifetime=settings.lifetime,
-        max_lifetime=settings.max_lifetime if settings.max_lifetime is not None else settings.lifetime,
+        max_lifetime=_longest_lifetime(settings),
         clock_bound=settings.clock_bound,
         rule=settings.rule,
         prune=settings.prune,
@@ -121,13 +125,14 @@ DELTA = register(
         name="delta",
         title="Δ-causal: causal, within a lifetime",
         reference=_PAPER,
-        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL}),
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL, Guarantee.DEADLINE}),
         needs=_needs,
         control="immediate predecessors that have not expired, N at most",
         memory="2 entries for each source heard of within a lifetime, the cache, early messages",
         delivery="its predecessors, and what it releases",
         settings=DeltaSettings,
         make=_make_delta,
+        lifetime=_longest_lifetime,
         draws={"rule": ("safe",)},
     )
 )

@@ -20,21 +20,11 @@ from enum import StrEnum
 from typing import Any
 
 from antecast.core import ConfigurationError, NodeId, Protocol
+from antecast.core.guarantees import Guarantee, Need
 from antecast.core.settings import Settings, read_settings
 from antecast.protocols import outside
 
-
-class Guarantee(StrEnum):
-    """What holds in every run that meets the protocol's needs (and safety in every run at all)."""
-
-    INTEGRITY = "integrity"
-    """A message is delivered at most once a node, and only if it was broadcast."""
-    FIFO = "fifo"
-    """Messages of one source are delivered in the order of its broadcasts."""
-    CAUSAL = "causal"
-    """A message is delivered after all messages of its causal past that are delivered there."""
-    AGREEMENT = "agreement"
-    """What one node delivers, all nodes deliver that stay connected, or come back in time."""
+__all__ = ["Guarantee", "Need", "Specification", "Unit", "register", "specification", "specifications"]
 
 
 class Unit(StrEnum):
@@ -46,21 +36,6 @@ class Unit(StrEnum):
     """Numbers that a node keeps: of clocks, barriers, known sources and hosts."""
     COUNTER = "counter"
     """How often something has happened, or how many links there are: no memory."""
-
-
-class Need(StrEnum):
-    """What a protocol needs of the network to keep its promises."""
-
-    RELIABLE_LINKS = "reliable links"
-    """A frame sent over a link that stays up arrives."""
-    FIFO_LINKS = "FIFO links"
-    """Frames arrive in the order they were sent over the link."""
-    STATIC_MEMBERS = "static membership"
-    """Nodes do not crash, join or leave, and links stay."""
-    COMPLETE_GRAPH = "complete graph"
-    """Every two nodes have a link, while both are up and no partition lies between them."""
-    CELLS = "cells"
-    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
 
 
 REMEDIES: Mapping[Need, str] = {
@@ -93,6 +68,8 @@ class Specification:
     make: Callable[[NodeId, Any], Protocol]
     loss_settings: Mapping[str, object] = field(default_factory=dict)
     """Settings under which the protocol also bears links that lose; empty if there are none."""
+    lifetime: Callable[[Any], int | None] = lambda settings: None
+    """The longest lifetime of a message, given the settings; None if messages do not expire."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
     draws: Mapping[str, Sequence[object]] = field(default_factory=dict)

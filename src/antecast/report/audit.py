@@ -88,6 +88,8 @@ def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
     scope += f"{plural(counts.get('messages') or 0, 'message')} at {plural(counts.get('nodes') or 0, 'node')}"
     if outcome == "causal":
         return f"Causal order is kept in {scope}."
+    if outcome == "inconclusive" and not counts.get("deliveries"):
+        return f"Inconclusive: nothing was delivered ({scope})."
     if outcome == "inconclusive":
         lost = plural(counts.get("unknown") or 0, "delivery has", "deliveries have")
         return f"Inconclusive: nothing wrong is found in {scope}, but {lost} no broadcast in the log."

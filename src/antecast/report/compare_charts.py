@@ -32,6 +32,7 @@ _LOOKS = {
     Order.GUARANTEED: ("#2a9d5c", "circle"),
     Order.KEPT: ("#c9850c", "diamond"),
     Order.VIOLATED: ("#d1495b", "triangle-up"),
+    Order.UNTRIED: ("#7a7a7a", "square"),
     Order.BROKEN: ("#9b3fb5", "cross"),
 }
 _UNITS = ((3600e9, "hours"), (60e9, "minutes"), (1e9, "s"), (1e6, "ms"))
@@ -236,7 +237,7 @@ def latency_chart(curves: pa.Table, order: Mapping[str, Order]) -> dict[str, Any
     names = [name for name in order if any(row["protocol"] == name for row in rows)]
     axis = _axis([row["latency"] for row in rows if row["share"] >= 0.02])
     present = [str(each) for each in Order if each in order.values()]
-    dashes = {str(each): dash for each, dash in zip(Order, ([1, 0], [8, 3], [3, 3], [1, 3]), strict=True)}
+    dashes = {str(each): dash for each, dash in zip(Order, ([1, 0], [8, 3], [3, 3], [1, 3], [2, 6]), strict=True)}
     below = {"orient": "bottom", "columns": 2}
     return {
         "$schema": SCHEMA_URL,

@@ -14,19 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
+from antecast.core.guarantees import Guarantee
 from antecast.core.wording import number, plural, share_text, size_text, time_text
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
+from antecast.history.measure import SAMPLE_ROWS, Measures, known, measure
+from antecast.history.promises import judge_promises, tell
 from antecast.history.rows import COLUMNS
 from antecast.history.verdict import Verdict
 from antecast.history.witness import Witness
-from antecast.protocols import Guarantee, specification
 from antecast.report import run_charts
 from antecast.report.diagram import Diagram, witness_diagram
 from antecast.report.folders import Beside, command_line, read_json
-from antecast.report.measure import Measures, known, measure
 from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.promises import broken_promises, violation_in_words
 from antecast.report.spacetime import Past, parse_message
 from antecast.report.toml import format_toml
 
@@ -46,12 +46,12 @@ def run_page(
     scenario: Mapping[str, Any] = manifest.get("scenario", {})
     name = str(scenario.get("protocol", {}).get("name", "the protocol"))
     chosen = None if message is None else parse_message(message)
-    measures = measure(folder, applications=_applications(scenario))
+    measures = measure(lambda: iter_events(folder), applications=_applications(scenario), sample_rows=SAMPLE_ROWS)
     if verdict is None and judge and measures.events <= JUDGED_ROWS:
         verdict = audit(lambda: iter_events(folder, list(COLUMNS)), clock="global")
     beside = Beside(folder)
     summary = beside.summary(_numbers(measures, verdict))
-    text, tone = _verdict(name, verdict, folder, measures, judge=judge)
+    text, tone = _verdict(name, verdict, folder, measures, manifest, judge=judge)
     sections: list[Section | None] = []
     if verdict is not None and verdict.witness is not None:
         sections.append(_witness(verdict.witness, folder, beside))
@@ -114,7 +114,13 @@ def _numbers(measures: Measures, verdict: Verdict | None) -> dict[str, float | i
 
 
 def _verdict(
-    name: str, verdict: Verdict | None, folder: Path, measures: Measures, *, judge: bool
+    name: str,
+    verdict: Verdict | None,
+    folder: Path,
+    measures: Measures,
+    manifest: Mapping[str, Any],
+    *,
+    judge: bool,
 ) -> tuple[str, Tone]:
     if verdict is None:
         why = f"its log has {measures.events:,} rows" if judge else "it was asked not to be"
@@ -122,22 +128,16 @@ def _verdict(
             f"Causal order of {name} was not judged here, since {why}; `antecast audit {folder}` does it.",
             "plain",
         )
-    tally = verdict.tally
-    if verdict.outcome == "causal":
-        return f"Causal order kept by {name} in all {plural(tally.deliveries, 'delivery', 'deliveries')}.", "good"
-    if verdict.outcome == "inconclusive":
-        lost = plural(tally.unknown, "delivery", "deliveries")
-        return f"Inconclusive: {lost} of messages whose broadcast is not in the log.", "plain"
-    broken = broken_promises(_promised(name), verdict, lambda: _events(folder))
-    return f"Causal order violated {violation_in_words(name, verdict, broken)}.", "bad"
-
-
-def _promised(name: str) -> frozenset[Guarantee]:
-    """What a protocol guarantees; one that is not registered here promised nothing."""
-    try:
-        return specification(name).guarantees
-    except ConfigurationError:
-        return frozenset()
+    promises = judge_promises(
+        [Guarantee(each) for each in manifest.get("promised", ())],
+        verdict.tally,
+        lambda: _events(folder),
+        elsewhere=measures.elsewhere,
+        latest=manifest.get("latest_delivery_ns"),
+    )
+    told = tell(name, promises, verdict)
+    scope = f" in all {plural(verdict.tally.deliveries, 'delivery', 'deliveries')}" if told.tone == "good" else ""
+    return f"{told.headline[0].upper()}{told.headline[1:]}{told.rest}{scope}.", told.tone
 
 
 def _events(folder: Path) -> pa.Table:

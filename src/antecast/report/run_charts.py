@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from antecast.core.wording import number, plural, share_text, size_text, time_text, time_unit
+from antecast.history.log import iter_samples
+from antecast.history.measure import Measures, gauges_over_time
 from antecast.report import figures
 from antecast.report.folders import Beside
-from antecast.report.measure import Measures, gauges
 from antecast.report.page import Block, Chart, Section, TableBlock, Text
 
 
@@ -124,7 +125,7 @@ def _each(total: int, measures: Measures, form: Callable[[float], str]) -> list[
 
 
 def buffers(folder: Path, beside: Beside) -> Section | None:
-    series = gauges(folder)
+    series = gauges_over_time(lambda: iter_samples(folder, ["t", "gauge", "value"]))
     if not len(series):
         return None
     where = beside.write("gauges", series)

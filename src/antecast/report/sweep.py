@@ -128,9 +128,8 @@ def sweep_page(folder: Path) -> Page:
 
 
 def _breaks(row: Row) -> bool:
-    """Whether a run broke causal order where its protocol promises it, or integrity, which all promise."""
-    twice = (row["duplicates"] or 0) + (row["before_broadcast"] or 0)
-    return bool((row["promised"] and row["verdict"] == "violated") or twice)
+    """Whether a run broke a promise of its protocol."""
+    return bool(row.get("broken"))
 
 
 def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) -> tuple[str, Tone]:
@@ -187,12 +186,19 @@ def _broken(
 ) -> Section:
     counts = ("early", "late", "duplicates", "before_broadcast")
     rows = [
-        (*_point(row, columns), str(row["seed"]), *(number(row[name]) for name in counts), row["run"])
+        (
+            *_point(row, columns),
+            str(row["seed"]),
+            row["broken"],
+            *(number(row[name]) for name in counts),
+            row["run"],
+        )
         for row in broken[:MOST_ROWS]
     ]
     header = (
         *fields.values(),
         "seed",
+        "promise",
         *(each.replace("_", " ") for each in counts),
         "run",
     )

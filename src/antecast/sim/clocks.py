@@ -7,6 +7,7 @@ below −100 % is refused, and holding a growing function between two others tha
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated
 
 import msgspec
@@ -26,6 +27,19 @@ class ClockSettings(Settings, frozen=True, kw_only=True):
     """Clocks stay this close to the true time."""
     fixed: dict[str, Offset] = msgspec.field(default_factory=dict)
     """Offsets of single nodes, by number, instead of a random one."""
+
+    def largest_error(self, until: int) -> int:
+        """No clock is off by more than this up to some time.
+
+        >>> (
+        ...     ClockSettings(offset=5, drift=1000.0).largest_error(until=10_000),
+        ...     ClockSettings().largest_error(until=9),
+        ... )
+        (16, 0)
+        """
+        offset = max([self.offset, *map(abs, self.fixed.values())])
+        drifted = offset + ceil(until * self.drift / 1e6) + bool(self.drift)
+        return drifted if self.bound is None else min(drifted, self.bound)
 
 
 class Clock:

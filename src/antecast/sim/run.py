@@ -213,6 +213,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "status": "interrupted" if result.interrupted else "complete",
         "scenario": result.scenario.plain(),
         "seed": result.scenario.seed,
+        "promised": sorted(result.scenario.specification.guarantees),
+        "latest_delivery_ns": result.scenario.latest_delivery(),
         "inputs": input_hashes(result.scenario),
         "version": __version__,
         "code": code_version(),

@@ -322,6 +322,14 @@ class Scenario(Settings, frozen=True, kw_only=True):
         }
         return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
 
+    def latest_delivery(self) -> int | None:
+        """How long after its broadcast a message may be delivered, in true time; None if messages do not expire.
+
+        A deadline is the source's time and a lifetime, judged by the receiver's: both clocks may be off.
+        """
+        lifetime = self.specification.lifetime(self.protocol_settings)
+        return None if lifetime is None else lifetime + 2 * self.clocks.largest_error(self.horizon)
+
     def check(self) -> None:
         """Refuse what types alone cannot: unknown protocols, nodes that do not exist."""
         _ = self.protocol_settings

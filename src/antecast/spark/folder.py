@@ -47,6 +47,7 @@ MEASURED: Mapping[str, pa.DataType] = {
     "cpu_seconds": pa.float64(),
     "verdict": pa.string(),
     "promised": pa.bool_(),
+    "broken": pa.string(),
     "early": pa.int64(),
     "late": pa.int64(),
     "duplicates": pa.int64(),

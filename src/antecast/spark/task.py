@@ -24,14 +24,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecast.core.errors import AntecastError
 from antecast.history.audit import audit
-from antecast.history.log import iter_events
-from antecast.history.metrics import Overhead, delivery_latency, overhead, summarise
+from antecast.history.log import iter_events, read_events
+from antecast.history.measure import measure
+from antecast.history.promises import judge_promises
+from antecast.history.rows import COLUMNS
 from antecast.history.schema import EVENTS
 from antecast.protocols import Guarantee
 from antecast.sim.run import Progress, run, write_json
@@ -47,9 +47,6 @@ _GRACE = 1.0
 
 _ADDRESS_SLACK = 256 << 20
 """Address space beyond the memory allowed: libraries loaded late and stacks reserve more than they use."""
-
-_CHUNK_ROWS = 1 << 20
-"""Rows of frames looked at together: some 60 MB."""
 
 
 @dataclass(frozen=True)
@@ -118,38 +115,36 @@ def _warm_up() -> None:
     columns = [[""] * 2, [0, 0], [0, 1], [0, 0], ["broadcast", "deliver"], [0, 0], [1, 1], [None] * 2, [0, 0]]
     log = pa.table([pa.array(column, field.type) for column, field in zip(columns, EVENTS, strict=True)], EVENTS)
     audit(log, clock="global")
-    delivery_latency(log)
-    overhead(log)
+    measure(log)
     # Spark has a worker collect its garbage after every task; what is loaded by now need not be looked at again.
     gc.freeze()
 
 
 def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
-    """The verdict and the metrics of a run. Frames pass in chunks; the order of deliveries is held in memory."""
-    kept: list[pa.RecordBatch] = []
-    nodes: set[int] = set()
-    for batch in iter_events(folder):
-        nodes.update(np.unique(batch.column("node").to_numpy()).tolist())
-        kept.append(batch.filter(pc.or_(_is(batch, "broadcast"), _is(batch, "deliver"))))
-    order = pa.Table.from_batches(kept, EVENTS)
-    verdict = audit(order, clock="global")
-    tally = verdict.tally
-    latency = delivery_latency(order)
-    spread = summarise(latency["latency"])
+    """The verdict and the measures of a run. Frames pass in chunks; the order of deliveries is held in memory."""
+    measures = measure(lambda: iter_events(folder), applications=scenario.total_nodes, received=False)
+    verdict = audit(measures.order, clock="global")
+    promises = judge_promises(
+        scenario.specification.guarantees,
+        verdict.tally,
+        lambda: read_events(folder, list(COLUMNS)),
+        elsewhere=measures.elsewhere,
+        latest=scenario.latest_delivery(),
+    )
+    tally, spread, cost = verdict.tally, measures.delivery, measures.cost
     quantiles = {f"latency_p{100 * fraction:.0f}_ns": value for fraction, value in spread.quantiles}
-    nodes = {node for node in nodes if node < scenario.total_nodes}  # stations of cells deliver nothing
-    possible = verdict.messages * (len(nodes) - 1)
     row: dict[str, Any] = {
-        "verdict": verdict.outcome,
+        "verdict": promises.outcome(verdict),
         "promised": Guarantee.CAUSAL in scenario.specification.guarantees,
+        "broken": ", ".join(promises.broken),
         "early": tally.early,
         "late": tally.late,
         "duplicates": tally.duplicates,
         "before_broadcast": tally.before_broadcast,
         "unknown": tally.unknown,
-        "broadcasts": verdict.messages,
-        "deliveries": tally.deliveries,
-        "delivery_ratio": len(latency) / possible if possible else None,
+        "broadcasts": cost.broadcasts,
+        "deliveries": cost.deliveries,
+        "delivery_ratio": measures.ratio,
         "latency_min_ns": spread.min,
         "latency_mean_ns": spread.mean,
         "latency_stdev_ns": spread.stdev,
@@ -157,7 +152,6 @@ def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
         **quantiles,
     }
     if scenario.log.events == "all":
-        cost = _overhead(folder, order)
         row |= {
             "frames": cost.frames,
             "bytes": cost.bytes,
@@ -166,37 +160,6 @@ def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
             "control_bytes_per_broadcast": cost.control_bytes_per_broadcast,
         }
     return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}
-
-
-def _overhead(folder: Path, order: pa.Table) -> Overhead:
-    """What the frames of a run cost; they are added up chunk by chunk beside the broadcasts they carry."""
-    total = overhead(order)
-    broadcasts = order.filter(_is(order, "broadcast"))
-    chunk: list[pa.RecordBatch] = []
-
-    def add() -> None:
-        nonlocal total
-        part = overhead(pa.concat_tables([broadcasts, pa.Table.from_batches(chunk, EVENTS)]))
-        total = Overhead(
-            total.broadcasts,
-            total.deliveries,
-            total.frames + part.frames,
-            total.bytes + part.bytes,
-            total.payload_bytes + part.payload_bytes,
-        )
-        chunk.clear()
-
-    for batch in iter_events(folder):
-        chunk.append(batch.filter(_is(batch, "send")))
-        if sum(map(len, chunk)) >= _CHUNK_ROWS:
-            add()
-    if chunk:
-        add()
-    return total
-
-
-def _is(rows: pa.Table | pa.RecordBatch, kind: str) -> Any:
-    return pc.equal(rows.column("kind"), kind)
 
 
 def _describe(error: Exception, limits: Limits) -> str:

@@ -45,7 +45,7 @@ _MOVES = (
 _LASTING = "broadcast", "burst", "stranger"
 """What may happen where members and links stay."""
 
-_WAITS = (0, 1, 100, 3000, 30_000)
+_WAITS = (0, 1, 100, 3000, 12_000)
 
 
 class Move(NamedTuple):
@@ -121,14 +121,13 @@ class Restless:
             seed=plan.seed,
             delay=(lambda draw: draw.randrange(plan.delay * MS)) if plan.delay else 0,
             loss=plan.loss,
-            watch=True,
             record=True,
             on_deliver=self._answer if plan.answers else None,
             on_send=self._overhear,
         )
         durations = [value for value in map(getattr, [settings] * 99, settings.__struct_fields__)
                      if isinstance(value, Duration)]  # fmt: skip
-        self.quiet = 60 * SECOND + 4 * sum(each for each in durations if each < 60 * SECOND)
+        self.quiet = 30 * SECOND + 3 * sum(each for each in durations if each < 60 * SECOND)
         """Long enough for every patience and retry."""
         if self.cells:
             self.bench.link(*self.stations)

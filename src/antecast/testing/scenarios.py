@@ -21,9 +21,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from antecast.history import checks
+from antecast.history.metrics import delivery_latency
 from antecast.history.oracle import judge
-from antecast.protocols import Guarantee, Need, Specification
+from antecast.history.promises import judge_promises
+from antecast.history.violations import Tally
+from antecast.protocols import Need, Specification
 from antecast.protocols.registry import address
 from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Scenario, make_scenario
@@ -196,41 +198,38 @@ def assert_conforms(scenario: Scenario) -> RunResult:
     """Run a scenario and check every promise of its protocol; the run, for further questions."""
     result = run(scenario)
     events = result.events
-    promised = scenario.specification.guarantees
     oracle = judge(events, clock="global")
-    if Guarantee.INTEGRITY in promised:
-        assert not oracle.duplicates, f"delivered twice: {sorted(oracle.duplicates)[:3]}"
-        assert not oracle.unknown, f"delivered, never broadcast: {sorted(oracle.unknown)[:3]}"
-        assert not oracle.before_broadcast, f"delivered before broadcast: {sorted(oracle.before_broadcast)[:3]}"
-    if Guarantee.FIFO in promised:
-        order = checks.fifo_order(events)
-        assert order.ok, order
-    if Guarantee.CAUSAL in promised:
-        assert not oracle.early, f"delivered too early: {sorted(oracle.early)[:3]}"
-    if Guarantee.AGREEMENT in promised and not scenario.unmet_needs():
-        _assert_agreement(scenario, result)
+    tally = Tally(
+        early=len(oracle.early),
+        late=len(oracle.late),
+        duplicates=len(oracle.duplicates),
+        unknown=len(oracle.unknown),
+        before_broadcast=len(oracle.before_broadcast),
+    )
+    promises = judge_promises(
+        scenario.specification.guarantees,
+        tally,
+        lambda: events,
+        elsewhere=len(delivery_latency(events)),
+        latest=scenario.latest_delivery(),
+        agreeing=_agreeing(scenario),
+    )
+    examples = [sorted(some)[:3] for some in (oracle.early, oracle.duplicates, oracle.unknown) if some]
+    assert not promises.broken, f"{promises}; for example {promises.example or examples}"
     return result
 
 
-def _assert_agreement(scenario: Scenario, result: RunResult) -> None:
-    """All nodes that are up at the end delivered what any of them delivered, if it was still kept.
+def _agreeing(scenario: Scenario) -> list[int] | None:
+    """The nodes that must all deliver what any of them delivers: those that are up at the end.
 
     Where nodes come and go or frames are lost, and little is retained, messages may rightly be
-    skipped; those runs are judged for order alone.
+    skipped; those runs are judged for order alone, and so are those on networks that lack what the protocol needs.
     """
     kept = scenario.protocol.get("retain", 10_000) > 1_000
-    if (scenario.faults or scenario.network.loss) and not kept:
-        return
+    if scenario.unmet_needs() or ((scenario.faults or scenario.network.loss) and not kept):
+        return None
     gone = {fault.node for fault in scenario.faults if isinstance(fault, Leave)}
     if Need.CELLS in scenario.specification.needs(scenario.protocol_settings):
         gone |= {fault.node for fault in scenario.faults if isinstance(fault, Join)}  # they get no history
     newcomers = {fault.node for fault in scenario.faults if isinstance(fault, Join)}
-    nodes = sorted((set(range(scenario.nodes)) | newcomers) - gone)
-    delivered: dict[int, set[tuple[int, int]]] = {node: set() for node in nodes}
-    for row in result.events.select(["node", "kind", "origin", "seq"]).to_pylist():
-        if row["kind"] == "deliver" and row["node"] in delivered:
-            delivered[row["node"]].add((row["origin"], row["seq"]))
-    everything = set().union(*delivered.values())
-    for node in nodes:
-        missing = everything - delivered[node]
-        assert not missing, f"node {node} never delivered {sorted(missing)[:3]} of {len(everything)}"
+    return sorted((set(range(scenario.nodes)) | newcomers) - gone)

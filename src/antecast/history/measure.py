@@ -1,34 +1,31 @@
-"""What the log of a run says, measured in two passes over its rows with memory that does not grow with them.
+"""The measure of a run: what its log says in numbers, the same for runs, sweeps, comparisons and reports.
 
-The first pass numbers the messages and counts events by kind. The second adds up what went over the wire, in steps
-of time, and keeps the rows of a sample of messages: all of them, or every k-th (in the order in which the log's
-index numbers them) if the rows would be more than `SAMPLE_ROWS`. So counts and bytes are exact whatever the size;
-latencies and the delivery ratio are those of the messages of the sample, all nodes included. There is no chance in
-it: the same log gives the same numbers.
+Two passes over the rows. The first numbers the messages and counts events by kind. The second adds up what went
+over the wire, in steps of time, and keeps the rows of messages: of all of them, or of every k-th (in the order in
+which the log's index numbers them) if the rows would be more than `sample_rows`. So counts and bytes are exact
+whatever the size, and memory does not grow with the log where a sample is asked for; latencies and the delivery
+ratio are then those of the messages of the sample, all nodes included. There is no chance in it: the same log
+gives the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import isnan
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from antecast.core.errors import InputError
 from antecast.history import metrics
-from antecast.history.log import BATCH_ROWS, iter_events
 from antecast.history.messages import UNKNOWN, MessageIndex
 from antecast.history.metrics import Overhead
 from antecast.history.rows import LongArray, factorise
 from antecast.history.schema import EVENTS, KINDS, Kind
 
 SAMPLE_ROWS = 1_000_000
-"""Rows of the sample: a second of work, some 60 MB."""
+"""Rows of a sample for a report: a second of work, some 60 MB."""
 
 STEPS = 100
 """Steps of time in plots over time."""
@@ -36,8 +33,8 @@ STEPS = 100
 CURVE_POINTS = 200
 """Points of a distribution in a plot."""
 
-_COLUMNS = EVENTS.names
-_SAMPLED = np.array([kind in (Kind.BROADCAST, Kind.DELIVER, Kind.RECEIVE) for kind in Kind])
+EVERYONE = 1 << 31
+"""More nodes than a log can have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +51,29 @@ class Measures:
     """`seconds` (start of a step), `payload_bytes`, `control_bytes`, `frames`, `deliveries` in the step."""
     step: int
     """Every so many-th message is in the sample; 1 if all are."""
+    order: pa.Table
+    """Broadcasts and deliveries of the sample, as rows of the log."""
+    latencies: LongArray
+    """From broadcast to first delivery, at other nodes than the message's own."""
     delivery: metrics.Summary
-    """Latencies of deliveries at other nodes than the message's own."""
+    """These latencies, summed up."""
     latency: pa.Table
     """`what` (delivered, received), `seconds`, `share`: distributions, thinned."""
-    ratio: float
-    """The part of all (node, message) in which the node delivers the message, the message's own node aside."""
+    possible: int
+    """Deliveries at other nodes than the message's own, if every node delivered every message of the sample."""
     ratios: pa.Table
     """`seconds` (start of a step), `messages` broadcast in the step, and `low`, `mean`, `high` of the share of
     nodes that deliver each."""
+
+    @property
+    def elsewhere(self) -> int:
+        """Deliveries at other nodes than the message's own, of messages of the sample."""
+        return len(self.latencies)
+
+    @property
+    def ratio(self) -> float:
+        """The part of all possible deliveries that were made; NaN if none was possible."""
+        return self.elsewhere / self.possible if self.possible else float("nan")
 
     @property
     def events(self) -> int:
@@ -73,34 +84,49 @@ class Measures:
         return bool(self.counts["send"] or self.counts["receive"])
 
 
-def measure(folder: Path, *, applications: int, sample_rows: int = SAMPLE_ROWS) -> Measures:
-    """Measure the run in a folder. Nodes from number `applications` on are stations and have no application."""
+def measure(
+    events: pa.Table | Callable[[], Iterable[pa.RecordBatch]],
+    *,
+    applications: int = EVERYONE,
+    sample_rows: int | None = None,
+    received: bool = True,
+) -> Measures:
+    """Measure one run, given as a table or as a way to read its batches anew.
+
+    Nodes from number `applications` on are stations: they have no application, and deliver nothing. Without
+    `sample_rows` all messages are looked at. `received=False` leaves out the distribution of receptions, whose
+    rows are mostly many more than those of deliveries.
+    """
+    read = events.to_batches if isinstance(events, pa.Table) else events
     first = _First()
-    index = MessageIndex.read(first.watch(iter_events(folder, _COLUMNS)), timed=True)
+    index = MessageIndex.read(first.watch(read()), timed=True)
+    kinds = [Kind.BROADCAST, Kind.DELIVER, *([Kind.RECEIVE] if received else [])]
+    sampled = np.isin(np.arange(len(Kind)), kinds)
     counts = dict(zip(KINDS, first.counts.tolist(), strict=True))
     nodes = int((np.flatnonzero(first.seen) < applications).sum())
-    step = max(1, -(-int(first.counts[_SAMPLED].sum()) // sample_rows))
+    rows = int(first.counts[sampled].sum())
+    step = 1 if sample_rows is None else max(1, -(-rows // sample_rows))
     sizes = np.zeros(len(index) + 1, np.int64)  # the last entry is for UNKNOWN, which is -1
     for batch in first.broadcasts:
         sizes[_messages(batch, index)] = pc.fill_null(batch.column("bytes"), 0).to_numpy(zero_copy_only=False)
     width = max(1, -(-(first.last + 1) // STEPS))
     wire = np.zeros((4, STEPS), np.int64)
     kept = []
-    for batch in iter_events(folder, _COLUMNS):
+    for batch in read():
         codes = _kinds(batch)
         _add_wire(wire, batch, codes, index, sizes, width)
-        some = _SAMPLED[codes]
+        some = sampled[codes]
         if step > 1:
             some &= _messages(batch, index) % step == 0
         if applications < len(first.seen):
-            some &= batch.column("node").to_numpy() < applications
+            some &= (batch.column("node").to_numpy() < applications) | (codes == Kind.BROADCAST)
         kept.append(batch.filter(pa.array(some)))
-    sample = pa.Table.from_batches(kept, EVENTS)
+    sample = pa.Table.from_batches(kept, kept[0].schema if kept else EVENTS)
     latency = metrics.delivery_latency(sample)
     curves = [("delivered", latency["latency"])]
-    if counts["receive"]:
+    if received and counts["receive"]:
         curves.append(("received", metrics.reception_latency(sample)["latency"]))
-    ratio, ratios = _ratios(latency, index, step, nodes)
+    latencies = latency["latency"].to_numpy()
     return Measures(
         index=index,
         counts=counts,
@@ -110,10 +136,12 @@ def measure(folder: Path, *, applications: int, sample_rows: int = SAMPLE_ROWS) 
         ),
         wire=_wire_table(wire, width),
         step=step,
-        delivery=metrics.summarise(latency["latency"]),
+        order=sample.filter(pc.not_equal(sample["kind"], "receive")) if received else sample,
+        latencies=latencies,
+        delivery=metrics.summarise(latencies),
         latency=_curves(curves),
-        ratio=ratio,
-        ratios=ratios,
+        possible=len(range(0, len(index), step)) * max(0, nodes - 1),
+        ratios=_ratios(latency, index, step, nodes),
     )
 
 
@@ -126,7 +154,7 @@ class _First:
         self.last = 0
         self.broadcasts: list[pa.RecordBatch] = []
 
-    def watch(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             codes, node = _kinds(batch), batch.column("node").to_numpy()
             self.counts += np.bincount(codes, minlength=len(KINDS))
@@ -186,15 +214,15 @@ def _curves(columns: list[tuple[str, pa.ChunkedArray]]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _ratios(latency: pa.Table, index: MessageIndex, step: int, nodes: int) -> tuple[float, pa.Table]:
-    """The delivery ratio of the sampled messages, in all and by the time of their broadcast."""
+def _ratios(latency: pa.Table, index: MessageIndex, step: int, nodes: int) -> pa.Table:
+    """The delivery ratio of the sampled messages, by the time of their broadcast."""
     messages = np.arange(0, len(index), step)
     delivered = np.zeros(len(index), np.int64)
     for batch in latency.to_batches():
         delivered += np.bincount(_messages(batch, index), minlength=len(index))
     empty = pa.table({name: pa.array([], pa.float64()) for name in ("seconds", "messages", "low", "mean", "high")})
     if nodes < 2 or not len(messages):
-        return float("nan"), empty
+        return empty
     assert index.t is not None  # read with times
     share, t = delivered[messages] / (nodes - 1), index.t[messages]
     start = int(t.min())
@@ -207,17 +235,15 @@ def _ratios(latency: pa.Table, index: MessageIndex, step: int, nodes: int) -> tu
     there = np.flatnonzero(count)
     mean = np.bincount(place, weights=share, minlength=STEPS)[there] / count[there]
     columns = {"messages": count[there].astype(np.float64), "low": low[there], "mean": mean, "high": high[there]}
-    return float(share.mean()), pa.table({"seconds": (start + there * width) / 1e9, **columns})
+    return pa.table({"seconds": (start + there * width) / 1e9, **columns})
 
 
-def gauges(folder: Path) -> pa.Table:
+def gauges_over_time(samples: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Table:
     """Gauges over time: `gauge`, `seconds` (start of a step), `low`, `mean`, `high` of all nodes in a step."""
     parts = []
-    last = max(
-        (int(pc.max(batch.column("t")).as_py()) for batch in _samples(folder, ["t"]) if len(batch)), default=0
-    )
+    last = max((int(pc.max(batch.column("t")).as_py()) for batch in samples() if len(batch)), default=0)
     width = max(1, -(-(last + 1) // STEPS))
-    for batch in _samples(folder, ["t", "gauge", "value"]):
+    for batch in samples():
         codes, words = factorise(batch.column("gauge"))
         place = pa.array(batch.column("t").to_numpy() // width)
         named = pa.array([str(word) for word in words]).take(pa.array(codes))
@@ -236,15 +262,6 @@ def gauges(folder: Path) -> pa.Table:
             "high": rows["value_max_max"],
         }
     )
-
-
-def _samples(folder: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from pq.ParquetFile(folder / "samples.parquet").iter_batches(batch_size=BATCH_ROWS, columns=columns)
-    except FileNotFoundError:
-        return  # logs from elsewhere may have none
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"not a readable Parquet file ({error})", path=folder / "samples.parquet") from None
 
 
 def _grouped(rows: pa.Table, aggregates: list[tuple[str, str]]) -> pa.Table:

@@ -1,0 +1,37 @@
+"""What a protocol promises, and what it needs of the network to keep all of it: the words of both.
+
+`antecast.protocols.registry` says which protocol promises and needs what; `antecast.history.promises` judges what
+a run kept.
+"""
+
+from enum import StrEnum
+
+
+class Guarantee(StrEnum):
+    """What holds in every run that meets the protocol's needs; all but agreement in every run at all."""
+
+    INTEGRITY = "integrity"
+    """A message is delivered at most once per node, and only if it was broadcast."""
+    FIFO = "fifo"
+    """Messages of one source are delivered in the order of its broadcasts."""
+    CAUSAL = "causal"
+    """A message is delivered after all messages of its causal past that are delivered there."""
+    DEADLINE = "deadline"
+    """A message is delivered within its lifetime or not at all, and never where it has expired."""
+    AGREEMENT = "agreement"
+    """What one node delivers, all nodes deliver that stay connected, or come back in time."""
+
+
+class Need(StrEnum):
+    """What a protocol needs of the network to keep its promises."""
+
+    RELIABLE_LINKS = "reliable links"
+    """A frame sent over a link that stays up arrives."""
+    FIFO_LINKS = "FIFO links"
+    """Frames arrive in the order they were sent over the link."""
+    STATIC_MEMBERS = "static membership"
+    """Nodes do not crash, join or leave, and links stay."""
+    COMPLETE_GRAPH = "complete graph"
+    """Every two nodes have a link, while both are up and no partition lies between them."""
+    CELLS = "cells"
+    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
