@@ -120,7 +120,8 @@ class Restless:
             settings=plan.settings,
             seed=plan.seed,
             delay=(lambda draw: draw.randrange(plan.delay * MS)) if plan.delay else 0,
-            loss=plan.loss,
+            loss=0.0 if self.cells else plan.loss,
+            radio_loss=plan.loss,
             record=True,
             on_deliver=self._answer if plan.answers else None,
             on_send=self._overhear,
@@ -271,7 +272,7 @@ class Restless:
             if node in bench.nodes:
                 bench.kill(node)
             self.members.remove(node)
-        bench.loss = 0.0
+        bench.loss = bench.radio_loss = 0.0
         for number, node in enumerate(self.members):
             if self.cells and node not in bench.cells:
                 bench.move(node, self.stations[number % 2])

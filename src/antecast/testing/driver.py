@@ -123,6 +123,7 @@ class Bench:
         delay: Delay | int = 0,
         fifo: bool | None = None,
         loss: float = 0.0,
+        radio_loss: float = 0.0,
         offsets: Mapping[NodeId, int] | None = None,
         watch: bool = False,
         record: bool = False,
@@ -136,7 +137,7 @@ class Bench:
         self.random = Random(seed)
         self.delay: Delay = (lambda _: delay) if isinstance(delay, int) else delay
         self.fifo = Need.FIFO_LINKS in spec.needs(self.settings) if fifo is None else fifo
-        self.loss = loss
+        self.loss, self.radio_loss = loss, radio_loss
         self.watch, self.record = watch, record
         self.on_deliver, self.on_send = on_deliver, on_send
         self._make, self._offsets = make or spec.make, dict(offsets or {})
@@ -392,8 +393,8 @@ class Bench:
         """Over the radio: to the cell, or up to its station; now and then twice."""
         heard = [self.cells[node]] if node in self.cells else [h for h, s in self.cells.items() if s == node]
         for to in heard:
-            for _ in range(1 + (self.loss > 0 and self.random.random() < self.loss / 4)):
-                if not self.loss or self.random.random() >= self.loss:
+            for _ in range(1 + (self.random.random() < self.radio_loss / 4)):
+                if self.random.random() >= self.radio_loss:
                     self._launch(self.now + self.delay(self.random), node, to, frame, None)
 
     def _launch(self, at: int, sender: NodeId, to: NodeId, frame: Frame, link: Link | None) -> None:

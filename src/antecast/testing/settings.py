@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, parse_duration, plain_settings
 from antecast.protocols.registry import Specification
 
@@ -68,10 +69,15 @@ def _tenth(duration: str) -> str:
 
 @st.composite
 def drawn_settings(draw: st.DrawFn, spec: Specification) -> dict[str, Any]:
-    """Settings as plain values; what is left at its default is left out."""
+    """Settings as plain values; what is left at its default is left out, and so is what does not go with others."""
     drawn: dict[str, Any] = {}
     for name, values in choices(spec).items():
         value = draw(st.sampled_from(values))
-        if value is not None and (name in spec.draws or value != values[0]):
-            drawn[name] = value
+        if value is None or (name not in spec.draws and value == values[0]):
+            continue
+        try:
+            spec.configure(drawn | {name: value})
+        except ConfigurationError:
+            continue
+        drawn[name] = value
     return drawn
