@@ -73,6 +73,9 @@ def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
     return _over_epidemic(node, delta, settings)
 
 
+_UNBOUNDED = {"capacity": (None,)}
+"""What a full cache has dropped, a causal order may wait for: agreement needs one that is large enough."""
+
 EPIDEMIC = register(
     Specification(
         name="epidemic",
@@ -102,6 +105,7 @@ BARRIER = register(
         make=lambda node, settings: _over_epidemic(
             node, Vector(node, stamps="pruned" if settings.prune else "changes"), settings
         ),
+        draws=_UNBOUNDED,
     )
 )
 
@@ -117,6 +121,7 @@ EPIDEMIC_VECTOR = register(
         delivery="N, and what it releases",
         settings=EpidemicSettings,
         make=lambda node, settings: _over_epidemic(node, Vector(node, stamps="whole"), settings),
+        draws=_UNBOUNDED,
     )
 )
 
@@ -133,6 +138,6 @@ DELTA = register(
         settings=DeltaSettings,
         make=_make_delta,
         lifetime=_longest_lifetime,
-        draws={"rule": ("safe",)},
+        draws={"rule": ("safe",), **_UNBOUNDED},
     )
 )

@@ -285,6 +285,8 @@ class Restless:
         bench, settings = self.bench, self.bench.settings
         size = getattr(settings, "retain", None)
         capacity = getattr(settings, "capacity", None)
+        if getattr(settings, "newcomers", "kept") == "now":  # whoever has no past yet begins with what is to come
+            return set()
         delivered = {node: list(dict.fromkeys(names)) for node, names in bench.delivered.items()}
         here = set().union(*(names for node, names in delivered.items() if node in self.members))
         if capacity is not None and len(set().union(*delivered.values())) > capacity:

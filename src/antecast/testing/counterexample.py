@@ -94,6 +94,8 @@ def _missing(scenario: Scenario, events: pa.Table) -> str | None:
     last = max((fault.at for fault in scenario.faults if hasattr(fault, "at")), default=0)
     fresh = {name for name in had if when.get(name, 0) > last + 25 * 10**9}
     kept = had - _given_up(scenario.protocol_settings, delivered)
+    if getattr(scenario.protocol_settings, "newcomers", "kept") == "now":
+        kept = set()  # whoever has no past yet begins with what is to come
     if scenario.network.loss:
         fresh &= kept
     for node in sorted(here):
@@ -121,9 +123,7 @@ def _given_up(settings: Any, delivered: dict[NodeId, list[MessageId]]) -> set[Me
 
 def _gets_history(scenario: Scenario) -> bool:
     """Whether newcomers get what was broadcast before they came."""
-    settings = scenario.protocol_settings
-    cells = Need.CELLS in scenario.specification.needs(settings)
-    return not cells and getattr(settings, "newcomers", "kept") == "kept"
+    return Need.CELLS not in scenario.specification.needs(scenario.protocol_settings)
 
 
 def scenario_toml(scenario: Scenario) -> str:

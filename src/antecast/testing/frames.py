@@ -226,6 +226,15 @@ def entries(value: Any) -> Iterator[Any]:
         yield from entries(each)
 
 
+def claims(value: Any) -> Iterator[tuple[NodeId, int]]:
+    """What a frame says of the messages of nodes: numbers that stand under a node's number in a map."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from ((key, number) for number in _numbers(each) if isinstance(key, int))
+    for each in _parts(value):
+        yield from claims(each)
+
+
 def _numbers(value: Any) -> list[int]:
     if isinstance(value, int):
         return [] if isinstance(value, bool) else [int(value)]
