@@ -40,20 +40,23 @@ BURST = 7
 """Broadcasts at once: more than the small values of `retain`."""
 
 _MOVES = (
-    "broadcast", "cut", "link", "burst", "crash", "recover", "doom", "stranger", "rebirth", "join", "leave",
+    "broadcast", "cut", "link", "crash", "recover", "burst", "doom", "flap", "shock", "broadcast", "flap", "shock",
+    "stranger", "rebirth", "join", "leave",
 )  # fmt: skip
 _LASTING = "broadcast", "burst", "stranger"
 """What may happen where members and links stay."""
 
-_WAITS = (0, 1, 100, 3000, 12_000)
+_WAITS = (0, 100, 0, 5, 100, 3000, 12_000)
 
 
 class Move(NamedTuple):
     """Something that happens, and how long nothing else does."""
 
     verb: str
-    node: int
-    peer: int
+    node: int = 0
+    """Counted among those that are up."""
+    peer: int = 0
+    """How many places further on the other end of a link is; of a doomed node, how many effects it carries out."""
     wait: int = 0
     """In milliseconds."""
 
@@ -71,6 +74,9 @@ class Plan:
     notice: int = 0
     """The longest an end of a link takes to notice that it came up or broke."""
     loss: float = 0.0
+    blackout: bool = False
+    """Whether, at the end, all nodes crash at once soon after each has broadcast, and nothing happens after that
+    which could wake them."""
     answers: bool = False
     """Whether nodes answer, from inside the delivery, what the node before them broadcast."""
     seed: int = 0
@@ -81,21 +87,24 @@ def plans(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 4, max_moves
     """What a protocol must bear."""
     settings = draw(drawn_settings(spec))
     needs = spec.needs(spec.configure(settings))
-    nodes = draw(st.integers(1, max_nodes))
+    nodes = draw(st.sampled_from([2, 3, *range(1, max_nodes + 1)]))
     verbs = _LASTING if Need.STATIC_MEMBERS in needs else _MOVES
     index = st.integers(0, max_nodes)
-    move = st.builds(Move, st.sampled_from(verbs), index, index, st.sampled_from(_WAITS))
+    step = st.sampled_from([0, 0, 0, 1, 2])
+    move = st.builds(Move, st.sampled_from(verbs), index, step, st.sampled_from(_WAITS))
+    least = draw(st.sampled_from([0, max_moves // 2]))  # or most lists would be short
     lossless = Need.RELIABLE_LINKS in needs and Need.CELLS not in needs
     return Plan(
         protocol=spec.name,
         nodes=nodes,
         settings=settings,
-        delay=draw(st.sampled_from([0, 10, 2000])),
+        delay=draw(st.sampled_from([0, 10, 500, 2000])),
         notice=draw(st.sampled_from([0, 100, 5000])),
         loss=0.0 if lossless else draw(st.sampled_from([0.0, 0.2])),
         answers=draw(st.booleans()),
+        blackout=Need.STATIC_MEMBERS not in needs and draw(st.booleans()),
         seed=draw(st.integers(0, 3)),
-        moves=tuple(draw(st.lists(move, max_size=max_moves))),
+        moves=tuple(draw(st.lists(move, min_size=least, max_size=max_moves))),
     )
 
 
@@ -160,9 +169,12 @@ class Restless:
             self.bench.run(move.wait * MS)
         self.heal()
         self.bench.run(self.quiet)
-        kept = self.kept()
-        fresh = self._last_round()
-        self.judge(kept, fresh)
+        self._judge_delivery(self.kept(), "kept by all who have it", self.newcomers)
+        if self.plan.blackout:
+            self._blackout()
+            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", self.newcomers)
+        self._judge_delivery(self._last_round(), "broadcast after all had healed", set())
+        self.judge()
         return self.bench
 
     def move(self, move: Move) -> None:
@@ -180,7 +192,7 @@ class Restless:
         if not up:
             return
         node = up[move.node % len(up)]
-        peer = up[move.peer % len(up)]
+        peer = up[(move.node + 1 + move.peer) % len(up)]
         match move.verb:
             case "broadcast":
                 bench.broadcast(node)
@@ -200,11 +212,19 @@ class Restless:
             case "cut" if node != peer:
                 bench.unlink(node, peer, notice=(self._notice(), self._notice()))
             case "link" if node != peer:
-                bench.link(node, peer, notice=(self._notice(), self._notice()))
+                self._relink(node, peer)
             case "crash":
                 bench.crash(node, notice=self._notice)
             case "doom":
                 bench.doomed[node] = move.peer
+            case "flap" if node != peer and not self.cells:  # a new link, while frames are on the old one
+                bench.broadcast(node)
+                self._relink(node, peer)
+            case "shock" if node != peer:  # a crash soon after something new has come
+                bench.broadcast(peer)
+                bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
+                if node in bench.nodes:
+                    bench.crash(node, notice=self._notice)
             case "stranger":
                 self._strange(node)
             case "rebirth" if not self.cells and node != 0:  # someone stays who was there from the start
@@ -214,10 +234,24 @@ class Restless:
             case "leave" if node != 0:
                 self._leave(node)
 
+    def _blackout(self) -> None:
+        bench = self.bench
+        for node in self.members:
+            bench.broadcast(node)
+        bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
+        for node in self.members:
+            bench.crash(node, notice=self._notice)
+        self.heal()
+        bench.run(self.quiet)
+
+    def _relink(self, a: NodeId, b: NodeId) -> None:
+        if a in self.bench.nodes and b in self.bench.nodes:
+            self.bench.link(a, b, notice=(self._notice(), self._notice()))
+
     def _connect(self, node: NodeId) -> None:
         for a, b in self._whole():
-            if node in (a, b) and a in self.bench.nodes and b in self.bench.nodes:
-                self.bench.link(a, b, notice=(self._notice(), self._notice()))
+            if node in (a, b):
+                self._relink(a, b)
 
     def _replace(self, node: NodeId) -> None:
         """It has lost its state: a newcomer takes its place."""
@@ -268,7 +302,7 @@ class Restless:
         bench.doomed.clear()
         for node in [each for each in self.members if each in bench.saved]:
             bench.recover(node)
-        for node in self.leaving:
+        for node in self.leaving & set(self.members):
             if node in bench.nodes:
                 bench.kill(node)
             self.members.remove(node)
@@ -309,20 +343,19 @@ class Restless:
 
     # Judgement.
 
-    def judge(self, kept: set[MessageId], fresh: set[MessageId]) -> None:
+    def _judge_delivery(self, names: set[MessageId], what: str, but: set[NodeId]) -> None:
+        for node in self.members if Guarantee.AGREEMENT in self.spec.guarantees else ():
+            missing = sorted(names - set(self.bench.delivered[node]))
+            if missing and node not in but:
+                raise ContractBroken("lost", f"node {node} never delivered {missing[0]}, {what}")
+
+    def judge(self) -> None:
         bench, promised = self.bench, self.spec.guarantees
         orders = {"fifo": Guarantee.FIFO in promised, "causal": Guarantee.CAUSAL in promised}
         for problem in order_faults(bench.log, **orders):
             raise ContractBroken("order", problem)
         if bench.refusals:
             raise ContractBroken("refused", f"frames of honest nodes were refused: {bench.refusals[:3]}")
-        if Guarantee.AGREEMENT in promised:
-            for node in self.members:
-                got = set(bench.delivered[node])
-                old = set() if node in self.newcomers else kept
-                for names, what in ((fresh, "broadcast after all had healed"), (old, "kept by all who have it")):
-                    if missing := sorted(names - got):
-                        raise ContractBroken("lost", f"node {node} never delivered {missing[0]}, {what}")
         for node in bench.nodes:
             self._same_state(node)
             self._same_effects(node)

@@ -42,6 +42,8 @@ class FrameMaker:
         self._strange = (hostile, *(hostile + step for step in (1, 2, 3)), *_FAR)
         self._nodes = (*honest, *honest, hostile, hostile, *self._strange)
         self.now = 0
+        self.modest = False
+        """Whether claims of messages that honest nodes have not broadcast are left out too."""
         self._sent: list[Frame] = []
         self._numbers: list[int] = [1]
         self._genuine: dict[tuple[object, ...], list[Any]] = {}

@@ -44,6 +44,9 @@ _OF_A_KIND = 5
 
 _WAITS = (10**6, 10**8, SECOND, SECOND, 15 * SECOND, 30 * SECOND)
 
+FORGOTTEN = 1500 * SECOND
+"""After so long what is kept for a time has gone: lifetimes of messages, hosts that fell silent."""
+
 SMALL = {"retain": 20, "capacity": 20, "early": 4000, "backlog": 20}
 """Bounds that a hostile node can fill: memory must not grow past them."""
 
@@ -138,6 +141,7 @@ class Campaign:
     def improvised(self, performance: Play, draw: Random, steps: int) -> Iterator[Step]:
         stage = performance.stage
         maker = FrameMaker(performance.codec, draw, stage.honest, stage.hostile, forge=self.forge)
+        maker.modest = not self.forge and draw.random() < 0.5
         linked = True
         for _ in range(steps):
             for frame in performance.sent:
@@ -163,7 +167,7 @@ class Campaign:
         stage = performance.stage
         maker.now = performance.bench.now
         frame = maker.make()
-        while type(frame).__name__ in self.without:
+        while type(frame).__name__ in self.without or (maker.modest and performance.tells_of_more(frame)):
             frame = maker.make()
         data = performance.codec.encode(frame)
         if draw.random() < 0.02:  # damaged on its way
@@ -241,7 +245,10 @@ class Growth:
 
 
 def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
-    """Whether hostile frames make memory grow, with bounds so small that honest use would fill them."""
+    """Whether hostile frames make memory grow, with bounds so small that honest use would fill them.
+
+    What is kept for a time only is given that time before a node is weighed.
+    """
     draw = Random(f"{spec.name}/{seed}/memory")
     campaign = Campaign(spec, seed, forge=True, unlinked=False)
     settings = {name: size for name, size in SMALL.items() if name in spec.settings.__struct_fields__}
@@ -250,7 +257,7 @@ def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
     for steps in (frames, 3 * frames):
         for step in campaign.improvised(performance, draw, steps):
             performance.do(step)
-        performance.do(Step("wait", 15 * SECOND))
+        performance.do(Step("wait", FORGOTTEN))
         weights.append(max(weight(node) for node in performance.bench.nodes.values()))
     return Growth(frames, *weights)
 
