@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "comparison": {"core", "protocols", "history", "sim"},
     "report": {"core", "protocols", "history", "papers", "comparison"},
     "cli": {
+        "api",
         "core",
         "protocols",
         "observer",

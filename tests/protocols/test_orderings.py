@@ -5,9 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.core import Message
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.fifo import Fifo
 from antecast.protocols.unordered import Unordered
 from antecast.protocols.vector import Vector
+
+
+def causal(node, stamps):
+    return Vector(node) if stamps == "whole" else Barrier(node, prune=stamps == "pruned")
 
 
 def message(origin, seq, stamp=None):
@@ -51,10 +56,10 @@ class TestFifo:
 
 
 @pytest.mark.parametrize("stamps", ["whole", "changes", "pruned"])
-class TestVector:
+class TestCausal:
     def test_an_answer_waits_for_the_question(self, stamps):
         """The example every text begins with: p asks, q answers, r hears the answer first."""
-        p, q, r = (Vector(node, stamps=stamps) for node in range(3))
+        p, q, r = (causal(node, stamps) for node in range(3))
         question = message(0, 1, p.stamp(1, 0, None))
         assert ids(accept(q, question)) == [(0, 1)]
         answer = message(1, 1, q.stamp(1, 0, None))
@@ -65,25 +70,25 @@ class TestVector:
         assert r.gauges()["pending"] == 0
 
     def test_concurrent_messages_do_not_wait(self, stamps):
-        p, q, r = (Vector(node, stamps=stamps) for node in range(3))
+        p, q, r = (causal(node, stamps) for node in range(3))
         one, other = message(0, 1, p.stamp(1, 0, None)), message(1, 1, q.stamp(1, 0, None))
         assert ids(accept(r, other)) == [(1, 1)]
         assert ids(accept(r, one)) == [(0, 1)]
 
     def test_a_chain_is_released_in_causal_order_whatever_the_order_of_arrival(self, stamps):
-        nodes = [Vector(node, stamps=stamps) for node in range(4)]
+        nodes = [causal(node, stamps) for node in range(4)]
         chain = []
         for node in range(3):
             chain.append(message(node, 1, nodes[node].stamp(1, 0, None)))
             accept(nodes[node + 1], chain[0])
             for earlier in chain[1:]:
                 accept(nodes[node + 1], earlier)
-        late = Vector(9, stamps=stamps)
+        late = causal(9, stamps)
         assert accept(late, chain[2]) == [] and accept(late, chain[1]) == []
         assert ids(accept(late, chain[0])) == [(0, 1), (1, 1), (2, 1)]
 
     def test_a_skip_must_not_deliver_what_it_covers(self, stamps):
-        vector = Vector(0, stamps=stamps)
+        vector = causal(0, stamps)
         accept(vector, message(1, 2, {}))
         accept(vector, message(2, 1, {1: 3}))
         released, dropped = vector.skip({1: 3})
@@ -92,7 +97,7 @@ class TestVector:
 
 
 def test_a_whole_clock_names_every_source_and_changes_only_those_heard_since():
-    whole, changes = Vector(0, stamps="whole"), Vector(0, stamps="changes")
+    whole, changes = causal(0, "whole"), causal(0, "changes")
     for vector in (whole, changes):
         accept(vector, message(1, 1, {}))
         assert vector.stamp(1, 0, None) == {1: 1}
@@ -103,7 +108,7 @@ def test_a_whole_clock_names_every_source_and_changes_only_those_heard_since():
 
 
 def test_a_pruned_stamp_leaves_out_what_another_entry_stands_for():
-    changes, pruned = Vector(9, stamps="changes"), Vector(9, stamps="pruned")
+    changes, pruned = causal(9, "changes"), causal(9, "pruned")
     for vector in (changes, pruned):
         accept(vector, message(0, 1, {}))
         accept(vector, message(1, 1, {0: 1}))
@@ -113,7 +118,7 @@ def test_a_pruned_stamp_leaves_out_what_another_entry_stands_for():
 
 
 def test_a_newer_message_of_a_source_is_not_pruned_by_a_stamp_that_names_an_older():
-    pruned = Vector(9, stamps="pruned")
+    pruned = causal(9, "pruned")
     for each in (message(0, 1, {}), message(0, 2, {}), message(1, 1, {0: 1})):
         accept(pruned, each)
     assert pruned.stamp(1, 0, None) == {0: 2, 1: 1}
@@ -121,7 +126,7 @@ def test_a_newer_message_of_a_source_is_not_pruned_by_a_stamp_that_names_an_olde
 
 def history(sources, stamps, random):
     """Messages of some sources, each of which has heard some of the earlier ones."""
-    nodes, sent = [Vector(node, stamps=stamps) for node in range(sources)], []
+    nodes, sent = [causal(node, stamps) for node in range(sources)], []
     for _ in range(2 * sources):
         source = random.randrange(sources)
         heard = nodes[source].progress()
@@ -142,7 +147,7 @@ def test_the_numbers_of_the_sources_make_no_difference(names, stamps, random):
     """Counts are kept in a list or a map, as the numbers lie: what is delivered, and when, is the same."""
     messages = history(len(names), stamps, random)
     random.shuffle(messages)
-    plain, renamed = Vector(2**32, stamps=stamps), Vector(2**32, stamps=stamps)
+    plain, renamed = causal(2**32, stamps), causal(2**32, stamps)
     for index, each in enumerate(messages):
         if each.seq <= plain.progress().get(each.origin, 0):
             continue  # skipped: no dissemination hands it up any more
@@ -151,7 +156,7 @@ def test_the_numbers_of_the_sources_make_no_difference(names, stamps, random):
         assert sorted(ready) == sorted(ids(accept(renamed, twin)))
         assert plain.gauges() == renamed.gauges()
         if index % 16 == 15:
-            copy = Vector(2**32, stamps=stamps)
+            copy = causal(2**32, stamps)
             copy.restore(renamed.snapshot(), renamed.pending())
             renamed = copy
             plain.skip({each.origin: each.seq})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antecast.core import ConfigurationError, InputError
+from antecast.core import ConfigurationError, InputError, LocalMisuse
 from antecast.sim.study import make_study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.sweep import SweepProgress, read_sweep, sweep
@@ -147,7 +147,7 @@ def test_an_interrupt_stops_the_jobs_and_keeps_what_is_finished(
 
 
 def test_a_study_that_is_handed_over_cannot_be_changed_on_the_way(study_values: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(LocalMisuse):
         sweep(make_study(study_values), seeds=3)
 
 

@@ -19,11 +19,8 @@ from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet,
 from antecast.cli.report import Report, report_at_end
 
 if TYPE_CHECKING:
-    from antecast.history.measure import Measures
-    from antecast.history.promises import Promises
-    from antecast.history.verdict import Verdict
+    from antecast.sim.judged import Judged
     from antecast.sim.run import Progress as RunProgress
-    from antecast.sim.run import RunResult
 
 RUNS = Path("runs")
 """Where runs go that are not told where to go."""
@@ -64,16 +61,14 @@ def run(
         result = simulate(loaded, out=chosen, replace=force, on_progress=on_progress)
     if folder is None:
         _point_latest(chosen)
-    verdict = _audit(result) if judge else None
-    measures = _measure(result)
-    promises = None if verdict is None else _promises(result, verdict, measures)
-    summary = summarise(result, verdict, measures) | {"broken_promises": promises.broken if promises else []}
+    judged = result.judge(audited=judge)
+    verdict, promises, summary = judged.verdict, judged.promises, judged.summary()
     page = report_at_end(chosen, "run", wanted=reported, verdict=verdict)
     summary["report"] = None if page is None else str(page)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
-        _show(result, verdict, promises, summary)
+        _show(judged, summary)
     if result.interrupted:
         raise typer.Exit(Exit.INTERRUPTED)
     if promises and promises.broken:
@@ -139,94 +134,18 @@ def _progress(quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
         yield show
 
 
-def _audit(result: RunResult) -> Verdict:
-    from antecast.history.audit import audit
-    from antecast.history.log import iter_events
-
-    assert result.folder is not None
-    folder = result.folder
-    columns = ["run", "node", "pos", "t", "kind", "origin", "seq"]
-    return audit(lambda: iter_events(folder, columns), clock="global")
-
-
-def _measure(result: RunResult) -> Measures:
-    from antecast.history.log import iter_events
-    from antecast.history.measure import measure
-
-    assert result.folder is not None
-    folder = result.folder
-    return measure(lambda: iter_events(folder), applications=result.scenario.total_nodes, received=False)
-
-
-def _promises(result: RunResult, verdict: Verdict, measures: Measures) -> Promises:
-    from antecast.history.promises import judge_promises
-
-    return judge_promises(
-        result.scenario.specification.guarantees,
-        verdict.tally,
-        lambda: result.events,
-        elsewhere=measures.elsewhere,
-        latest=result.scenario.latest_delivery(),
-    )
-
-
-def summarise(result: RunResult, verdict: Verdict | None, measures: Measures) -> dict[str, Any]:
-    """The run in numbers, ready for JSON. Times are in seconds."""
-    from antecast.history import metrics
-
-    scenario, latency, costs = result.scenario, measures.delivery, measures.cost
-    gauges = metrics.gauges(result.samples).to_pylist()
-    frames = scenario.log.events == "all"
-    return {
-        "run": result.run,
-        "scenario": scenario.name,
-        "protocol": scenario.specification.name,
-        "seed": scenario.seed,
-        "nodes": scenario.total_nodes,
-        "status": "interrupted" if result.interrupted else "complete",
-        "verdict": None if verdict is None else verdict.outcome,
-        "promised": sorted(scenario.specification.guarantees),
-        "unmet_needs": scenario.unmet_needs(),
-        "counts": None if verdict is None else verdict.counts,
-        "witness": None if verdict is None or verdict.witness is None else str(verdict.witness),
-        "broadcasts": costs.broadcasts,
-        "deliveries": costs.deliveries,
-        "delivery_ratio": _number(measures.ratio),
-        "latency": {"mean": _seconds(latency.mean), "max": _seconds(latency.max)}
-        | {f"p{fraction * 100:g}": _seconds(value) for fraction, value in latency.quantiles},
-        "frames_per_delivery": _number(costs.frames_per_delivery) if frames else None,
-        "control_bytes_per_broadcast": _number(costs.control_bytes_per_broadcast) if frames else None,
-        "gauges": {row["gauge"]: {"mean": row["mean"], "max": row["max"]} for row in gauges},
-        "dropped_frames": result.dropped,
-        "refused_frames": result.refused,
-        "alerts": result.alerts,
-        "astray_frames": result.astray,
-        "troubles": result.troubles,
-        "events": result.logged,
-        "simulated": _seconds(result.ended),
-        "wall": round(result.wall, 3),
-        "folder": str(result.folder),
-    }
-
-
-def _number(value: float) -> float | None:
-    return value if value == value else None  # JSON knows no NaN
-
-
-def _seconds(ns: float) -> float | None:
-    return ns / 1e9 if ns == ns else None
-
-
-def _show(result: RunResult, verdict: Verdict | None, promises: Promises | None, summary: dict[str, Any]) -> None:
+def _show(judged: Judged, summary: dict[str, Any]) -> None:
+    result, told = judged.result, judged.told
     if result.interrupted:
         when = f"interrupted at {result.ended / 1e9:.1f} s of simulated time"
         err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
-    if verdict is not None and promises is not None:
-        out.print(_headline(result, verdict, promises), markup=True)
-        if verdict.witness is not None:
-            out.print(str(verdict.witness), markup=False)
-        elif promises.broken:
-            out.print(promises.example, markup=False)
+    if told is not None and judged.verdict is not None and judged.promises is not None:
+        colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
+        out.print(f"[bold {colour}]{told.headline}[/bold {colour}]{told.rest}", markup=True)
+        if judged.verdict.witness is not None:
+            out.print(str(judged.verdict.witness), markup=False)
+        elif judged.promises.broken:
+            out.print(judged.promises.example, markup=False)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
@@ -236,14 +155,6 @@ def _show(result: RunResult, verdict: Verdict | None, promises: Promises | None,
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
     if summary["report"] is not None:
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
-
-
-def _headline(result: RunResult, verdict: Verdict, promises: Promises) -> str:
-    from antecast.history.promises import tell
-
-    told = tell(result.scenario.specification.name, promises, verdict)
-    colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
-    return f"[bold {colour}]{told.headline}[/bold {colour}]{told.rest}"
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

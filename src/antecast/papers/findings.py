@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from html import escape
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -115,7 +116,7 @@ def statement(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Results:
     """What a study has found."""
 
@@ -125,6 +126,22 @@ class Results:
     """The points of each figure, by the name of its file; the first columns name the curve."""
     notes: Sequence[str] = ()
     """What a reader should know of how it was made: sizes, fits, cuts."""
+
+    def summary(self) -> dict[str, Any]:
+        """How many findings have which mark, and the notes."""
+        marks = {str(mark): count for mark, count in count_marks(self.findings).items()}
+        return {"study": self.study, "marks": marks, "notes": list(self.notes)}
+
+    def to_pandas(self) -> Any:
+        """A row for each finding, as a pandas DataFrame."""
+        return as_table(self.findings).to_pandas()
+
+    def __repr__(self) -> str:
+        marks = ", ".join(f"{count} {mark}" for mark, count in self.summary()["marks"].items())
+        return f"Results({self.study}: {marks})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False)}"
 
 
 SCHEMA = pa.schema(

@@ -15,7 +15,13 @@ class Above(Protocol):
     """What a dissemination tells the layer above it."""
 
     def admit(self, message: Message[Any], now: int) -> str | None:
-        """Why a message should not be taken at all, or None."""
+        """Why a message should not be taken, or None; see `Ordering.admit`."""
+
+    def early(self, message: Message[Any], now: int) -> bool:
+        """Whether a message would have to wait for others."""
+
+    def weight(self, message: Message[Any]) -> int:
+        """About how many bytes of memory a message takes while it waits."""
 
     def deadline(self, message: Message[Any]) -> int | None:
         """Until when a message is worth keeping."""
@@ -28,6 +34,16 @@ class Above(Protocol):
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
         """Messages up to `base` that are not here yet will not come."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether any messages may be skipped; see `Ordering.complete`."""
+
+    def pending(self) -> list[Message[Any]]:
+        """The messages that wait for others."""
+
+    def missing(self, message: Message[Any]) -> Mapping[NodeId, int]:
+        """What a message waits for; see `Ordering.missing`."""
 
     def progress(self) -> Mapping[NodeId, int]:
         """For each source, the last message delivered or skipped."""
@@ -42,6 +58,11 @@ class Dissemination(ABC):
     def attach(self, above: Above) -> None:
         """Stand below a layer; called once, before anything else."""
         self.above = above
+
+    def enter(self) -> None:
+        """This node is about to broadcast for the first time; `LocalMisuse` if there is no room for another
+        source."""
+        return
 
     @abstractmethod
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:

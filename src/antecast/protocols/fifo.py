@@ -13,6 +13,7 @@ from antecast.protocols.ordering import Ordering, Released
 class Fifo(Ordering[None]):
     stamp_type = None
     waits = True
+    complete = True
 
     def __init__(self, node: NodeId) -> None:
         self._node = node
@@ -36,6 +37,12 @@ class Fifo(Ordering[None]):
             seq += 1
         self._delivered[origin] = seq
         return ready
+
+    def early(self, message: Message[None], now: int) -> bool:
+        return message.seq != self._delivered.get(message.origin, 0) + 1
+
+    def missing(self, message: Message[None]) -> Mapping[NodeId, int]:
+        return {message.origin: message.seq - 1} if self.early(message, 0) else {}
 
     def skip(self, base: Mapping[NodeId, int]) -> Released:
         delivered = self._delivered

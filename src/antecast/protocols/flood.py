@@ -9,16 +9,23 @@ compare what they have:
 - With `repair`, each node sends a summary to its neighbours in turn, one every `repair`
   nanoseconds. Lost frames are then found and sent again: flooding becomes reliable over links that
   lose, as long as a frame gets through now and then.
+- When a node has given up messages that nobody around it keeps, it compares with all neighbours, so that
+  they can go on without them, too (`offers`).
+
+What is not taken: frames without a link, and messages that no correct node makes (`RemoteFault`); messages of
+this node, or that depend on messages of this node, which it never broadcast (`Alert`); and early messages beyond
+a neighbour's quota, for now (`quota`).
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from antecast.core import (
+    MAX_SOURCES,
     CancelTimer,
+    Discard,
     Effect,
     Frame,
     Message,
-    MessageId,
     NodeId,
     RemoteFault,
     Send,
@@ -27,39 +34,72 @@ from antecast.core import (
     Timer,
 )
 from antecast.protocols.dissemination import Above, Dissemination
+from antecast.protocols.ordering import UNKNOWN
+from antecast.protocols.quota import Quotas
 from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
 
 REPAIR: Timer = "flood/repair"
+OWED: Timer = "flood/owed"
+
+RETRY: Final = 10**9
+"""How long after a message was not taken its sender is asked for it again."""
 
 
 class Flood(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Summary, Base)
 
     def __init__(
-        self, node: NodeId, *, retain: int | None, repair: int | None, patience: int, ordered: bool
+        self,
+        node: NodeId,
+        *,
+        retain: int | None,
+        repair: int | None,
+        patience: int,
+        ordered: bool,
+        early: int = 1 << 27,
     ) -> None:
         self._node = node
         self._repair = repair
-        self._log = RetainedLog(node, retain=retain, patience=patience, ordered=ordered)
-        self._received = self._log.received
+        self._ordered = ordered
         self._peers: dict[NodeId, None] = {}
+        self._log = RetainedLog(node, retain=retain, patience=patience, ordered=ordered, neighbours=self._peers)
+        self._received = self._log.received
+        self._quotas = Quotas(early)
+        self._early = self._quotas.charged
+        self._full = self._quotas.full
+        self._offers = self._log.offers.pending
+        self._doubted: dict[NodeId, None] = {}
+        """The neighbours that sent messages which depend on messages of this node that it has not broadcast."""
+        self._owed: dict[NodeId, None] = {}
+        """The neighbours from whom something was not taken, to be asked again."""
         self._turn = 0
 
     def attach(self, above: Above) -> None:
         super().attach(above)
-        self._log.above = above
+        self._log.attach(above)
+
+    def enter(self) -> None:
+        self._log.enter()
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._log.add(message)
         for peer in self._peers:
             out.append(Send(peer, message))
+        if self._doubted:  # others may deliver now what was not taken here, and depend on it
+            for peer in self._doubted:
+                self._owe(peer, now, out)
+            self._doubted.clear()
 
     def settled(self, message: Message[Any]) -> None:
+        if self._early:
+            self._quotas.remove((message.origin, message.seq))
         self._log.settled(message)
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if sender not in self._peers:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
         if frame.__class__ is Message:
-            self._pass_on(frame, sender, now, out)
+            self._take(frame, sender, now, out)
         elif isinstance(frame, Summary):
             self._log.take_summary(frame, sender, out)
         elif isinstance(frame, Base):
@@ -67,16 +107,60 @@ class Flood(Dissemination):
         else:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which flooding does not know")
 
-    def _pass_on(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
-        origin, seq = message.origin, message.seq
-        if origin == self._node and seq > self._received.upto.get(origin, 0):
-            raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, never broadcast here")
-        if not self._log.add(message):
+    def _take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
+        """Take a message in, unless it is a copy, and pass it on. This runs for every message that comes."""
+        origin, seq, received = message.origin, message.seq, self._received
+        last = received.upto.get(origin)
+        if last is None:
+            last = 0
+            self._log.check_room(origin, sender)
+        if seq <= last or (seq > last + 1 and seq in received.beyond.get(origin, ())):
             return
-        out += [Send(peer, message) for peer in self._peers if peer != sender]
-        self.above.arrived(message, now, out)
+        if origin == self._node:
+            self._log.is_false_claim(seq, sender, out)
+            return
+        above = self.above
+        refusal = above.admit(message, now)
+        if refusal is not None:
+            self._refuse(message, refusal, sender, out)
+            return
+        if (self._full or seq != last + 1) and self._is_too_early(message, sender, now):
+            self._owe(sender, now, out)
+            return
+        self._log.add(message)
+        for peer in self._peers:
+            if peer != sender:
+                out.append(Send(peer, message))
+        effects = len(out)
+        above.arrived(message, now, out)
+        waits = len(out) == effects
+        if waits:
+            self._quotas.add((origin, seq), sender, above.weight(message))
+        if self._offers and (waits or not self._ordered):
+            self._log.offers.held(message, now, out)
+
+    def _refuse(self, message: Message[Any], why: str, sender: NodeId, out: list[Effect]) -> None:
+        if why == UNKNOWN:
+            self._log.is_false_claim(message.stamp[self._node], sender, out)
+            self._doubted[sender] = None
+        else:
+            out.append(Discard(message.id, why))
+
+    def _owe(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        """Compare with a neighbour in a while, for the sake of what was not taken from it."""
+        if not self._owed:
+            out.append(SetTimer(OWED, now + RETRY))
+        self._owed[peer] = None
+
+    def _is_too_early(self, message: Message[Any], sender: NodeId, now: int) -> bool:
+        if self._ordered:
+            return sender in self._quotas.full and self.above.early(message, now)
+        # Nothing is held, but numbers out of turn are remembered, as many as a summary can name.
+        return self._received.out_of_turn >= MAX_SOURCES
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        if peer in self._peers:
+            self.link_down(peer, now, out)
         if self._repair is not None and not self._peers:
             out.append(SetTimer(REPAIR, now + self._repair))
         self._peers[peer] = None
@@ -84,7 +168,11 @@ class Flood(Dissemination):
             self._log.compare(peer, out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._peers.pop(peer, None)
+        if peer not in self._peers:
+            return
+        del self._peers[peer]
+        self._log.link_down(peer)
+        self._doubted.pop(peer, None)
         if self._repair is not None and not self._peers:
             out.append(CancelTimer(REPAIR))
 
@@ -95,9 +183,14 @@ class Flood(Dissemination):
             out.append(SetTimer(REPAIR, now + self._repair))
         elif token == PATIENCE:
             self._log.timer(now, out)
+        elif token == OWED:
+            owed, self._owed = self._owed, {}
+            for peer in owed:
+                if peer in self._peers:
+                    self._log.compare(peer, out)
 
     def resume(self, now: int, out: list[Effect]) -> None:
-        self._log.resume(now, out)  # comparisons start again with the first link
+        self._log.resume(now, out)  # repairs and what is owed come with the links
 
     def stored(self) -> list[Message[Any]]:
         return self._log.stored()

@@ -11,6 +11,7 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.fifo import Fifo
 from antecast.protocols.flood import Flood
 from antecast.protocols.layered import Layered
@@ -26,7 +27,9 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     repair: Duration | None = None
     """How often a node compares notes with a neighbour; needed over links that lose."""
     patience: Duration = Duration(10 * 10**9)
-    """How long a node with a past waits before it gives up messages a neighbour no longer has."""
+    """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 27
+    """Bytes of memory that early messages from one neighbour may take, about; more of them are taken later."""
 
 
 def _needs(settings: FloodSettings) -> frozenset[Need]:
@@ -41,6 +44,7 @@ def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -
         repair=settings.repair,
         patience=settings.patience,
         ordered=ordering.waits,
+        early=settings.early,
     )
     return Layered(node, ordering, flood)
 
@@ -91,7 +95,7 @@ VECTOR = register(
         memory="N counters, kept and early messages",
         delivery="N, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: over_flood(node, Vector(node, stamps="whole"), settings),
+        make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
     )
 )
@@ -107,7 +111,7 @@ VECTOR_CHANGES = register(
         memory="2 N counters, kept and early messages",
         delivery="changed entries, and what it releases",
         settings=FloodSettings,
-        make=lambda node, settings: over_flood(node, Vector(node, stamps="changes"), settings),
+        make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
     )
 )

@@ -36,7 +36,20 @@ class Layered(Protocol):
     ordering where they arrive. A message is passed on before it is delivered, so that whatever the
     application broadcasts in answer leaves behind it."""
 
-    __slots__ = ("_dissemination", "_ordering", "_seq", "_wakeup", "admit", "codec", "deadline", "node")
+    __slots__ = (
+        "_dissemination",
+        "_ordering",
+        "_seq",
+        "_wakeup",
+        "admit",
+        "codec",
+        "deadline",
+        "early",
+        "missing",
+        "node",
+        "pending",
+        "weight",
+    )
 
     def __init__(self, node: NodeId, ordering: Ordering[Any], dissemination: Dissemination) -> None:
         self.node = node
@@ -48,6 +61,10 @@ class Layered(Protocol):
         # Asked for every message that arrives: straight from the ordering, without a call in between.
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
+        self.early: Callable[[Message[Any], int], bool] = ordering.early
+        self.missing: Callable[[Message[Any]], Mapping[NodeId, int]] = ordering.missing
+        self.pending: Callable[[], list[Message[Any]]] = ordering.pending
+        self.weight: Callable[[Message[Any]], int] = ordering.weight
         dissemination.attach(self)
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -55,8 +72,11 @@ class Layered(Protocol):
             raise LocalMisuse("this protocol knows no lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
-        seq = self._seq = self._seq + 1
+        seq = self._seq + 1
+        if seq == 1:
+            self._dissemination.enter()
         message = Message(self.node, seq, payload, self._ordering.stamp(seq, now, lifetime))
+        self._seq = seq
         out: list[Effect] = []
         self._dissemination.spread(message, now, out)
         self._dissemination.settled(message)
@@ -112,7 +132,6 @@ class Layered(Protocol):
         self._set_wakeup(out)
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
-        self._seq = max(self._seq, base.get(self.node, 0))
         self._carry_out(self._ordering.skip(base), "skipped", out)
 
     def _carry_out(self, released: Released, why: str, out: list[Effect]) -> None:
@@ -129,6 +148,10 @@ class Layered(Protocol):
         if wakeup is not None and (self._wakeup is None or wakeup < self._wakeup):
             self._wakeup = wakeup
             out.append(SetTimer(EXPIRY, wakeup))
+
+    @property
+    def complete(self) -> bool:
+        return self._ordering.complete
 
     def progress(self) -> Mapping[NodeId, int]:
         return self._ordering.progress()

@@ -12,6 +12,7 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.delta import Delta, Rule
 from antecast.protocols.epidemic import Epidemic, Order, Policy
 from antecast.protocols.layered import Layered
@@ -102,9 +103,7 @@ BARRIER = register(
         memory="2 N counters, the cache, early messages",
         delivery="its predecessors, and what it releases",
         settings=BarrierSettings,
-        make=lambda node, settings: _over_epidemic(
-            node, Vector(node, stamps="pruned" if settings.prune else "changes"), settings
-        ),
+        make=lambda node, settings: _over_epidemic(node, Barrier(node, prune=settings.prune), settings),
         draws=_UNBOUNDED,
     )
 )
@@ -120,7 +119,7 @@ EPIDEMIC_VECTOR = register(
         memory="N counters, the cache, early messages",
         delivery="N, and what it releases",
         settings=EpidemicSettings,
-        make=lambda node, settings: _over_epidemic(node, Vector(node, stamps="whole"), settings),
+        make=lambda node, settings: _over_epidemic(node, Vector(node), settings),
         draws=_UNBOUNDED,
     )
 )

@@ -18,6 +18,16 @@ from antecast.core import Message, NodeId, State
 
 S = TypeVar("S")
 
+EXPIRED = "expired"
+"""Not taken, now or later: its time is over on the local clock."""
+AHEAD = "deadline too far ahead"
+"""Not taken yet: its deadline is further ahead than a clock within the bounds can have put it."""
+UNKNOWN = "waits for what was never broadcast here"
+"""Not taken yet: it says that it depends on a message of this node which this node has not broadcast."""
+
+MESSAGE_BYTES, ENTRY_BYTES = 400, 200
+"""What a message that waits takes, about, beside its payload, and each entry of its stamp."""
+
 
 class Released(msgspec.Struct, frozen=True, gc=False):
     """What may be delivered, in the order of delivery, and what never will be."""
@@ -37,6 +47,10 @@ class Ordering(ABC, Generic[S]):
     waits: ClassVar[bool]
     """Whether a message can wait for another; if so, `progress` and `skip` mean something."""
 
+    complete: ClassVar[bool] = False
+    """Whether a stamp names all that its message must come after, not only what other messages do not imply.
+    Then any messages may be skipped; else only a set that holds with each message all that it must come after."""
+
     timed: ClassVar[bool] = False
     """Whether messages have deadlines; if not, the calls about time are never made."""
 
@@ -49,8 +63,19 @@ class Ordering(ABC, Generic[S]):
         """Take a message in; what may now be delivered, and what may no longer."""
 
     def admit(self, message: Message[S], now: int) -> str | None:
-        """Why a message is not taken at all, in a word, or None."""
+        """Why a message is not taken: `EXPIRED`, `AHEAD`, `UNKNOWN`, or None if it is.
+
+        A stamp that no correct node makes, such as one that waits for its own message, is a `RemoteFault`.
+        """
         return None
+
+    def early(self, message: Message[S], now: int) -> bool:
+        """Whether a message would have to wait, if it were taken now."""
+        return False
+
+    def weight(self, message: Message[S]) -> int:
+        """About how many bytes of memory a message takes while it waits."""
+        return MESSAGE_BYTES + len(message.payload)
 
     def deadline(self, message: Message[S]) -> int | None:
         """The last instant of the local clock at which the message may be delivered or passed on."""
@@ -64,9 +89,17 @@ class Ordering(ABC, Generic[S]):
         """Time has passed: what this sets free, and what has come to its end."""
         return Released([], [])
 
+    def missing(self, message: Message[S]) -> Mapping[NodeId, int]:
+        """What a message held back waits for: for each source the last that is named, if not delivered yet.
+
+        Only a dissemination that gives messages up asks for it.
+        """
+        return {}
+
     @abstractmethod
     def skip(self, base: Mapping[NodeId, int]) -> Released:
-        """Count each source's messages up to `base` as delivered. `base` must be causally closed."""
+        """Count each source's messages up to `base` as delivered. Unless stamps are `complete`, `base` and what
+        was delivered must be causally closed."""
 
     @abstractmethod
     def progress(self) -> Mapping[NodeId, int]:

@@ -1,6 +1,7 @@
 """Which messages a node has received: a count a source, and the few that came out of turn."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -82,22 +83,38 @@ class Received:
         else:
             del self.beyond[origin]
 
+    @property
+    def out_of_turn(self) -> int:
+        """How many messages lie beyond the counts."""
+        return sum(map(len, self.beyond.values()))
+
+    def knows(self, origin: NodeId) -> bool:
+        """Whether any message of a source was received."""
+        return origin in self.upto or origin in self.beyond
+
+    def sources(self) -> int:
+        """Of how many sources messages were received."""
+        return len(self.upto) + sum(origin not in self.upto for origin in self.beyond)
+
     def gaps(self) -> dict[NodeId, list[int]]:
-        """What lies beyond the counts, in a fixed order, for a frame."""
+        """What lies beyond the counts, in a fixed order."""
         return {origin: sorted(numbers) for origin, numbers in self.beyond.items()}
+
+    def some_gaps(self, limit: int) -> dict[NodeId, list[int]]:
+        """What lies beyond the counts, for a frame; of more than `limit` numbers, only so many."""
+        if self.out_of_turn <= limit:
+            return self.gaps()
+        some: dict[NodeId, list[int]] = {}
+        for origin, numbers in self.beyond.items():
+            if limit > 0:
+                some[origin] = list(islice(sorted(numbers), limit))
+                limit -= len(some[origin])
+        return some
 
     def lacks(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> bool:
         """Whether another has received a message that is not here."""
-        return next(self._lacking(upto, beyond), None) is not None
-
-    def _lacking(
-        self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]
-    ) -> Iterator[tuple[NodeId, int]]:
-        for origin, last in upto.items():
-            for seq in range(self.upto.get(origin, 0) + 1, last + 1):
-                if (origin, seq) not in self:
-                    yield origin, seq
-        for origin, numbers in beyond.items():
-            for seq in numbers:
-                if (origin, seq) not in self:
-                    yield origin, seq
+        here = self.upto.get
+        # The one after the count is never here, else the count would be higher: no need to look further.
+        return any(last > here(origin, 0) for origin, last in upto.items()) or any(
+            (origin, seq) not in self for origin, numbers in beyond.items() for seq in numbers
+        )

@@ -5,21 +5,42 @@ Two nodes compare with a `Summary`: for each source all messages up to a number,
 other sends what is missing there and, when it lacks something itself, answers with a summary of its own.
 
 A node keeps the last `retain` messages that are settled: delivered, or given up. One that was away for longer,
-or that joins late, cannot get what came before; it is told so in a `Base`, the first messages that are still to
-be had. A newcomer starts from there at once. A node with a past waits `patience`, in case another neighbour
-still has them, and then gives them up, which the layer above reports.
+or that joins late, cannot get what came before. It is told so in a `Base`: for each source, the last message
+that is kept no more. It may then give up what it waits for (`offers`). A node that has given something up tells
+its `neighbours` by a comparison, since what it delivers from now on may depend on messages that it cannot give
+them: they learn what was given up as they would have from a node that delivered and dropped it.
 
-Since messages are dropped in the order of their delivery, a base holds with each message all that it depends
-on: skipping it cannot break an order.
+A base is causally closed: messages are dropped in the order of their delivery, and what was given up was closed
+itself (or stamps are complete, and it need not be).
+
+Peers may be wrong, or lie. A summary or a base that has more of this node's own messages than it broadcast is
+corrected in that entry, and an `Alert` says so, once a link. A base that does not answer a summary is refused.
+Everything here takes time in proportion to the frame.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from antecast.core import Clock, Effect, Frame, Message, NodeId, Send, SetTimer, State, Timer
+from antecast.core import (
+    MAX_SOURCES,
+    Alert,
+    Clock,
+    Effect,
+    Frame,
+    LocalMisuse,
+    Message,
+    MessageId,
+    NodeId,
+    RemoteFault,
+    Send,
+    State,
+)
 from antecast.protocols.dissemination import Above
+from antecast.protocols.offers import PATIENCE, Offers
 from antecast.protocols.received import Gaps, Received, covers
+
+__all__ = ["PATIENCE", "Base", "RetainedLog", "Summary"]
 
 
 class Summary(Frame, frozen=True, array_like=True, tag=1):
@@ -37,38 +58,69 @@ class Base(Frame, frozen=True, array_like=True, tag=2):
     upto: Clock
 
 
-PATIENCE: Timer = "retained/patience"
-
-
 class RetainedLog:
-    """Part of a dissemination, which sets `above` to the layer above itself and hands over the frames and the
-    timer named here."""
-
-    above: Above
+    """Part of a dissemination, which attaches it below the same layer, and hands over the frames and the timer
+    named here, the links that go down, and the messages that wait."""
 
     def __init__(
-        self, node: NodeId, *, retain: int | None, patience: int, ordered: bool, newcomers_wait: bool = False
+        self,
+        node: NodeId,
+        *,
+        retain: int | None,
+        patience: int,
+        ordered: bool,
+        newcomers_wait: bool = False,
+        neighbours: Collection[NodeId] = (),
     ) -> None:
         self._node = node
         self._retain = retain
-        self._patience = patience
         self._ordered = ordered
         self._newcomers_wait = newcomers_wait
         """Whether also a node that has delivered nothing yet lets its patience run out before it takes a base:
         needed where comparisons may overtake the first messages."""
+        self._neighbours = neighbours
+        """Who is told when messages were given up; it changes as links do."""
         self.received = Received()
         """What has been received so far; it changes as more is."""
+        self.offers = Offers(
+            self.received, patience=patience, ordered=ordered, ask=self.compare, give_up=self.give_up
+        )
         self._store: dict[tuple[NodeId, int], Message[Any]] = {}
         self._settled: deque[tuple[NodeId, int]] = deque()
         self._trimmed: dict[NodeId, int] = {}
-        self._offered: dict[NodeId, int] = {}
+        self._when_given_up: dict[NodeId, int] = {}
+        """What was kept no more when messages were given up for the last time, these included."""
+        self._first_heard: dict[NodeId, Mapping[NodeId, int]] = {}
+        """While nothing was delivered here: the first summary on each link."""
+        self._alerted: set[NodeId] = set()
+
+    def attach(self, above: Above) -> None:
+        self.above = self.offers.above = above
+
+    # The messages.
+
+    def check_room(self, origin: NodeId, peer: NodeId) -> None:
+        """Refuse a message of a source too many: clocks could not name it."""
+        if not self.received.knows(origin) and self.received.sources() >= MAX_SOURCES:
+            raise RemoteFault(
+                f"node {peer} sent a message of node {origin}, but {MAX_SOURCES} other sources are known here,"
+                " as many as a clock can name"
+            )
+
+    def enter(self) -> None:
+        """The same for this node's own first message."""
+        if not self.received.knows(self._node) and self.received.sources() >= MAX_SOURCES:
+            raise LocalMisuse(
+                f"{MAX_SOURCES} other sources are known here, as many as a clock can name; let several sources"
+                " broadcast through one node, or split the group"
+            )
 
     def add(self, message: Message[Any]) -> bool:
         """Note and keep a message; False if it was here already."""
-        origin, seq = message.origin, message.seq
+        origin, seq = key = message.origin, message.seq
         if not self.received.add(origin, seq):
             return False
-        self._store[origin, seq] = message
+        self._store[key] = message
         return True
 
     def settled(self, message: Message[Any]) -> None:
@@ -79,54 +131,115 @@ class RetainedLog:
             del self._store[origin, seq]
             self._trimmed[origin] = max(seq, self._trimmed.get(origin, 0))
 
+    # Comparisons.
+
     def compare(self, peer: NodeId, out: list[Effect], *, answer: bool = False) -> None:
         """Tell a node what is here, so that it sends what is not and asks for what it lacks."""
-        out.append(Send(peer, Summary(self.received.upto.copy(), self.received.gaps(), answer)))
+        self.offers.linked.add(peer)
+        gaps = self.received.some_gaps(MAX_SOURCES)  # what is left out will come again, as a copy
+        out.append(Send(peer, Summary(self.received.upto.copy(), gaps, answer)))
 
     def take_summary(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
         """Send what the other lacks, and ask for what is lacking here."""
-        if self._ordered and not covers(summary.upto, self._trimmed):
-            out.append(Send(sender, Base(self._trimmed.copy())))
-        out += [Send(sender, message) for message in self._missing_in(summary)]
-        if not summary.answer and self.received.lacks(summary.upto, summary.beyond):
+        upto, beyond = summary.upto, summary.beyond
+        if self._node in upto or self._node in beyond:
+            claimed = max([upto.get(self._node, 0), *beyond.get(self._node, ())])
+            if self.is_false_claim(claimed, sender, out):
+                upto = {source: count for source, count in upto.items() if source != self._node}
+                beyond = {source: numbers for source, numbers in beyond.items() if source != self._node}
+        if sender not in self._first_heard and self._is_newcomer():
+            self._first_heard[sender] = upto
+        if not covers(upto, self._trimmed):
+            out.append(Send(sender, Base(self._base_for(upto, beyond))))
+        out += [Send(sender, message) for message in self._missing_in(upto, beyond)]
+        if not summary.answer and self.received.lacks(upto, beyond):
             self.compare(sender, out, answer=True)
 
-    def _missing_in(self, summary: Summary) -> Iterator[Message[Any]]:
-        if not self.received.beyond and covers(summary.upto, self.received.upto):
+    def _missing_in(
+        self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]
+    ) -> Iterator[Message[Any]]:
+        if not self.received.beyond and covers(upto, self.received.upto):
             return  # the usual case of a repair: nothing to send, no need to walk the store
-        beyond = {origin: set(numbers) for origin, numbers in summary.beyond.items()}
+        single = {origin: set(numbers) for origin, numbers in beyond.items()}
         for (origin, seq), message in self._store.items():
-            if seq > summary.upto.get(origin, 0) and seq not in beyond.get(origin, ()):
+            if seq > upto.get(origin, 0) and seq not in single.get(origin, ()):
                 yield message
 
-    def take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Another no longer keeps what is lacking here: start from what it keeps, now or in a while."""
-        progress = self.above.progress()
-        if covers(progress, base.upto):
-            return
-        if not self._newcomers_wait and progress.keys() <= {self._node}:
-            self._start_from(base.upto, out)
-            return
-        if not self._offered:
-            out.append(SetTimer(PATIENCE, now + self._patience))
-        for source, count in base.upto.items():
-            self._offered[source] = max(count, self._offered.get(source, 0))
+    def _base_for(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> dict[NodeId, int]:
+        """What is kept no more, for a node that lacks some of it.
 
-    def _start_from(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
+        If it is enough, what was kept no more when messages were given up here for the last time: a base that
+        holds less drops less of what the other has received.
+        """
+        if not self._ordered:  # what came out of turn leaves gaps, which others may be able to fill
+            here = self.received.upto
+            return {source: least for source, n in self._trimmed.items() if (least := min(n, here.get(source, 0)))}
+        for source, count in self._trimmed.items():
+            enough = max(upto.get(source, 0), self._when_given_up.get(source, 0))
+            if enough < count and len({n for n in beyond.get(source, ()) if enough < n <= count}) < count - enough:
+                return self._trimmed.copy()
+        return self._when_given_up.copy()
+
+    def is_false_claim(self, claimed: int, peer: NodeId, out: list[Effect]) -> bool:
+        """Whether a peer knows of a message of this node that it never broadcast. If so, somebody hears of it."""
+        if claimed <= self.received.upto.get(self._node, 0):
+            return False
+        if peer not in self._alerted:
+            self._alerted.add(peer)
+            out.append(
+                Alert(
+                    f"node {peer} has messages of this node up to {MessageId(self._node, claimed)}, which this"
+                    f" node never broadcast: node {peer} is wrong, or this node has lost its state; if so, start"
+                    " it under a new number"
+                )
+            )
+        return True
+
+    # Messages that nobody keeps.
+
+    def has_asked(self, peer: NodeId) -> bool:
+        """Whether a peer was sent a summary over this link, which a base may answer."""
+        return peer in self.offers.linked
+
+    def take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """Another no longer keeps what is lacking here."""
+        if sender not in self.offers.linked:
+            raise RemoteFault(f"node {sender} sent a base, though it was not asked what it has")
+        upto: Mapping[NodeId, int] = base.upto
+        if self.is_false_claim(upto.get(self._node, 0), sender, out):
+            upto = {source: count for source, count in upto.items() if source != self._node}
+        # What the base holds beyond the first summary was sent over the link since, and may be on its way.
+        first = self._first_heard.get(sender)
+        prompt = not self._newcomers_wait and self._is_newcomer() and first is not None and covers(first, upto)
+        self.offers.offer(upto, sender, now, out, prompt=prompt)
+
+    def _is_newcomer(self) -> bool:
+        return self._ordered and self.above.progress().keys() <= {self._node}
+
+    def give_up(self, base: Mapping[NodeId, int], peer: NodeId, out: list[Effect]) -> None:
+        """Go on without some messages, as a peer does."""
+        if len(self.received.upto.keys() | self.received.beyond.keys() | base.keys()) > MAX_SOURCES:
+            return
         self.received.advance(base)
         for source, count in base.items():
             self._trimmed[source] = max(count, self._trimmed.get(source, 0))
+        self._when_given_up = self._trimmed.copy()
         self.above.skipped(base, out)
+        for neighbour in self._neighbours:
+            if neighbour != peer:
+                self.compare(neighbour, out)
 
     def timer(self, now: int, out: list[Effect]) -> None:
         """Patience has run out."""
-        base, self._offered = self._offered, {}
-        if not covers(self.above.progress(), base):
-            self._start_from(base, out)
+        self.offers.timer(now, out)
+
+    def link_down(self, peer: NodeId) -> None:
+        self.offers.link_down(peer)
+        self._first_heard.pop(peer, None)
+        self._alerted.discard(peer)
 
     def resume(self, now: int, out: list[Effect]) -> None:
-        if self._offered:
-            out.append(SetTimer(PATIENCE, now + self._patience))
+        self.offers.resume(out)
 
     def stored(self) -> list[Message[Any]]:
         """The messages kept, in the order in which they came."""
@@ -138,7 +251,8 @@ class RetainedLog:
             "beyond": self.received.gaps(),
             "settled": [list(key) for key in self._settled],
             "trimmed": dict(self._trimmed),
-            "offered": dict(self._offered),
+            "when_given_up": dict(self._when_given_up),
+            **self.offers.snapshot(),
         }
 
     def restore(self, state: State, messages: list[Message[Any]]) -> None:
@@ -146,11 +260,9 @@ class RetainedLog:
         self.received.beyond = {origin: set(numbers) for origin, numbers in state["beyond"].items()}
         self._settled = deque((origin, seq) for origin, seq in state["settled"])
         self._trimmed = dict(state["trimmed"])
-        self._offered = dict(state["offered"])
+        self._when_given_up = dict(state["when_given_up"])
         self._store = {(message.origin, message.seq): message for message in messages}
+        self.offers.restore(state)
 
     def gauges(self) -> dict[str, int]:
-        return {
-            "stored": len(self._store),
-            "out_of_turn": sum(len(numbers) for numbers in self.received.beyond.values()),
-        }
+        return {"stored": len(self._store), "out_of_turn": self.received.out_of_turn}

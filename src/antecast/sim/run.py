@@ -18,12 +18,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from antecast.core import ConfigurationError, OutputError
+from antecast.core import ConfigurationError, LocalMisuse, OutputError
 from antecast.history.log import (
     EventWriter,
     MemorySink,
@@ -40,6 +41,9 @@ from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import Scenario
 from antecast.version import __version__
 
+if TYPE_CHECKING:
+    from antecast.sim.judged import Judged
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -50,7 +54,7 @@ class Progress:
     events: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """A finished run: what was asked, what it took, and its logs."""
 
@@ -93,6 +97,35 @@ class RunResult:
             return self._samples
         assert self.folder is not None
         return read_samples(self.folder)
+
+    def judge(self, *, audited: bool = True) -> Judged:
+        """The run judged and measured: verdict, promises, numbers."""
+        from antecast.sim.judged import judge
+
+        return judge(self, audited=audited)
+
+    def summary(self) -> dict[str, Any]:
+        """What became of the run, in plain values; times are in seconds."""
+        return self.judge().summary()
+
+    def to_pandas(self, table: Literal["events", "samples"] = "events") -> Any:
+        """One of its tables, as a pandas DataFrame."""
+        if table not in ("events", "samples"):
+            raise LocalMisuse(f"table: expected 'events' or 'samples', got {table!r}")
+        return (self.events if table == "events" else self.samples).to_pandas()
+
+    def __repr__(self) -> str:
+        scenario = self.scenario
+        state = "interrupted" if self.interrupted else "complete"
+        where = "in memory" if self.folder is None else str(self.folder)
+        what = f"{scenario.name!r}, {scenario.specification.name}, {scenario.nodes} nodes, seed {scenario.seed}"
+        return f"RunResult({what}: {state}, {self.logged:,} events, {where})"
+
+    def _repr_html_(self) -> str:
+        judged = self.judge()
+        costs = judged.measures.cost
+        numbers = f"{costs.broadcasts:,} broadcasts, {costs.deliveries:,} deliveries"
+        return f"<p><b>{escape(str(judged.told))}</b></p><p>{escape(repr(self))}<br>{numbers}</p>"
 
 
 def run(

@@ -15,13 +15,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.core.errors import AntecastError, InputError
+from antecast.core.errors import AntecastError, InputError, LocalMisuse
 from antecast.history.schema import EVENTS, SAMPLES
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
@@ -71,7 +72,7 @@ class SweepProgress:
         return self.seconds * (1 - self.share) / self.share if self.share else None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SweepResult:
     """A sweep that has ended."""
 
@@ -93,6 +94,28 @@ class SweepResult:
     def violated(self) -> int:
         """Runs that broke a promise of their protocol."""
         return int(pc.sum(pc.not_equal(self.runs["broken"], "")).as_py() or 0)
+
+    def summary(self) -> dict[str, Any]:
+        """How the sweep ended, in plain values; `to_pandas` has its numbers."""
+        return {
+            "folder": str(self.folder),
+            "runs": self.total,
+            "resumed": self.resumed,
+            "failed": self.failed,
+            "violated": self.violated,
+            "complete": self.complete,
+        }
+
+    def to_pandas(self) -> Any:
+        """A row for each run, as a pandas DataFrame."""
+        return self.runs.to_pandas()
+
+    def __repr__(self) -> str:
+        ended = f"{self.failed} failed, {self.violated} broke a promise"
+        return f"SweepResult({self.total} runs, {ended}, {self.folder})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_pandas().head(20).to_html(index=False)}"
 
 
 @dataclass(frozen=True)
@@ -151,11 +174,15 @@ def as_study(
     """A study from whatever names one."""
     if isinstance(study, Study):
         if overrides or seeds is not None:
-            raise TypeError("overrides and seeds go into a study when it is made")
+            raise LocalMisuse("overrides and seeds go into a study when it is made: make_study or load_study")
         return study
     if isinstance(study, Mapping):
         return make_study(study, overrides=overrides, seeds=seeds)
-    return load_study(study, overrides=overrides, seeds=seeds)
+    if isinstance(study, Path | str):
+        return load_study(study, overrides=overrides, seeds=seeds)
+    raise LocalMisuse(
+        f"study: expected a Study, the path of a TOML file, or a mapping of its values, got {type(study).__name__}"
+    )
 
 
 def default_folder(study: Study) -> Path:

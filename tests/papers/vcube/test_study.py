@@ -11,7 +11,7 @@ from antecast.papers.paper import load_paper
 from antecast.papers.vcube import data, measures
 from antecast.papers.vcube import study as reproduction
 from antecast.papers.vcube.experiment import MODELS, compare, load, scenario, variant
-from antecast.protocols.vector import Vector
+from antecast.protocols.causal import CausalDelivery
 from antecast.sim import run
 
 NODES = 32
@@ -97,7 +97,7 @@ def test_packets_of_two_are_set_beside_the_same_messages_alone(model):
 
 
 def test_a_run_that_breaks_its_promise_gives_no_figures(monkeypatch):
-    monkeypatch.setattr(Vector, "_release", lambda self, message: [message])  # whatever it waits for
+    monkeypatch.setattr(CausalDelivery, "release", lambda self, message: [message])  # whatever it waits for
     with pytest.raises(RuntimeError, match=r"vcube calibrated, 32 nodes, seed 1: not everything .* early=[1-9]"):
         variant(NODES, "calibrated", 1, "vcube", 50)
 

@@ -1,7 +1,7 @@
 """VCube: causal broadcast over one spanning tree a source, with causally related messages in one packet.
 
 After "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes, Duarte, Rodrigues and Sens).
-Messages carry the changed entries of a vector clock (`vector`), travel down the trees of a virtual hypercube
+Messages carry the changed entries of a vector clock (`barrier`), travel down the trees of a virtual hypercube
 (`cube`, `trees`), and are held back from children that could not deliver them yet (`holding`). The paper leaves
 failures to future work and asks for 2^d nodes; here any number will do (`view`), and nodes may fail
 (`diagnosis`, `reliable`).
@@ -12,7 +12,10 @@ With diagnosis (the default):
   number, as long as every two correct nodes have a link that lets frames through now and then, and as long as the
   messages are still kept (`retain`). Everything that a correct node broadcasts is delivered by all of them.
 - A node that *crashed and recovers* with its saved state is correct again from then on: it catches up, and so do
-  the others with what only it had. Coming back without its state is not provided for.
+  the others with what only it had. Without its state it joins under a new number.
+- *Liveness with little kept*: once the network has been whole and quiet for several times `patience`, what anyone
+  broadcasts is delivered by all, also with `retain` 0 (`cuts`).
+- *Broken and lying peers* do no lasting harm, but for what only signatures would show (docs/vcube.md).
 - The *last messages of a node that crashed* are delivered by all correct nodes if one of them has received them
   and what they depend on, else by none, until somebody recovers who has what is missing. This is not uniform
   agreement: what only crashed nodes delivered may be lost to the others. A message that depends on one so lost
@@ -28,11 +31,11 @@ import msgspec
 
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.barrier import Barrier
 from antecast.protocols.layered import Layered
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 from antecast.protocols.vcube.reliable import ReliableTrees
 from antecast.protocols.vcube.trees import Trees
-from antecast.protocols.vector import Vector
 
 
 class VCubeSettings(Settings, frozen=True, kw_only=True):
@@ -53,7 +56,7 @@ class VCubeSettings(Settings, frozen=True, kw_only=True):
 
 
 def _make(node: NodeId, settings: VCubeSettings, *, single: bool) -> Protocol:
-    ordering, room = Vector(node, stamps="changes"), settings.mtu - settings.header
+    ordering, room = Barrier(node), settings.mtu - settings.header
     if not settings.diagnosis:
         return Layered(node, ordering, Trees(node, aggregate=settings.aggregate, single=single, room=room))
     trees = ReliableTrees(

@@ -1,0 +1,133 @@
+"""Causal delivery: a message is delivered after all that it names.
+
+A stamp names messages by source and number. A message may be delivered once every message that its stamp names,
+and its source's previous one, have been delivered. Which messages a stamp has to name is for the orderings to
+say: all of the causal past (`vector`), or only what nothing else implies (`barrier`).
+
+A message that came too early waits under one of the deliveries it lacks; it is looked at again when that one
+happens, and only then. What it lacks is listed once, when it comes. So a delivery costs what it releases, not
+what is pending.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from antecast.core import Message, NodeId, RemoteFault
+from antecast.protocols.counts import Counts
+from antecast.protocols.ordering import ENTRY_BYTES, MESSAGE_BYTES, UNKNOWN, Released
+
+Stamped: TypeAlias = Message[dict[NodeId, int]]
+Name: TypeAlias = tuple[NodeId, int]
+
+_Waiter: TypeAlias = tuple[Stamped, list[Name]]
+"""A message, and the deliveries it lacked when it came; it waits under the last of these."""
+
+
+class CausalDelivery:
+    """What a node has delivered, and the messages that wait for more of it."""
+
+    __slots__ = ("_node", "_own", "_waiting", "counts", "pending_count")
+
+    def __init__(self, node: NodeId) -> None:
+        self._node = node
+        self.counts = Counts()
+        """For each source, the last message delivered or skipped."""
+        self._own = 0
+        """The last message of this node."""
+        self._waiting: dict[Name, list[_Waiter]] = {}
+        self.pending_count = 0
+
+    def broadcast(self, seq: int) -> None:
+        """Count this node's own next message."""
+        self._own = seq
+        self.counts.set(self._node, seq)
+
+    def admit(self, message: Stamped, now: int) -> str | None:
+        """Why a message is not taken, or None; see `Ordering.admit`."""
+        stamp, node = message.stamp, self._node
+        if message.origin in stamp and stamp[message.origin] >= message.seq:
+            raise RemoteFault(f"message {message.id} waits for itself or a later one of its source")
+        return UNKNOWN if node in stamp and stamp[node] > self._own else None
+
+    def release(self, message: Stamped) -> list[Stamped]:
+        """Take a message in; the deliveries that follow, in their order."""
+        delivered, waiting, before = self.counts.table, self._waiting, message.seq - 1
+        missing: list[Name] = []
+        try:
+            for source, count in message.stamp.items():
+                if delivered[source] < count:
+                    missing.append((source, count))
+            if missing:
+                missing.reverse()
+            if before and delivered[message.origin] < before:
+                missing.append((message.origin, before))
+        except IndexError:
+            self.counts.make_room(max([message.origin, *message.stamp]), self._awaited())
+            return self.release(message)
+        if missing:
+            waiting.setdefault(missing[-1], []).append((message, missing))
+            self.pending_count += 1
+            return []
+        ready = [message]
+        for delivery in ready:  # grows while it is walked: each delivery may set others free
+            origin, seq = delivery.origin, delivery.seq
+            if seq == 1:  # of a source that is new here: had any of its messages been skipped, this one had
+                if origin >= len(delivered):
+                    delivered = self.counts.make_room(origin, self._awaited())
+                self.counts.sources += 1
+            delivered[origin] = seq
+            if waiting:
+                for waiter in waiting.pop((origin, seq), ()):
+                    missing = waiter[1]
+                    missing.pop()
+                    while missing and delivered[missing[-1][0]] >= missing[-1][1]:
+                        missing.pop()
+                    if missing:
+                        waiting.setdefault(missing[-1], []).append(waiter)
+                    else:
+                        ready.append(waiter[0])
+                        self.pending_count -= 1
+        return ready
+
+    def missing(self, message: Stamped) -> dict[NodeId, int]:
+        """Of what a message waits for, what has not been delivered: for each source, the last."""
+        get = self.counts.get
+        lacking = {source: count for source, count in message.stamp.items() if get(source) < count}
+        if get(message.origin) < message.seq - 1:
+            lacking[message.origin] = message.seq - 1
+        return lacking
+
+    def weight(self, message: Stamped) -> int:
+        return MESSAGE_BYTES + len(message.payload) + ENTRY_BYTES * len(message.stamp)
+
+    def skip(self, base: Mapping[NodeId, int]) -> Released:
+        """Count each source's messages up to `base` as delivered; drop those of them that wait."""
+        for source, count in base.items():
+            if count > self.counts.get(source):
+                self.counts.set(source, count)
+        held = self.pending()
+        self._waiting, self.pending_count = {}, 0
+        released: list[Stamped] = []
+        dropped: list[Stamped] = []
+        for message in held:
+            if message.seq <= base.get(message.origin, 0):
+                dropped.append(message)
+            else:
+                released += self.release(message)
+        return Released(released, dropped)
+
+    def _awaited(self) -> Iterator[NodeId]:
+        """The sources of all that is waited for."""
+        return (source for waiters in self._waiting.values() for _, missing in waiters for source, _ in missing)
+
+    def pending(self) -> list[Stamped]:
+        return [message for waiters in self._waiting.values() for message, _ in waiters]
+
+    def restore(self, delivered: Iterable[Name], pending: list[Stamped]) -> None:
+        self.counts = Counts()
+        for source, count in sorted(delivered):  # the lowest numbers first: they find room in a list
+            self.counts.set(source, count)
+        self._own = self.counts.get(self._node)
+        self._waiting, self.pending_count = {}, 0
+        for message in pending:
+            self.release(message)

@@ -1,0 +1,203 @@
+"""Offers: what neighbours say they no longer keep, and when it is given up here.
+
+A node that lacks messages asks its neighbours for them by a comparison (`retained`). A neighbour that has had
+them and no longer keeps them answers with a *base*: for each source, the last message that it dropped or gave up
+itself. This is an offer to go on without them. What is taken of it, and when:
+
+- *Only what is needed.* A message is given up when a message that is held here waits for it, and for nothing
+  else's sake. Where stamps name the whole past (`Ordering.complete`), just what is waited for is given up; else
+  the whole base, since what is given up must be causally closed, and only the base as a whole is known to be.
+- *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
+  goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
+  as soon as it is needed, unless it would drop messages.
+- *With as little loss as can be.* A base may hold messages that have been received here and wait; given up as a
+  whole, it drops them. When an offer begins to wait, the neighbour is asked again: now it can leave out what it
+  sees has been received. In the end that base is taken, the first or the latest, which drops less.
+- *While they last.* When the link breaks, an offer that waits goes on waiting (contacts may be shorter than
+  patience), and any other is forgotten: the next link brings a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from antecast.core import Effect, Message, NodeId, SetTimer, State, Timer
+from antecast.protocols.dissemination import Above
+from antecast.protocols.received import Received
+
+PATIENCE: Timer = "retained/patience"
+
+Ask: TypeAlias = Callable[[NodeId, list[Effect]], None]
+GiveUp: TypeAlias = Callable[[Mapping[NodeId, int], NodeId, list[Effect]], None]
+
+
+class _Offer:
+    __slots__ = ("base", "due", "later", "prompt", "seen")
+
+    def __init__(self, base: Mapping[NodeId, int], *, prompt: bool = False) -> None:
+        self.base = base
+        self.prompt = prompt
+        self.due: int | None = None
+        """When patience ends; None while nothing waits for what the base holds."""
+        self.seen: dict[NodeId, int] = {}
+        """The counts of its sources when patience began, to see whether the messages are coming after all."""
+        self.later: Mapping[NodeId, int] = {}
+        """The latest base. It holds all of the first, and more than may be needed: perhaps messages that came here
+        since, which would be dropped with it."""
+
+
+class Offers:
+    """The offers of all neighbours. `ask` asks a neighbour for another, `give_up` carries one out."""
+
+    above: Above
+
+    def __init__(self, received: Received, *, patience: int, ordered: bool, ask: Ask, give_up: GiveUp) -> None:
+        self._received = received
+        self._patience = patience
+        self._ordered = ordered
+        self._ask = ask
+        self._give_up = give_up
+        self.linked: set[NodeId] = set()
+        """The neighbours whose offers are welcome."""
+        self.pending: dict[NodeId, _Offer] = {}
+        self._timer: int | None = None
+
+    def offer(
+        self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
+    ) -> None:
+        """A neighbour's base."""
+        base = self._news(base)
+        offer = self.pending.get(peer)
+        if offer is None or (offer.due is None and not self._news(offer.base)):
+            if not base:
+                self.pending.pop(peer, None)
+                return
+            offer = self.pending[peer] = _Offer(base, prompt=prompt)
+        else:
+            offer.later = base
+        if offer.due is None:
+            self._look(peer, offer, now, out)
+
+    def held(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+        """A message has come that cannot be delivered yet: are there offers of what it waits for?"""
+        wanted = self._lacked_by(message)
+        for peer, offer in list(self.pending.items()):
+            if offer.due is None and (self._needed(offer.base, wanted) or self._needed(offer.later, wanted)):
+                self._look(peer, offer, now, out)
+
+    def _look(self, peer: NodeId, offer: _Offer, now: int, out: list[Effect]) -> None:
+        """If an offer is needed, begin to wait, or take it if it is prompt."""
+        wanted = self._wanted()
+        if not self._needed(offer.base, wanted) and self._needed(offer.later, wanted):
+            offer.base, offer.later, offer.prompt = offer.later, {}, False
+        needed = self._needed(offer.base, wanted)
+        if needed and offer.prompt and not self._drops(needed):
+            self._give_up(needed, peer, out)
+            offer.base = self._news(offer.base)
+            self._look(peer, offer, now, out)
+        elif needed:
+            self._wait(offer, now)
+            self._set_timer(out)
+            if peer in self.linked:
+                self._ask(peer, out)
+
+    def _wait(self, offer: _Offer, now: int) -> None:
+        offer.due = now + self._patience
+        offer.seen = {source: self._received.upto.get(source, 0) for source in offer.base}
+
+    def timer(self, now: int, out: list[Effect]) -> None:
+        """Patience has run out, for some of the offers or for all."""
+        self._timer = None
+        for peer, offer in list(self.pending.items()):
+            if offer.due is None or offer.due > now:
+                continue
+            upto = self._received.upto.get
+            if any(offer.seen[source] < upto(source, 0) < count for source, count in offer.base.items()):
+                self._wait(offer, now)  # the messages are coming after all
+                continue
+            needed = self._least(offer)
+            if needed:
+                self._give_up(needed, peer, out)
+            # It has had its turn: go on with the one that came later, or with what is left of this one.
+            del self.pending[peer]
+            base = self._news(offer.later or offer.base)
+            if base and peer in self.linked:
+                offer = self.pending[peer] = _Offer(base)
+                self._look(peer, offer, now, out)
+        self._set_timer(out)
+
+    def _least(self, offer: _Offer) -> Mapping[NodeId, int]:
+        """What is needed of the first base or of the latest: of the one that drops less."""
+        wanted = self._wanted()
+        choices = [needed for base in (offer.base, offer.later) if (needed := self._needed(base, wanted))]
+        return min(choices, key=self._drops, default={})
+
+    def _drops(self, base: Mapping[NodeId, int]) -> int:
+        """How many messages are held that would be given up with a base."""
+        return sum(message.seq <= base.get(message.origin, 0) for message in self.above.pending())
+
+    def _news(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+        upto = self._received.upto
+        return {source: count for source, count in base.items() if count > upto.get(source, 0)}
+
+    def _wanted(self) -> dict[NodeId, int]:
+        """For each source, the last message that some message held here waits for, and that has not come."""
+        wanted: dict[NodeId, int] = {}
+        if not self._ordered:
+            for source, numbers in self._received.beyond.items():
+                wanted[source] = max(numbers) - 1
+        for message in self.above.pending():
+            for source, count in self._lacked_by(message).items():
+                if count > wanted.get(source, 0):
+                    wanted[source] = count
+        return wanted
+
+    def _lacked_by(self, message: Message[Any]) -> Mapping[NodeId, int]:
+        if not self._ordered:
+            return {message.origin: message.seq - 1}
+        received = self._received
+        return {each: n for each, n in self.above.missing(message).items() if (each, n) not in received}
+
+    def _needed(self, base: Mapping[NodeId, int], wanted: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+        """What has to be given up of a base for the sake of what is wanted."""
+        upto = self._received.upto
+        needed = {
+            source: least
+            for source, count in wanted.items()
+            if (least := min(count, base.get(source, 0))) > upto.get(source, 0)
+        }
+        return needed if not needed or not self._ordered or self.above.complete else base
+
+    def link_down(self, peer: NodeId) -> None:
+        self.linked.discard(peer)
+        offer = self.pending.get(peer)
+        if offer is not None and offer.due is None:
+            del self.pending[peer]
+
+    def _set_timer(self, out: list[Effect]) -> None:
+        due = min((offer.due for offer in self.pending.values() if offer.due is not None), default=None)
+        if due is not None and (self._timer is None or due < self._timer):
+            self._timer = due
+            out.append(SetTimer(PATIENCE, due))
+
+    def resume(self, out: list[Effect]) -> None:
+        self._timer = None
+        self._set_timer(out)
+
+    def snapshot(self) -> State:
+        """The offers that wait; the others come again with the links."""
+        return {
+            "offers": [
+                [peer, dict(offer.base), offer.due, dict(offer.seen)]
+                for peer, offer in self.pending.items()
+                if offer.due is not None
+            ]
+        }
+
+    def restore(self, state: State) -> None:
+        self.pending.clear()
+        self._timer = None
+        for peer, base, due, seen in state["offers"]:
+            offer = self.pending[peer] = _Offer(dict(base))
+            offer.due, offer.seen = due, dict(seen)

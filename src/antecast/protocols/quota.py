@@ -1,0 +1,41 @@
+"""Quotas of early messages: what one neighbour can make this node hold is bounded.
+
+A message that cannot be delivered yet is held, whoever sent it. So that nobody can fill the memory with messages
+that will never be delivered, each neighbour has a quota for the early messages that came from it. When it is used
+up, only messages that can be delivered at once are taken from that neighbour. The others are *owed*: the
+dissemination compares with the neighbour a little later, and it sends them once more.
+
+Why nothing is lost for good: among the messages that a neighbour has and this node lacks, one at least depends
+on no other of them, so it is taken whenever it is sent, and so is, at the next comparison, the next one.
+"""
+
+from antecast.core import NodeId
+
+
+class Quotas:
+    """What the early messages of each neighbour weigh, by whom they came from first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.charged: dict[tuple[NodeId, int], tuple[NodeId, int]] = {}
+        """The early messages, whom each came from, and what it weighs."""
+        self._weights: dict[NodeId, int] = {}
+        self.full: set[NodeId] = set()
+        """The neighbours whose quota is used up."""
+
+    def add(self, message: tuple[NodeId, int], peer: NodeId, weight: int) -> None:
+        self.charged[message] = peer, weight
+        total = self._weights[peer] = self._weights.get(peer, 0) + weight
+        if total > self._limit:
+            self.full.add(peer)
+
+    def remove(self, message: tuple[NodeId, int]) -> None:
+        """A message is early no more, if it was."""
+        peer, weight = self.charged.pop(message, (None, 0))
+        if peer is None:
+            return
+        total = self._weights[peer] = self._weights[peer] - weight
+        if total <= self._limit:
+            self.full.discard(peer)
+        if not total:
+            del self._weights[peer]

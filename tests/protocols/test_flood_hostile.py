@@ -1,0 +1,276 @@
+"""Frames that no correct neighbour sends: they are refused, or do no lasting harm to honest nodes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wires import Wires
+
+from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault
+from antecast.protocols import retained
+from antecast.protocols.flood import OWED
+from antecast.protocols.received import Received
+from antecast.protocols.retained import Base, Summary
+
+ALL = ["r-broadcast", "fifo", "vector", "vector-changes"]
+CAUSAL = ["vector", "vector-changes"]
+HUGE = 2**63 - 1
+LIAR = 9
+
+every = pytest.mark.parametrize("protocol", ALL)
+causal = pytest.mark.parametrize("protocol", CAUSAL)
+
+
+def stamp(protocol, entries=None):
+    return (entries or {}) if protocol in CAUSAL else None
+
+
+def line(protocol, **settings):
+    """Three honest nodes in a line, and a liar beside the one in the middle."""
+    wires = Wires(0, 1, 2, protocol=protocol, **settings)
+    wires.broadcast(1)
+    wires.link(0, 1)
+    wires.link(1, 2)
+    wires.perform(1, wires.nodes[1].link_up(LIAR, 0))
+    flow(wires)
+    return wires
+
+
+def flow(wires):
+    """Let frames arrive; the liar is deaf."""
+    wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != LIAR)
+    while wires.flying:
+        sender, to, frame = wires.flying.popleft()
+        wires.perform(to, wires.nodes[to].receive(frame, sender, wires.now))
+        wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != LIAR)
+
+
+def lie(wires, frame):
+    """Send a frame as the liar; whether it was refused. A refusal changes nothing."""
+    node = wires.nodes[1]
+    before, gauges = node.snapshot(), node.gauges()
+    try:
+        wires.perform(1, node.receive(node.codec.decode(node.codec.encode(frame)), LIAR, wires.now))
+    except RemoteFault:
+        assert (node.snapshot(), node.gauges()) == (before, gauges)
+        return True
+    flow(wires)
+    return False
+
+
+def wait(wires, times=6):
+    for _ in range(times):
+        wires.pass_time(wires.now + wires.settings.patience)
+        flow(wires)
+
+
+def assert_unharmed(wires):
+    """Whatever an honest node broadcasts, all of them deliver: perhaps in a while, then at once."""
+    for at_once in (False, False, True):
+        for node in wires.nodes:
+            wires.broadcast(node)
+            name = wires.delivered[node][-1]
+            flow(wires)
+            if not at_once:
+                wait(wires)
+            assert all(name in wires.delivered[each] for each in wires.nodes), name
+
+
+@every
+@pytest.mark.parametrize("frame", [Message(5, 1, b"", None), Summary({}, {}, False), Base({5: 1})])
+def test_a_frame_without_a_link_is_refused(protocol, frame):
+    node = Wires(0, protocol=protocol).nodes[0]
+    for moment in ("before", "after"):
+        with pytest.raises(RemoteFault, match="without a link"):
+            node.receive(frame, 3, 0)
+        if moment == "before":
+            node.link_up(3, 0)
+            node.link_down(3, 0)
+
+
+@every
+def test_a_base_that_nobody_asked_for_is_refused(protocol):
+    wires = Wires(1, protocol=protocol)
+    wires.perform(1, wires.nodes[1].link_up(LIAR, 0))
+    assert lie(wires, Base({0: 5}))
+
+
+@every
+@pytest.mark.parametrize("base", [{0: HUGE}, {1: HUGE}, {2: 7, 50: HUGE}, dict.fromkeys(range(60), HUGE)])
+def test_a_lying_base_harms_nobody(protocol, base):
+    wires = line(protocol)
+    lie(wires, Base(base))
+    wait(wires)
+    assert_unharmed(wires)
+
+
+@causal
+def test_a_message_that_depends_on_itself_or_a_later_one_is_refused(protocol):
+    wires = line(protocol)
+    assert lie(wires, Message(LIAR, 2, b"", {LIAR: 2}))
+    assert lie(wires, Message(LIAR, 2, b"", {LIAR: HUGE}))
+    assert wires.nodes[2].gauges()["pending"] == 0
+
+
+@causal
+def test_a_message_that_depends_on_ours_that_we_never_sent_is_dropped(protocol):
+    wires = line(protocol)
+    node = wires.nodes[1]
+    frame = Message(LIAR, 1, b"", {1: 5})
+    (alert,) = node.receive(frame, LIAR, 0)
+    assert isinstance(alert, Alert) and "1:5" in alert.text and f"node {LIAR} is wrong" in alert.text
+    assert node.receive(frame, LIAR, 0) == []
+    assert node.gauges()["pending"] == 0
+    assert_unharmed(wires)
+
+
+@causal
+def test_a_message_that_others_can_deliver_later_is_asked_for_then(protocol):
+    """Node 0 does not take a message that depends on its next one. The others hold it, and deliver it then; what
+    they broadcast afterwards depends on it."""
+    wires = line(protocol)
+    assert not lie(wires, Message(LIAR, 1, b"", {0: 1}))
+    assert_unharmed(wires)
+    assert all((LIAR, 1) in wires.delivered[node] for node in wires.nodes)
+
+
+@every
+def test_claims_about_our_own_messages_are_ignored_with_an_alert_a_link(protocol):
+    wires = line(protocol)
+    node = wires.nodes[1]
+    frames = [
+        Message(1, 9, b"", stamp(protocol)),
+        Summary({1: HUGE}, {}, True),
+        Summary({}, {1: [3, HUGE]}, True),
+        Base({1: HUGE}),
+    ]
+    for frame in frames:
+        node.link_down(LIAR, 0)
+        node.link_up(LIAR, 0)
+        effects = node.receive(frame, LIAR, 0)
+        assert [type(effect) for effect in effects].count(Alert) == 1
+        assert not any(isinstance(effect, Alert) for effect in node.receive(frame, LIAR, 0))
+    assert_unharmed(wires)
+
+
+@every
+def test_a_forged_message_does_not_turn_its_source_against_an_honest_neighbour(protocol):
+    """Node 1 was misled, and passes on a message in the name of node 0. Node 0 goes on with node 1."""
+    wires = line(protocol)
+    assert not lie(wires, Message(0, 77, b"", stamp(protocol)))
+    assert_unharmed(wires)
+
+
+@every
+def test_counts_near_the_limit_take_no_time(protocol):
+    wires = line(protocol)
+    assert not lie(wires, Summary({0: HUGE, 3: HUGE, 2**32 - 1: 1}, {4: [HUGE, HUGE - 1, 2]}, False))
+    assert not lie(wires, Summary({}, {4: list(range(2, 60_000))}, False))
+    wait(wires)
+    assert_unharmed(wires)
+
+
+@pytest.mark.parametrize("protocol", ["fifo", "vector", "vector-changes"])
+def test_early_messages_of_a_neighbour_are_bounded(protocol):
+    wires = line(protocol, early=10_000)
+    for seq in range(2, 200):
+        lie(wires, Message(LIAR, seq, bytes(100), stamp(protocol)))
+    assert wires.nodes[1].gauges()["pending"] <= 21
+    assert wires.nodes[2].gauges()["pending"] <= 21
+    assert_unharmed(wires)
+
+
+def test_numbers_out_of_turn_are_bounded_without_an_order(monkeypatch):
+    monkeypatch.setattr("antecast.protocols.flood.MAX_SOURCES", 100)
+    wires = line("r-broadcast")
+    for seq in range(2, 300):
+        lie(wires, Message(LIAR, 2 * seq, b"", None))
+    assert wires.nodes[1].gauges()["out_of_turn"] == 100
+    assert_unharmed(wires)
+
+
+@causal
+def test_what_is_over_the_quota_comes_later(protocol):
+    """Node 1 is sent much that it cannot deliver yet: it takes what it can, and asks for the rest again."""
+    wires = Wires(0, 1, protocol=protocol, early=3000)
+    wires.link(0, 1)
+    for _ in range(30):
+        wires.broadcast(0)
+    wires.flying.reverse()
+    wires.transfer()
+    assert wires.delivered[1] != wires.delivered[0]
+    while OWED in wires.timers[1]:
+        wires.pass_time(wires.timers[1][OWED])
+        wires.transfer()
+    assert wires.delivered[1] == wires.delivered[0]
+
+
+@every
+def test_a_source_too_many_is_refused_and_is_a_misuse_at_the_source(protocol, monkeypatch):
+    monkeypatch.setattr(retained, "MAX_SOURCES", 4)
+    wires = Wires(0, 1, protocol=protocol)
+    wires.link(0, 1)
+    node = wires.nodes[1]
+    for source in (2, 3, 4, 5):
+        node.receive(Message(source, 1, b"", stamp(protocol)), 0, 0)
+    before = node.snapshot()
+    with pytest.raises(RemoteFault, match="as many as a clock can name"):
+        node.receive(Message(6, 1, b"", stamp(protocol)), 0, 0)
+    with pytest.raises(LocalMisuse, match="split the group"):
+        node.broadcast(b"", 0)
+    assert node.snapshot() == before
+    effects = node.receive(Message(5, 2, b"", stamp(protocol)), 0, 0)
+    assert any(isinstance(effect, Deliver) for effect in effects)
+
+
+def test_a_summary_names_no_more_than_a_frame_holds():
+    received = Received()
+    for seq in range(2, 200, 2):
+        received.add(1, seq)
+        received.add(2, seq)
+    some = received.some_gaps(120)
+    assert {origin: len(numbers) for origin, numbers in some.items()} == {1: 99, 2: 21}
+    assert received.some_gaps(10**6) == received.gaps()
+
+
+counts = st.sampled_from([0, 1, 2, 3, 5, 60, 2**31, HUGE - 1, HUGE])
+seqs = st.sampled_from([1, 2, 3, 5, 60, 2**31, HUGE - 1, HUGE])
+strangers = st.sampled_from([LIAR, 50, 51, 2**32 - 1])
+anyone = strangers | st.integers(0, 3)
+
+
+def clocks(sources):
+    return st.dictionaries(sources, counts, max_size=4)
+
+
+def frames(protocol):
+    """Anything that decodes, but for what no protocol can tell from the truth: messages of honest sources, and
+    messages of liars that say they depend on what honest sources have not sent."""
+    stamps = clocks(strangers) | st.dictionaries(st.integers(0, 2), st.just(1), max_size=3)
+    bases = clocks(strangers) if protocol == "vector-changes" else clocks(anyone)
+    return st.one_of(
+        st.builds(Message, strangers, seqs, st.just(b""), stamps if protocol in CAUSAL else st.none()),
+        st.builds(
+            Summary, clocks(anyone), st.dictionaries(anyone, st.lists(seqs, max_size=4), max_size=3), st.booleans()
+        ),
+        st.builds(Base, bases),
+    )
+
+
+@every
+@given(data=st.data())
+def test_honest_nodes_go_on_whatever_a_neighbour_sends(protocol, data):
+    wires = line(protocol, retain=data.draw(st.sampled_from([0, 2, 10_000])), early=5000)
+    for node in (0, 2):
+        wires.broadcast(node)
+        flow(wires)
+    for action in data.draw(st.lists(st.sampled_from(["lie", "lie", "lie", "broadcast", "wait"]), max_size=40)):
+        if action == "lie":
+            lie(wires, data.draw(frames(protocol)))
+        elif action == "broadcast":
+            wires.broadcast(data.draw(st.integers(0, 2)))
+            flow(wires)
+        else:
+            wait(wires, 1)
+    wait(wires)
+    assert_unharmed(wires)
+    assert all(node.gauges()["stored"] <= 10_100 for node in wires.nodes.values())

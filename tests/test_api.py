@@ -1,0 +1,100 @@
+"""The public interface from Python: what people hand to it, what they get, what they are told."""
+
+import json
+
+import pytest
+
+import antecast
+from antecast.papers.findings import Results
+
+SCENARIO = {
+    "nodes": 6,
+    "duration": "2s",
+    "network": {"delay": {"kind": "exponential", "mean": "80ms"}},
+    "workload": [{"kind": "poisson", "rate": 3.0}],
+}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return antecast.run(SCENARIO | {"protocol": "r-broadcast"})
+
+
+def test_every_name_of_the_interface_is_there():
+    for name in antecast.__all__:
+        assert getattr(antecast, name) is not None
+    assert set(antecast.__all__) <= set(dir(antecast))
+
+
+def test_a_scenario_is_a_file_plain_values_or_an_object(tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text('nodes = 6\nduration = "2s"\n[[workload]]\nkind = "poisson"\nrate = 3.0\n')
+    by_path = antecast.run(file, overrides=["network.delay=30ms"], seed=7)
+    values = {"nodes": 6, "duration": "2s", "workload": [{"kind": "poisson", "rate": 3.0}]}
+    by_values = antecast.run(values | {"network": {"delay": "30ms"}}, seed=7)
+    by_object = antecast.run(antecast.load_scenario(file, ["network.delay=30ms"]), seed=7)
+    assert by_path.run == by_values.run == by_object.run
+
+
+def test_results_are_short_to_read_and_long_to_ask(result):
+    assert repr(result).startswith("RunResult('scenario', r-broadcast, 6 nodes, seed 1: complete, ")
+    summary = result.summary()
+    assert summary["verdict"] == "violated" and summary["broken_promises"] == []
+    json.dumps(summary)
+    assert len(result.to_pandas()) == result.logged
+    assert set(result.to_pandas("samples").columns) >= {"node", "gauge", "value"}
+    assert "causal order violated" in result._repr_html_()
+
+
+def test_a_verdict_is_short_to_read_and_long_to_ask(result):
+    verdict = antecast.audit(result)
+    assert repr(verdict).startswith("Verdict(violated: ")
+    assert verdict.summary()["counts"]["early"] == verdict.tally.early > 0
+    assert len(verdict.to_pandas()) == len(verdict.violations)
+    assert "→" in verdict._repr_html_()
+
+
+def test_a_comparison_from_python(tmp_path):
+    found = antecast.compare(
+        SCENARIO,
+        protocols=["vector", "fifo"],
+        settings={"vector": {"retain": 50}},
+        seeds=1,
+        max_latency="2s",
+        local=True,
+        out=tmp_path / "comparison",
+    )
+    assert found.recommended == "vector"
+    assert repr(found) == "Comparison('scenario', 2 protocols, 1 seeds, recommended='vector')"
+    assert found.report.is_file()
+    assert list(found.to_pandas()["name"]) == ["vector", "fifo"]
+    assert found.summary()["recommended"] == "vector"
+
+
+def test_results_of_a_reproduction_are_short_to_read():
+    empty = Results(study="vcube", findings=[])
+    assert repr(empty).startswith("Results(vcube: ")
+    assert empty.summary()["study"] == "vcube"
+    assert len(empty.to_pandas()) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: antecast.run(5), "scenario: expected a Scenario, the path of a TOML file, or a mapping"),
+        (
+            lambda: antecast.audit(5),
+            "events: expected a RunResult, an Arrow table, a Spark DataFrame, or the path",
+        ),
+        (lambda: antecast.compare(5), "scenario: expected the path of a TOML file or a mapping"),
+        (lambda: antecast.sweep(5), "study: expected a Study, the path of a TOML file, or a mapping"),
+        (lambda: antecast.compare(SCENARIO, max_latency="2"), "max_latency: expected a duration with its unit"),
+        (lambda: antecast.reproduce("vcub"), "unknown study 'vcub'"),
+        (lambda: antecast.run(SCENARIO).to_pandas("event"), "table: expected 'events' or 'samples', got 'event'"),
+        (lambda: antecast.run(antecast.make_scenario(SCENARIO), overrides=["nodes=3"]), "overrides go into"),
+    ],
+)
+def test_a_wrong_argument_is_one_clear_error(call, words):
+    with pytest.raises(antecast.AntecastError) as error:
+        call()
+    assert words in str(error.value)
