@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "spark": {"core", "protocols", "observer", "history", "traces", "sim", "comparison"},
     "papers": {"core", "protocols", "observer", "history", "traces", "sim", "spark"},
     "comparison": {"core", "protocols", "history", "sim"},
+    "testing": {"core", "protocols", "history", "sim", "report"},
     "report": {"core", "protocols", "history", "papers", "comparison"},
     "cli": {
         "api",

@@ -49,6 +49,9 @@ def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -
     return Layered(node, ordering, flood)
 
 
+_DRAWS = {"early": (1 << 27, 4096)}
+"""A quota that holds no message at all leaves nothing that could wait, and so nothing is ever given up."""
+
 R_BROADCAST = register(
     Specification(
         name="r-broadcast",
@@ -62,6 +65,7 @@ R_BROADCAST = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
+        draws=_DRAWS,
     )
 )
 
@@ -78,6 +82,7 @@ FIFO = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
+        draws=_DRAWS,
     )
 )
 
@@ -97,6 +102,7 @@ VECTOR = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
+        draws=_DRAWS,
     )
 )
 
@@ -113,5 +119,6 @@ VECTOR_CHANGES = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
+        draws=_DRAWS,
     )
 )

@@ -318,7 +318,9 @@ class Bench:
             self.refused[node] += 1
             self.refusals.append(f"node {node} refused {_shown(arguments[0])} of {arguments[1]}: {fault}")
             if self.watch and self._state(node) != before:
-                raise ContractBroken("changed", f"node {node}: refused {_shown(arguments[0])}, and changed") from fault
+                raise ContractBroken(
+                    "changed", f"node {node}: refused {_shown(arguments[0])}, and changed"
+                ) from fault
             return None
         if len(effects) > STORM:
             raise ContractBroken("effects", f"node {node}: {method} gave {len(effects)} effects")
@@ -381,7 +383,9 @@ class Bench:
     def _send(self, node: NodeId, to: NodeId, frame: Frame) -> None:
         link = self.links[node].get(to)
         if link is None:
-            raise ContractBroken("stray send", f"node {node} sends {_shown(frame)} to {to}, to which it has no link")
+            raise ContractBroken(
+                "stray send", f"node {node} sends {_shown(frame)} to {to}, to which it has no link"
+            )
         if self.loss and self.random.random() < self.loss:
             return
         at = self.now + self.delay(self.random)
@@ -402,7 +406,9 @@ class Bench:
         try:
             copy = codec.decode(codec.encode(frame))
         except (RemoteFault, LocalMisuse) as error:
-            raise ContractBroken("undecodable", f"node {sender} sends {_shown(frame)}, which nobody takes: {error}") from error
+            raise ContractBroken(
+                "undecodable", f"node {sender} sends {_shown(frame)}, which nobody takes: {error}"
+            ) from error
         if copy != frame:
             raise ContractBroken("undecodable", f"node {sender}: {frame!r} comes out of the wire as {copy!r}")
         flight = Flight(at, self._count(), sender, to, copy, link)

@@ -265,10 +265,10 @@ def simpler(value: Any) -> Iterator[Any]:
         for key, each in value.items():
             yield from (value | {key: other} for other in simpler(each))
     elif isinstance(value, list | tuple):
-        for place in range(len(value)):
-            yield value[:place] + value[place + 1 :]
-        for place, each in enumerate(value):
-            yield from (value[:place] + type(value)([other]) + value[place + 1 :] for other in simpler(each))
+        make, parts = type(value), list(value)
+        for place, each in enumerate(parts):
+            yield make(parts[:place] + parts[place + 1 :])
+            yield from (make([*parts[:place], other, *parts[place + 1 :]]) for other in simpler(each))
     elif isinstance(value, bytes) and value:
         yield b""
     elif isinstance(value, int) and not isinstance(value, bool):

@@ -210,7 +210,9 @@ class Campaign:
             number += 1
             if tell and monotonic() - shown > 5:
                 shown = monotonic()
-                print(f"{self.spec.name}: {self.sent:,} frames in {self.plays:,} plays", file=sys.stderr, flush=True)
+                print(
+                    f"{self.spec.name}: {self.sent:,} frames in {self.plays:,} plays", file=sys.stderr, flush=True
+                )
 
 
 def _decodes(codec: Codec, data: bytes) -> bool:
@@ -251,7 +253,9 @@ def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
     """
     draw = Random(f"{spec.name}/{seed}/memory")
     campaign = Campaign(spec, seed, forge=True, unlinked=False)
-    settings = {name: size for name, size in SMALL.items() if name in spec.settings.__struct_fields__}
+    settings: dict[str, object] = {
+        name: size for name, size in SMALL.items() if name in spec.settings.__struct_fields__
+    }
     performance = Play(replace(campaign.stage(draw), settings=settings), forge=True)
     weights = []
     for steps in (frames, 3 * frames):
@@ -269,7 +273,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--forge", action="store_true", help="also messages in the name of honest nodes")
     parser.add_argument("--all", action="store_true", help="go on after the first fault")
-    parser.add_argument("--without", action="append", default=[], metavar="TYPE", help="leave frames of this type out")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="TYPE", help="leave frames of this type out"
+    )
     parser.add_argument("--memory", action="store_true", help="also measure whether memory grows")
     options = parser.parse_args(arguments)
     try:

@@ -346,7 +346,8 @@ def told(stage: Stage, steps: Sequence[Step]) -> str:
     """The steps as Python, to be pasted into a test."""
     codec = stage.spec.make(0, stage.spec.fit(stage.spec.configure(stage.settings), 3)).codec
     lines = [
-        f'stage = Stage(specification("{stage.spec.name}"), {stage.settings!r}, {stage.attached!r}, "{stage.role}")',
+        f'spec = specification("{stage.spec.name}")',
+        f'stage = Stage(spec, {stage.settings!r}, {stage.attached!r}, "{stage.role}")',
         f"bench = stage.open()  # {len(stage.honest)} honest nodes {stage.honest}, a stranger {stage.hostile}",
     ]
     for step in steps:

@@ -69,7 +69,7 @@ def _tenth(duration: str) -> str:
 
 @st.composite
 def drawn_settings(draw: st.DrawFn, spec: Specification) -> dict[str, Any]:
-    """Settings as plain values; what is left at its default is left out, and so is what does not go with others."""
+    """Settings as plain values, without those at their default and those that do not go with the others."""
     drawn: dict[str, Any] = {}
     for name, values in choices(spec).items():
         value = draw(st.sampled_from(values))
