@@ -249,6 +249,7 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "promised": sorted(result.scenario.specification.guarantees),
         "latest_delivery_ns": result.scenario.latest_delivery(),
         "inputs": input_hashes(result.scenario),
+        "gauges": {name: str(unit) for name, unit in result.scenario.specification.gauges.items()},
         "version": __version__,
         "code": code_version(),
         "revision": git_revision(),

@@ -32,8 +32,9 @@ import msgspec
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.barrier import Barrier
+from antecast.protocols.flooded import GAUGES
 from antecast.protocols.layered import Layered
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 from antecast.protocols.vcube.reliable import ReliableTrees
 from antecast.protocols.vcube.trees import Trees
 
@@ -95,6 +96,7 @@ def _specification(name: str, title: str, *, single: bool) -> Specification:
         settings=VCubeSettings,
         make=lambda node, settings: _make(node, settings, single=single),
         loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
+        gauges=GAUGES | {"held": Unit.MESSAGES, "doubted": Unit.ENTRIES},
     )
 
 
