@@ -261,8 +261,8 @@ ENTRIES = 8
 
 
 class Plausible(Gossip):
-    """Causal order by clocks of eight entries, each shared by nodes whose numbers are equal modulo eight: exact for
-    up to eight sources, and only plausible for more."""
+    """Causal order by clocks of eight entries, each shared by nodes whose numbers are equal modulo eight. Exact
+    among eight sources, and only plausible among more."""
 
     codec = Codec([Message[tuple[int, ...]], Poke])
 

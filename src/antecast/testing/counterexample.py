@@ -24,6 +24,10 @@ from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Rebirth, Scenario
 
 
+_CALM = 35 * 10**9
+"""So long after the last fault a broadcast must reach everyone, whatever was lost and given up before."""
+
+
 class Nonconforming(AssertionError):
     """A run broke a promise; `scenario` is the one that shows it, `toml` the same as text."""
 
@@ -77,8 +81,8 @@ def members(scenario: Scenario) -> tuple[set[NodeId], set[NodeId]]:
 def _missing(scenario: Scenario, events: pa.Table) -> str | None:
     """Who lacks what it should have, in words.
 
-    Everyone must have what was broadcast in the last tenth of the run's activity, and what is still kept by all who
-    have delivered it: a message that is not may rightly have been given up.
+    Everyone must have what was broadcast after a long calm, and what is still kept by all who have delivered it: a
+    message that is not may rightly have been given up.
     """
     here, newcomers = members(scenario)
     delivered: dict[NodeId, list[MessageId]] = defaultdict(list)
@@ -91,8 +95,8 @@ def _missing(scenario: Scenario, events: pa.Table) -> str | None:
         elif name is not None and row["kind"] == "broadcast":
             when[name] = row["t"]
     had = set().union(*(delivered[node] for node in here)) if here else set()
-    last = max((fault.at for fault in scenario.faults if hasattr(fault, "at")), default=0)
-    fresh = {name for name in had if when.get(name, 0) > last + 25 * 10**9}
+    calm = max((fault.at for fault in scenario.faults if hasattr(fault, "at")), default=0) + _CALM
+    fresh = {name for name in had if when.get(name, 0) >= calm}
     kept = had - _given_up(scenario.protocol_settings, delivered)
     if getattr(scenario.protocol_settings, "newcomers", "kept") == "now":
         kept = set()  # whoever has no past yet begins with what is to come

@@ -71,9 +71,10 @@ def _tenth(duration: str) -> str:
 def drawn_settings(draw: st.DrawFn, spec: Specification) -> dict[str, Any]:
     """Settings as plain values, without those at their default and those that do not go with the others."""
     drawn: dict[str, Any] = {}
+    defaults = plain_settings(spec.configure({}))
     for name, values in choices(spec).items():
         value = draw(st.sampled_from(values))
-        if value is None or (name not in spec.draws and value == values[0]):
+        if value is None or value == defaults[name]:
             continue
         try:
             spec.configure(drawn | {name: value})
