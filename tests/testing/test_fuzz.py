@@ -34,7 +34,8 @@ def test_a_protocol_that_bears_everything_passes():
         (toys.Believes, "lost", "never delivered"),
     ],
 )
-def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words):
+def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words, monkeypatch):
+    monkeypatch.setattr("antecast.testing.hostile.STEP_SECONDS", 0.2)
     finding = first_finding(make)
     assert finding.fault.kind == kind
     assert words in str(finding)
@@ -44,7 +45,7 @@ def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words):
 
 
 def test_memory_that_grows_is_found():
-    assert growth(toys.spec_of(toys.Gossip), frames=400).bounded
+    assert growth(toys.spec_of(toys.Short), frames=400).bounded
     assert not growth(toys.spec_of(toys.Hoards), frames=400).bounded
 
 
@@ -95,7 +96,8 @@ def test_hostile_frames_in_honest_names_neither_crash_nor_hang(spec):
 
 
 @everything
-def test_memory_does_not_grow_with_hostile_frames(spec):
+def test_memory_does_not_grow_with_hostile_frames(spec, monkeypatch):
+    monkeypatch.setattr("antecast.protocols.vcube.trees.FULL", 4000)  # a bound that a few frames reach
     if Need.STATIC_MEMBERS in spec.needs(spec.configure({})):
         pytest.skip("a member that falls silent is a failed one, for which everything is kept")
     held = growth(spec, frames=600)

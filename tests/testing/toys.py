@@ -42,7 +42,9 @@ class Gossip(Protocol):
             raise RemoteFault(f"no link to {sender}")
         if isinstance(frame, Poke):
             return []
-        if frame.id in self.messages or frame.origin == self.node or len(self.messages) > 1000:
+        if frame.origin >= 100 or frame.seq > 500:
+            raise RemoteFault("nobody has sent this")
+        if frame.id in self.messages or frame.origin == self.node:
             return []
         return self.take(frame, sender)
 
@@ -235,14 +237,23 @@ class Believes(Gossip):
         self.gone = set()
 
     def receive(self, frame, sender, now):
+        effects = super().receive(frame, sender, now)
         if isinstance(frame, Poke):
             self.gone.add(frame.node)
-        elif frame.origin in self.gone:
-            return []
-        return super().receive(frame, sender, now)
+        return [] if getattr(frame, "origin", None) in self.gone else effects
 
 
-class Hoards(Gossip):
+class Short(Gossip):
+    """Correct while links stay: keeps the last twenty messages."""
+
+    def take(self, message, sender):
+        effects = super().take(message, sender)
+        for old in list(self.messages)[:-20]:
+            del self.messages[old]
+        return effects
+
+
+class Hoards(Short):
     """Notes every poke."""
 
     def __init__(self, node, settings):

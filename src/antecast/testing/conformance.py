@@ -7,8 +7,8 @@ their state and come back under a new number. `assert_contract` plays a plan, le
 - integrity, and the orders that were promised, over everything that happened;
 - *agreement on what is kept*: a message that everyone who delivered it still keeps is delivered by all;
 - *liveness*: once the network is whole and quiet, a new broadcast of any node reaches all of them, whatever was
-  lost or given up before. Where next to nothing is kept, the first may be what shows that something is missing, and
-  be given up with it; the second must arrive;
+  lost or given up before. Where next to nothing is kept, the first may be what shows that something is missing,
+  and be given up with it; the second must arrive;
 - a node is a function of its calls: made again, they give the same effects, refused frames left out;
 - a state that is saved and restored is the same state; frames of peers without a link are refused; a `link_down`
   of a link that is not up does nothing.

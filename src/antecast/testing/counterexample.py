@@ -23,7 +23,6 @@ from antecast.protocols import Guarantee, Need
 from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Rebirth, Scenario
 
-
 _CALM = 35 * 10**9
 """So long after the last fault a broadcast must reach everyone, whatever was lost and given up before."""
 

@@ -25,8 +25,8 @@ _DURATION = 2_000
 
 LAST = 30_000
 AGAIN = 12_000
-"""When the last round of broadcasts begins, longer than every patience after the last fault, and how much later the
-very last one: where next to nothing is kept, the first may be what shows that something is missing."""
+"""When the last round of broadcasts begins, longer than every patience after the last fault, and how much later
+the very last one: where next to nothing is kept, the first may be what shows that something is missing."""
 
 _SETTLED = 60_000
 """In cells: the millisecond by which all hosts have joined, also where half of all frames are lost."""
