@@ -97,7 +97,8 @@ def test_hostile_frames_in_honest_names_neither_crash_nor_hang(spec):
 
 @everything
 def test_memory_does_not_grow_with_hostile_frames(spec, monkeypatch):
-    monkeypatch.setattr("antecast.protocols.vcube.trees.FULL", 4000)  # a bound that a few frames reach
+    monkeypatch.setattr("antecast.protocols.vcube.trees.FULL", 4000)  # bounds that a few frames reach
+    monkeypatch.setattr("antecast.protocols.vcube.trees.WINDOW", 8)
     if Need.STATIC_MEMBERS in spec.needs(spec.configure({})):
         pytest.skip("a member that falls silent is a failed one, for which everything is kept")
     held = growth(spec, frames=600)

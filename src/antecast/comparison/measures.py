@@ -75,7 +75,7 @@ def _pairs(order: pa.Table) -> int | None:
 def _memory(samples: pa.Table, names: Set[str], until: int) -> dict[str, float] | None:
     """Mean over nodes and time, and the largest, of the sum of some gauges; None if no node has any."""
     gauge = samples["gauge"].cast(pa.string())
-    some = samples.filter(pc.is_in(gauge, pa.array(sorted(names)))).select(["node", "t", "value"])
+    some = samples.filter(pc.is_in(gauge, pa.array(sorted(names), pa.string()))).select(["node", "t", "value"])
     if not some.num_rows:
         return None
     sums = some.group_by(["node", "t"], use_threads=False).aggregate([("value", "sum")])

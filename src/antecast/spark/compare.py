@@ -31,7 +31,7 @@ from antecast.comparison.result import Comparison, assemble
 from antecast.core.errors import OutputError
 from antecast.core.settings import parse_duration
 from antecast.history.log import read_events, read_samples
-from antecast.sim.run import write_json
+from antecast.history.manifest import write_json
 from antecast.sim.study import PlannedRun, Study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs

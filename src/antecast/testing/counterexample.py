@@ -22,6 +22,7 @@ from antecast.history.violations import Tally
 from antecast.protocols import Guarantee, Need
 from antecast.sim.run import RunResult, run
 from antecast.sim.scenario import Join, Leave, Rebirth, Scenario
+from antecast.text.toml import format_toml
 
 _CALM = 35 * 10**9
 """So long after the last fault a broadcast must reach everyone, whatever was lost and given up before."""
@@ -131,8 +132,6 @@ def _gets_history(scenario: Scenario) -> bool:
 
 def scenario_toml(scenario: Scenario) -> str:
     """A scenario as TOML, without what is as it would be anyway."""
-    from antecast.report.toml import format_toml
-
     values: dict[str, Any] = plain_settings(_Brief(_brief(scenario)))["values"]
     return format_toml(values)
 

@@ -22,6 +22,10 @@ def _found(settings: PreventiveSettings, nodes: int) -> PreventiveSettings:
     return settings if settings.founders is not None else msgspec.structs.replace(settings, founders=nodes)
 
 
+_COUNTERS = dict.fromkeys(
+    ("links", "unsafe", "pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes"), Unit.COUNTER
+)
+
 PC_BROADCAST = register(
     Specification(
         name="pc-broadcast",
@@ -40,7 +44,8 @@ PC_BROADCAST = register(
             "forgotten": Unit.ENTRIES,
             "outstanding": Unit.ENTRIES,
             "log": Unit.MESSAGES,
-        },
+        }
+        | _COUNTERS,
         draws={"founders": (None,)},
     )
 )
@@ -57,6 +62,6 @@ PC_BROADCAST_PAPER = register(
         delivery="unsafe links",
         settings=PrintedSettings,
         make=PrintedBroadcast,
-        gauges={"sources": Unit.ENTRIES, "buffered": Unit.MESSAGES},
+        gauges={"sources": Unit.ENTRIES, "buffered": Unit.MESSAGES} | _COUNTERS,
     )
 )

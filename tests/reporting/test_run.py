@@ -16,16 +16,16 @@ from antecast.history import metrics, oracle
 from antecast.history.audit import audit
 from antecast.history.log import iter_events, iter_samples, read_events, read_samples
 from antecast.history.measure import gauges_over_time, measure
-from antecast.report import spacetime
-from antecast.report.diagram import witness_diagram
-from antecast.report.folders import command_line, subject_of
-from antecast.report.page import Chart, TableBlock, Text, render
-from antecast.report.run import run_page
-from antecast.report.spacetime import MESSAGES, NODES, Past, parse_message
-from antecast.report.toml import format_toml
+from antecast.reporting import spacetime
+from antecast.reporting.diagram import witness_diagram
+from antecast.reporting.folders import command_line, subject_of
+from antecast.reporting.page import Chart, TableBlock, Text, render
+from antecast.reporting.run import run_page
+from antecast.reporting.spacetime import MESSAGES, NODES, Past, parse_message
 from antecast.sim.identity import run_id
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
+from antecast.text.toml import format_toml
 
 
 def charts(page):
@@ -67,7 +67,7 @@ def test_a_long_log_is_measured_on_a_sample_of_its_messages_always_the_same(caus
 
 
 def test_the_sample_is_stated(causal, monkeypatch):
-    monkeypatch.setattr("antecast.report.run.measure", lambda *a, **k: measure(*a, **k | {"sample_rows": 500}))
+    monkeypatch.setattr("antecast.reporting.run.measure", lambda *a, **k: measure(*a, **k | {"sample_rows": 500}))
     (latency,) = section(run_page(causal), "Latency").blocks
     assert re.search(r"Cut: every \d+th message is measured, [\d,]+ were broadcast", latency.note)
 
@@ -283,3 +283,21 @@ def test_a_witness_without_times_stands_in_order(violated):
     diagram = witness_diagram(witness, None)
     assert not diagram.timed and "not at their times" in diagram.words
     assert diagram.table["seconds"].to_pylist() == [float(i + 1) for i in range(len(witness.events))]
+
+
+def test_what_went_wrong_without_ending_the_run_is_on_its_page(tmp_path):
+    values = {
+        "duration": "3s",
+        "protocol": "pc-broadcast",
+        "network": {
+            "topology": {"kind": "ring"},
+            "delay": {"kind": "uniform", "low": "1ms", "high": "500ms"},
+        },
+        "workload": [{"kind": "poisson", "rate": 3.0}],
+    }
+    result = run(make_scenario(values), out=tmp_path / "run")
+    table, *texts = section(run_page(tmp_path / "run"), "Troubles").blocks
+    assert ("alerts", f"{result.alerts:,}") in table.rows
+    assert [each.text for each in texts] == result.troubles
+    run(make_scenario(values | {"network": {"topology": {"kind": "ring"}, "fifo": True}}), out=tmp_path / "well")
+    assert "Troubles" not in [each.title for each in run_page(tmp_path / "well").sections]

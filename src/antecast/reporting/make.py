@@ -6,7 +6,7 @@ from pathlib import Path
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.verdict import Verdict
-from antecast.report.page import Page
+from antecast.reporting.page import Page
 
 
 def make_page(
@@ -14,18 +14,18 @@ def make_page(
 ) -> Page:
     """The page of a folder's subject. For a run: of which message, with a verdict if there is one already."""
     if subject == "sweep":
-        from antecast.report.sweep import sweep_page
+        from antecast.reporting.sweep import sweep_page
 
         return sweep_page(folder)
     if subject == "audit":
-        from antecast.report.audit import audit_page
+        from antecast.reporting.audit import audit_page
 
         return audit_page(folder)
     if subject == "reproduction":
-        from antecast.report.study import rebuild
+        from antecast.reporting.study import rebuild
 
         return rebuild(folder)
-    from antecast.report.run import run_page
+    from antecast.reporting.run import run_page
 
     return run_page(folder, message=message, verdict=verdict, judge=judge)
 

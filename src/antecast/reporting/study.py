@@ -10,9 +10,9 @@ from antecast.papers import STUDIES
 from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table
 from antecast.papers.layout import Grid, figure_file, lay_out, summary
 from antecast.papers.paper import Paper, load_paper
-from antecast.report.charts import chart
-from antecast.report.folders import read_json, read_table
-from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.charts import chart
+from antecast.reporting.folders import read_json, read_table
+from antecast.reporting.page import Block, Chart, Page, Section, TableBlock, Text, Tone
 
 
 def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page:

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecast.core.errors import ConfigurationError
-from antecast.core.wording import listed, plural
 from antecast.history.dependencies import Dependencies, direct_dependencies, topological_order
 from antecast.history.histories import read_histories
 from antecast.history.log import iter_events
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import COLUMNS
-from antecast.report.diagram import TABLE, Diagram
+from antecast.reporting.diagram import TABLE, Diagram
+from antecast.text.wording import listed, plural
 
 MESSAGES = 16
 NODES = 12

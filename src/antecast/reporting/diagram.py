@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.core.wording import time_unit
 from antecast.history.log import iter_events
 from antecast.history.witness import Witness
-from antecast.report.figures import SCHEMA
+from antecast.reporting.figures import SCHEMA
+from antecast.text.wording import time_unit
 
 _ROW_HEIGHT = 34
 TABLE = pa.schema(

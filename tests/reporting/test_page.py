@@ -13,9 +13,9 @@ from antecast.history.confidence import Estimate
 from antecast.papers.findings import Results
 from antecast.papers.paper import Chart as Look
 from antecast.papers.paper import load_paper
-from antecast.report.charts import MOST_POINTS, chart
-from antecast.report.page import Chart, Page, Section, TableBlock, Text, render, write
-from antecast.report.study import study_page
+from antecast.reporting.charts import MOST_POINTS, chart
+from antecast.reporting.page import Chart, Page, Section, TableBlock, Text, render, write
+from antecast.reporting.study import study_page
 
 LOOK = Look(kind="line", x="x", y="y", series="who", x_title="seconds", y_title="share")
 POINTS = pa.table({"x": [0.0, 1.0, 0.0, 1.0], "y": [0.0, 1.0, 0.5, 0.7], "who": ["a", "a", "<b>", "<b>"]})

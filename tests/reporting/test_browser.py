@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 
-from antecast.report.page import write
-from antecast.report.run import run_page
+from antecast.reporting.page import write
+from antecast.reporting.run import run_page
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here; apt-get install chromium to see reports drawn and clicked"

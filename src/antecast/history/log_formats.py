@@ -1,9 +1,9 @@
-"""How logs lie in files: Parquet, CSV, JSON lines. Each is read by Arrow in batches, or by Spark as a DataFrame.
+"""How logs lie in files: Parquet, CSV, JSON lines. Each is read by Arrow in batches.
 
-Both readers see the same rows. What a text says is taken as it stands: names in a CSV are texts, `1` and
-`01` are two nodes; in JSON lines they are what the first lines have, numbers or texts. Positions and numbers
-of messages must be whole. Arrow says that a text is malformed but seldom where, so the line is looked for
-again, slowly, by Python: once in the life of a broken file.
+`antecast.spark.log_frames` reads the same files on Spark, and sees the same rows. What a text says is taken as it
+stands: names in a CSV are texts, `1` and `01` are two nodes; in JSON lines they are what the first lines have,
+numbers or texts. Positions and numbers of messages must be whole. Arrow says that a text is malformed but seldom
+where, so the line is looked for again, slowly, by Python: once in the life of a broken file.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import csv
 import gzip
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import IO, Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -25,9 +25,6 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from antecast.core.errors import InputError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _BATCH_ROWS = 1 << 17
 _BLOCK_BYTES = 8 << 20
@@ -56,9 +53,6 @@ class LogFormat(Protocol):
     def batches(self, file: Path, schema: pa.Schema, columns: Columns) -> Iterator[pa.RecordBatch]:
         """The columns that are asked for, by the log's names."""
 
-    def frame(self, spark: SparkSession, files: Sequence[str], schema: pa.Schema, columns: Columns) -> DataFrame:
-        """Files of one schema as a DataFrame, by their own names."""
-
     def place(self, file: Path, row: int) -> int:
         """Where a row stands that is the `row`-th of its file, from 0."""
 
@@ -84,9 +78,6 @@ class Parquet:
         with _told(file), pq.ParquetFile(file, read_dictionary=texts) as parquet:
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(columns.values())):
                 yield _renamed(batch, columns)
-
-    def frame(self, spark: SparkSession, files: Sequence[str], schema: pa.Schema, columns: Columns) -> DataFrame:
-        return spark.read.parquet(*files)
 
     def place(self, file: Path, row: int) -> int:
         return row + 1
@@ -147,11 +138,6 @@ class Csv(_Text):
 
         return self._guarded(file, schema, columns, reader())
 
-    def frame(self, spark: SparkSession, files: Sequence[str], schema: pa.Schema, columns: Columns) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return spark.read.csv(list(files), schema=from_arrow_schema(schema), header=True, mode="FAILFAST")
-
     def place(self, file: Path, row: int) -> int:
         return _nth_line(file, row + 1)
 
@@ -198,12 +184,6 @@ class JsonLines(_Text):
                 yield from pa_json.open_json(stream, read_options=read, parse_options=parse)
 
         return self._guarded(file, schema, columns, reader())
-
-    def frame(self, spark: SparkSession, files: Sequence[str], schema: pa.Schema, columns: Columns) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        used = pa.schema([schema.field(name) for name in columns.values()])
-        return spark.read.json(list(files), schema=from_arrow_schema(used), mode="FAILFAST")
 
     def place(self, file: Path, row: int) -> int:
         return _nth_line(file, row)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from antecast.core.wording import number, plural, share_text, size_text, time_text, time_unit
 from antecast.history.log import iter_samples
 from antecast.history.measure import Measures, gauges_over_time
-from antecast.report import figures
-from antecast.report.folders import Beside
-from antecast.report.page import Block, Chart, Section, TableBlock, Text
+from antecast.reporting import figures
+from antecast.reporting.folders import Beside
+from antecast.reporting.page import Block, Chart, Section, TableBlock, Text
+from antecast.text.wording import number, plural, share_text, size_text, time_text, time_unit
 
 
 def latency(measures: Measures, beside: Beside) -> Section | None:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError
 from antecast.core.guarantees import Guarantee
-from antecast.core.wording import number, plural, share_text, size_text, time_text
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
 from antecast.history.measure import SAMPLE_ROWS, Measures, known, measure
@@ -23,12 +22,13 @@ from antecast.history.promises import judge_promises, tell
 from antecast.history.rows import COLUMNS
 from antecast.history.verdict import Verdict
 from antecast.history.witness import Witness
-from antecast.report import run_charts
-from antecast.report.diagram import Diagram, witness_diagram
-from antecast.report.folders import Beside, command_line, read_json
-from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.spacetime import Past, parse_message
-from antecast.report.toml import format_toml
+from antecast.reporting import run_charts
+from antecast.reporting.diagram import Diagram, witness_diagram
+from antecast.reporting.folders import Beside, command_line, read_json
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.spacetime import Past, parse_message
+from antecast.text.toml import format_toml
+from antecast.text.wording import number, plural, share_text, size_text, time_text
 
 JUDGED_ROWS = 10_000_000
 """Rows of a log that a report judges by itself; `antecast audit` takes any number."""
@@ -61,6 +61,7 @@ def run_page(
         run_charts.ratio(measures, beside),
         run_charts.overhead(measures, beside, summary),
         run_charts.buffers(folder, beside),
+        _troubles(manifest),
         _counts(measures, verdict, summary),
         _repeat(manifest, scenario),
     ]
@@ -69,6 +70,7 @@ def run_page(
         f"{plural(measures.counts['deliver'], 'delivery', 'deliveries')} in "
         f"{time_text(manifest.get('ended_ns'))} of simulated time, seed {manifest.get('seed')}."
     ]
+    lead += [f"{note}." for note in manifest.get("notes") or ()]
     if manifest.get("status") == "interrupted":
         lead.append("The run was interrupted: this is what happened until then.")
     return Page(
@@ -208,6 +210,24 @@ def _range(past: Past) -> str:
         return "no messages"
     names = [index.name(each) for each in (0, len(index) - 1)]
     return f"{len(index):,} messages, such as {names[0]} and {names[-1]}"
+
+
+def _troubles(manifest: Mapping[str, Any]) -> Section | None:
+    """Frames refused, alerts and frames gone astray: what went wrong without ending the run."""
+    rows = [
+        (words, f"{manifest[name]:,}")
+        for name, words in (
+            ("refused_frames", "frames refused"),
+            ("alerts", "alerts"),
+            ("astray_frames", "frames sent to a node without a link"),
+        )
+        if manifest.get(name)
+    ]
+    if not rows:
+        return None
+    blocks: list[Block] = [TableBlock("", ("", "count"), rows, ["Data: manifest.json."], small=True)]
+    blocks += [Text(text) for text in manifest.get("troubles", ())]
+    return Section("Troubles", blocks)
 
 
 def _counts(measures: Measures, verdict: Verdict | None, summary: str) -> Section:

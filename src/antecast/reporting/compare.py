@@ -8,9 +8,9 @@ from antecast.comparison.demands import DELIVERY_SLACK
 from antecast.comparison.result import Comparison
 from antecast.comparison.standings import Order, Standing
 from antecast.comparison.words import size, with_interval
-from antecast.core.wording import listed, number, share_text, time_text
-from antecast.report.compare_charts import choice_chart, latency_chart
-from antecast.report.page import Block, Chart, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.compare_charts import choice_chart, latency_chart
+from antecast.reporting.page import Block, Chart, Page, Section, TableBlock, Text, Tone
+from antecast.text.wording import listed, number, share_text, time_text
 
 
 def compare_page(result: Comparison, *, network: Mapping[str, str], command: str) -> Page:

@@ -14,10 +14,10 @@ from antecast.papers.findings import Results
 from antecast.papers.job import Job
 from antecast.papers.output import read_manifest, write_manifest, write_results
 from antecast.papers.paper import load_paper
-from antecast.report.audit import audit_page
-from antecast.report.page import Chart, render
-from antecast.report.study import rebuild
-from antecast.report.sweep import SERIES, sweep_page
+from antecast.reporting.audit import audit_page
+from antecast.reporting.page import Chart, render
+from antecast.reporting.study import rebuild
+from antecast.reporting.sweep import SERIES, sweep_page
 from antecast.spark.folder import MEASURED
 
 FINE = {

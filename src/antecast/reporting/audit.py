@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from antecast.core.errors import InputError
-from antecast.core.wording import number, plural
 from antecast.history.witness import Event, Witness
-from antecast.report import figures
-from antecast.report.diagram import witness_diagram
-from antecast.report.folders import Beside, command_line, read_json, read_table
-from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.run import draw
+from antecast.reporting import figures
+from antecast.reporting.diagram import witness_diagram
+from antecast.reporting.folders import Beside, command_line, read_json, read_table
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.run import draw
+from antecast.text.wording import number, plural
 
 MOST_ROWS = 40
 """Violations that a page lists."""
@@ -86,6 +86,8 @@ def _what(result: Mapping[str, Any]) -> str:
 def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
     scope = f"{plural(counts.get('deliveries') or 0, 'delivery', 'deliveries')} of "
     scope += f"{plural(counts.get('messages') or 0, 'message')} at {plural(counts.get('nodes') or 0, 'node')}"
+    if outcome == "causal" and not counts.get("deliveries"):
+        return f"Nothing was delivered, so there is no order to judge: {scope}."
     if outcome == "causal":
         return f"Causal order is kept in {scope}."
     if outcome == "inconclusive" and not counts.get("deliveries"):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.report.compare_charts import _BESIDE, _HEIGHT, _LINE, spread
+from antecast.reporting.compare_charts import _BESIDE, _HEIGHT, _LINE, spread
 
 places = st.lists(st.tuples(st.floats(0, 1), st.floats(20, _HEIGHT - 20)), max_size=14)
 

@@ -128,7 +128,7 @@ def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
 def _template() -> Any:
     import jinja2
 
-    text = (resources.files("antecast.report") / "page.html").read_text(encoding="utf-8")
+    text = (resources.files("antecast.reporting") / "page.html").read_text(encoding="utf-8")
     return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from antecast.core.settings import parse_duration
-from antecast.core.wording import listed, number, plural, share_text, size_text, time_text, time_unit
 from antecast.history.confidence import Estimate
-from antecast.report import figures
-from antecast.report.folders import Beside, command_line, read_json, read_table
-from antecast.report.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
-from antecast.report.run import witness_section
-from antecast.report.toml import format_toml
+from antecast.reporting import figures
+from antecast.reporting.folders import Beside, command_line, read_json, read_table
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.run import witness_section
+from antecast.text.toml import format_toml
+from antecast.text.wording import listed, number, plural, share_text, size_text, time_text, time_unit
 
 SERIES = 8
 """Series of a plot: as many as there are colours."""
@@ -134,15 +134,17 @@ def _breaks(row: Row) -> bool:
 
 def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) -> tuple[str, Tone]:
     ended = [row for row in rows if row["error"] is None]
-    causal = sum(row["verdict"] == "causal" for row in ended)
+    idle = sum(row["verdict"] == "causal" and row.get("delivery_ratio") == 0 for row in ended)
+    causal = sum(row["verdict"] == "causal" for row in ended) - idle
     unclear = sum(row["verdict"] == "inconclusive" for row in ended)
     free = sum(row["verdict"] == "violated" for row in ended) - sum(row["verdict"] == "violated" for row in broken)
     parts = [f"{causal:,} of {plural(len(rows), 'run')} kept causal order"]
     parts += [f"{len(broken):,} broke what they promise"] if broken else []
     parts += [f"{free:,} did not, and do not promise it"] if free else []
+    parts += [f"{idle:,} delivered nothing to another node"] if idle else []
     parts += [f"{unclear:,} cannot be judged"] if unclear else []
     parts += [f"{len(failed):,} failed"] if failed else []
-    tone: Tone = "bad" if broken or failed else "plain" if unclear or not rows else "good"
+    tone: Tone = "bad" if broken or failed else "plain" if unclear or idle or not rows else "good"
     kept = "Every promise was kept: " if tone == "good" and free else ""
     return f"{kept}{'; '.join(parts)}.", tone
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +18,8 @@ from numpy.typing import NDArray
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.history.histories import Clock
+from antecast.history.log_formats import FORMATS, LogFormat, format_of
 from antecast.history.rows import COLUMNS, BrokenLog, factorise
-from antecast.spark.log_formats import FORMATS, LogFormat, format_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 KINDS = ("broadcast", "deliver")
 """The kinds that count."""
@@ -55,19 +50,6 @@ class Log:
         for file, schema in self.files.items():
             for batch in self.format.batches(file, schema, self.columns):
                 yield self._in_our_words(batch)
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows for Spark, under the names that the files have for the columns."""
-        alike: dict[str, list[Path]] = {}
-        for file, schema in self.files.items():
-            used = [schema.field(name) for name in self.columns.values()]
-            alike.setdefault(f"{used} {schema.names}", []).append(file)
-        frames = []
-        for files in alike.values():
-            places = [f"file://{file.resolve()}" for file in files]
-            frame = self.format.frame(spark, places, self.files[files[0]], self.columns)
-            frames.append(frame.select([f"`{name}`" for name in self.columns.values()]))
-        return reduce(lambda first, second: first.unionByName(second), frames)
 
     def place(self, error: BrokenLog) -> InputError:
         """The error with the file and the row, or line, where the log is broken; looked for by name."""
