@@ -22,10 +22,10 @@ from antecast.reporting.folders import command_line, subject_of
 from antecast.reporting.page import Chart, TableBlock, Text, render
 from antecast.reporting.run import run_page
 from antecast.reporting.spacetime import MESSAGES, NODES, Past, parse_message
-from antecast.reporting.toml import format_toml
 from antecast.sim.identity import run_id
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
+from antecast.text.toml import format_toml
 
 
 def charts(page):

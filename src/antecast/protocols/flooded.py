@@ -57,6 +57,8 @@ GAUGES = {
     "out_of_turn": Unit.ENTRIES,
 }
 """What the gauges of orderings over flooding count."""
+_DRAWS = {"early": (1 << 27, 4096)}
+"""A quota that holds no message at all leaves nothing that could wait, and so nothing is ever given up."""
 
 R_BROADCAST = register(
     Specification(
@@ -72,6 +74,7 @@ R_BROADCAST = register(
         make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -89,6 +92,7 @@ FIFO = register(
         make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -109,6 +113,7 @@ VECTOR = register(
         make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -126,5 +131,6 @@ VECTOR_CHANGES = register(
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
+        draws=_DRAWS,
     )
 )

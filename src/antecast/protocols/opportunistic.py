@@ -104,6 +104,9 @@ GAUGES = {
 }
 """What the gauges of orderings over epidemic exchange count."""
 
+_UNBOUNDED = {"capacity": (None,)}
+"""What a full cache has dropped, a causal order may wait for: agreement needs one that is large enough."""
+
 EPIDEMIC = register(
     Specification(
         name="epidemic",
@@ -133,6 +136,7 @@ BARRIER = register(
         settings=BarrierSettings,
         make=lambda node, settings: _over_epidemic(node, Barrier(node, prune=settings.prune), settings),
         gauges=GAUGES,
+        draws=_UNBOUNDED,
     )
 )
 
@@ -149,6 +153,7 @@ EPIDEMIC_VECTOR = register(
         settings=EpidemicSettings,
         make=lambda node, settings: _over_epidemic(node, Vector(node), settings),
         gauges=GAUGES,
+        draws=_UNBOUNDED,
     )
 )
 
@@ -167,5 +172,6 @@ DELTA = register(
         lifetime=_longest_lifetime,
         clock_bound=lambda settings: int(settings.clock_bound),
         gauges=GAUGES,
+        draws={"rule": ("safe",), **_UNBOUNDED},
     )
 )

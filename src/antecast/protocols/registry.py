@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -75,6 +75,9 @@ class Specification:
     """How far apart two clocks may be, given the settings; None if clocks do not matter."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
+    draws: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """For tests that draw settings: the values to try of a field, in place of what its type suggests; the simplest
+    first. Name the values under which the promises hold, where they do not hold under all."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)

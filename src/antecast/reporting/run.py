@@ -27,7 +27,7 @@ from antecast.reporting.diagram import Diagram, witness_diagram
 from antecast.reporting.folders import Beside, command_line, read_json
 from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.reporting.spacetime import Past, parse_message
-from antecast.reporting.toml import format_toml
+from antecast.text.toml import format_toml
 from antecast.text.wording import number, plural, share_text, size_text, time_text
 
 JUDGED_ROWS = 10_000_000

@@ -22,7 +22,7 @@ from antecast.reporting import figures
 from antecast.reporting.folders import Beside, command_line, read_json, read_table
 from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.reporting.run import witness_section
-from antecast.reporting.toml import format_toml
+from antecast.text.toml import format_toml
 from antecast.text.wording import listed, number, plural, share_text, size_text, time_text, time_unit
 
 SERIES = 8

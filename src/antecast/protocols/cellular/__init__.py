@@ -29,5 +29,6 @@ CELLULAR = register(
         settings=CellularSettings,
         make=CellHost,
         make_station=Station,
+        draws={"evict": ("5min", "0s")},  # who is given up misses what was broadcast meanwhile
     )
 )

@@ -13,9 +13,10 @@ Why it holds: flooding over a tree of FIFO wires is causal among the stations. W
 N lacks. A `Req1` meets the holder, or waits at the next one. The radio is a side channel outside of that
 order: the floor and the host's last established session (`lc`) tell what it brings too early or too late.
 
-Handoffs of a host are made one after the other: a locked holder does nothing, since the next holder has seen
-the request too; one that awaits the host keeps all requests, and serves the newest when it holds it. Only a
-holder rejects.
+Handoffs of a host are made one after the other: a locked holder puts further requests aside, since the next
+holder has seen them too; one that awaits the host keeps them, and serves the newest when it holds it. Only a
+holder rejects, and a station that is offered a host which it no longer awaits. A handoff that does not end is
+broken off (`look`).
 """
 
 from __future__ import annotations

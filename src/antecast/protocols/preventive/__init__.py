@@ -46,6 +46,7 @@ PC_BROADCAST = register(
             "log": Unit.MESSAGES,
         }
         | _COUNTERS,
+        draws={"founders": (None,)},
     )
 )
 
