@@ -122,18 +122,21 @@ class Delta(Ordering[Stamp]):
         return message.stamp.deadline
 
     def admit(self, message: Message[Stamp], now: int) -> str | None:
-        deadline, barrier = message.stamp.deadline, message.stamp.barrier
+        stamp, node = message.stamp, self._node
+        deadline, barrier = stamp.deadline, stamp.barrier
         if deadline < now:
             return EXPIRED
+        ahead = now + self._beyond
         if barrier:
             latest = max(barrier.values())
-            if latest >= deadline and (self._safe or barrier.get(message.origin, _LONG_AGO) >= deadline):
-                raise RemoteFault(f"message {message.id} expires before a message that it waits for")
-            if latest > now + self._beyond:
-                return AHEAD
-            if barrier.get(self._node, _LONG_AGO) > max(self._own_tag, now - 1):
+            if latest >= deadline:
+                if self._safe or barrier.get(message.origin, _LONG_AGO) >= deadline:
+                    raise RemoteFault(f"message {message.id} expires before a message that it waits for")
+                if latest > ahead:
+                    return AHEAD
+            if node in barrier and barrier[node] > self._own_tag and barrier[node] >= now and deadline <= ahead:
                 return UNKNOWN
-        return None if deadline <= now + self._beyond else AHEAD
+        return None if deadline <= ahead else AHEAD
 
     def early(self, message: Message[Stamp], now: int) -> bool:
         return self._missing(message, now) is not None

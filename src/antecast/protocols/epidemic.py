@@ -44,7 +44,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.protocols.contact import Again, Contact, Offer, Ranges, Request
-from antecast.protocols.dissemination import Dissemination
+from antecast.protocols.dissemination import Above, Dissemination
 from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
 from antecast.protocols.quota import Quotas
@@ -83,7 +83,9 @@ class Epidemic(Dissemination):
         self._order = order
         self._patience = patience
         self._cache = MessageCache(node, capacity=capacity, policy=policy)
+        self._unlimited = capacity is None
         self._messages = self._cache.messages
+        self._expired = self._cache.expired
         self._seen = self._cache.seen
         self._own = 0
         """The number of this node's last message."""
@@ -92,10 +94,15 @@ class Epidemic(Dissemination):
         """The message that is being handed up, until the layer above is done with it."""
         self._quotas = Quotas(early)
         """What the messages that wait weigh, by who sent them; not forgotten when the contact ends."""
+        self._full = self._quotas.full
         self._purge_at: int | None = None
         self._ask_at: int | None = None
         self._meetings = 0
         self._refused = 0
+
+    def attach(self, above: Above) -> None:
+        super().attach(above)
+        self._admit, self._deadline = above.admit, above.deadline  # asked for every message
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
@@ -142,29 +149,31 @@ class Epidemic(Dissemination):
             if seq > self._own:
                 self._alert(sender, contact, f"sent message {MessageId(origin, seq)}", out)
             return
-        refusal = self.above.admit(message, now)
+        refusal = self._admit(message, now)
         if refusal is not None:
             if self._cache.never_seen(key, self.above.deadline(message)):
                 self._refuse(message, refusal, sender, contact, now, out)
             return
+        seen = self._seen
         if seq > LAST:
             raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, beyond the last number")
-        if len(self._seen.spans) >= self._most_sources and origin not in self._seen.spans:
+        if origin not in seen.spans and len(seen.spans) >= self._most_sources:
             raise RemoteFault(
                 f"node {sender} sent message {MessageId(origin, seq)} of another source, but {self._most_sources}"
                 " are known here, as many as a stamp can name"
             )
-        if key in self._cache.expired:
+        if self._expired and key in self._expired:
             return
-        if sender in self._quotas.full and key not in self._seen and self.above.early(message, now):
+        if self._full and sender in self._full and key not in seen and self.above.early(message, now):
             self._ask_again(contact, now, out)
             return
-        if not self._seen.add(origin, seq):
+        if not seen.add(origin, seq):
             return
         self._keep(key, message, now, out)
-        for peer, other in self._contacts.items():
-            if peer != sender and not bisect_right(other.offered.get(origin, ()), seq) & 1:
-                out.append(Send(peer, message))
+        if len(self._contacts) > 1:
+            for peer, other in self._contacts.items():
+                if peer != sender and not bisect_right(other.offered.get(origin, ()), seq) & 1:
+                    out.append(Send(peer, message))
         self._arriving = message
         self.above.arrived(message, now, out)
         if self._arriving is message:
@@ -319,7 +328,10 @@ class Epidemic(Dissemination):
     # Time.
 
     def _keep(self, name: Name, message: Message[Any], now: int, out: list[Effect]) -> None:
-        deadline = self.above.deadline(message)
+        deadline = self._deadline(message)
+        if deadline is None and self._unlimited:
+            self._messages[name] = message
+            return
         self._cache.keep(name, message, deadline, now)
         if deadline is not None and self._purge_at is None:
             self._purge_later(out)

@@ -131,7 +131,8 @@ class MessageCache:
         self._deadlines = [(deadline, (origin, seq)) for deadline, origin, seq in state["deadlines"]]
         heapify(self._deadlines)
         self._expired_in_turn = deque((deadline, (origin, seq)) for deadline, origin, seq in state["expired"])
-        self.expired = {name for _, name in self._expired_in_turn}
+        self.expired.clear()
+        self.expired.update(name for _, name in self._expired_in_turn)
         self._forgotten, self._longest, self.dropped = state["forgotten"], state["longest"], state["dropped"]
         for message in messages:
             self.messages[message.origin, message.seq] = message
