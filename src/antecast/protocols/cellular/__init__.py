@@ -6,7 +6,7 @@ from antecast.protocols.cellular.host import CellHost
 from antecast.protocols.cellular.rules import Rule
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.cellular.station import Station
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 
 __all__ = ["CELLULAR", "CellHost", "CellularSettings", "Rule", "Station"]
 
@@ -14,6 +14,15 @@ __all__ = ["CELLULAR", "CellHost", "CellularSettings", "Rule", "Station"]
 def _needs(_: CellularSettings) -> frozenset[Need]:
     return frozenset({Need.CELLS, Need.RELIABLE_LINKS, Need.FIFO_LINKS})
 
+
+_BUFFERS = ("host_sent_buffer", "host_received_buffer", "station_sent_buffer", "station_received_buffer")
+_HANDOFFS = ("listed", "carried", "skipped", "meanwhile", "longest")
+GAUGES = {
+    **dict.fromkeys(_BUFFERS, Unit.MESSAGES),
+    **dict.fromkeys(("station_hosts", "station_floors"), Unit.ENTRIES),
+    **dict.fromkeys(("station_handoffs", *(f"handoff_{what}" for what in _HANDOFFS)), Unit.COUNTER),
+}
+"""What the gauges of hosts and stations count."""
 
 CELLULAR = register(
     Specification(
@@ -29,6 +38,7 @@ CELLULAR = register(
         settings=CellularSettings,
         make=CellHost,
         make_station=Station,
+        gauges=GAUGES,
         draws={"evict": ("5min", "0s")},  # who is given up misses what was broadcast meanwhile
     )
 )

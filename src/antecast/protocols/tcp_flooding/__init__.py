@@ -33,6 +33,7 @@ from antecast.core import (
 )
 from antecast.protocols.dither import dither
 from antecast.protocols.lost_state import lost_state
+from antecast.protocols.cellular import GAUGES
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 from antecast.protocols.tcp_flooding.connection import Connection, message_of, plain
 from antecast.protocols.tcp_flooding.frames import CODEC, Open, Opened, Segment, SegmentAck, TcpSettings
@@ -323,5 +324,6 @@ TCP_FLOODING = register(
         settings=TcpSettings,
         make=TcpHost,
         make_station=TcpStation,
+        gauges=GAUGES,
     )
 )
