@@ -1,7 +1,7 @@
 # Antecast. `make demo` and `make test` set up everything they need; see tools/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-large lint format bench blocks results lock clean
+.PHONY: help setup demo test test-large fuzz lint format bench blocks results lock clean
 bin := .venv/bin
 
 help:  ## show this help
@@ -17,8 +17,12 @@ test: setup lint  ## check style and types, run all tests
 	@$(bin)/python -m pytest -q -n 2 --dist loadfile -m "not spark"
 	@$(bin)/python -m pytest -q -m spark
 
-test-large: setup  ## run the property tests at length (an hour or so)
+test-large: setup fuzz  ## run the fuzzer and the property tests at length (many hours)
 	@$(bin)/python -m pytest -q -n 2 -m "not spark" --property-examples 10000
+
+fuzz: setup  ## a million hostile frames for each protocol (hours)
+	@for each in $$($(bin)/antecast protocols --json | sed -n 's/^    "name": "\(.*\)",/\1/p'); do \
+	    $(bin)/python -m antecast.testing.fuzz $$each --frames 1000000 || exit 1; done
 
 lint: setup  ## check format, lint and types
 	@$(bin)/ruff format --check -q . && $(bin)/ruff check -q . && $(bin)/mypy

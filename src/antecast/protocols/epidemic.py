@@ -30,7 +30,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from antecast.core import (
     MAX_SOURCES,
-    Alert,
     Discard,
     Effect,
     Frame,
@@ -45,6 +44,7 @@ from antecast.core import (
 )
 from antecast.protocols.contact import Again, Contact, Offer, Ranges, Request
 from antecast.protocols.dissemination import Above, Dissemination
+from antecast.protocols.lost_state import foreign_claim
 from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
 from antecast.protocols.quota import Quotas
@@ -203,8 +203,7 @@ class Epidemic(Dissemination):
         """Say once a contact that another has what this node never broadcast."""
         if not contact.alerted:
             contact.alerted = True
-            doubt = f"node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
-            out.append(Alert(f"node {sender} {claim}, which this node never broadcast: {doubt}"))
+            out.append(foreign_claim(sender, claim))
 
     # Offers and requests.
 

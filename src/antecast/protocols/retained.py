@@ -24,7 +24,6 @@ from typing import Any
 
 from antecast.core import (
     MAX_SOURCES,
-    Alert,
     Clock,
     Effect,
     Frame,
@@ -37,6 +36,7 @@ from antecast.core import (
     State,
 )
 from antecast.protocols.dissemination import Above
+from antecast.protocols.lost_state import lost_state
 from antecast.protocols.offers import PATIENCE, Offers
 from antecast.protocols.received import Gaps, Received, covers
 
@@ -186,13 +186,7 @@ class RetainedLog:
             return False
         if peer not in self._alerted:
             self._alerted.add(peer)
-            out.append(
-                Alert(
-                    f"node {peer} has messages of this node up to {MessageId(self._node, claimed)}, which this"
-                    f" node never broadcast: node {peer} is wrong, or this node has lost its state; if so, start"
-                    " it under a new number"
-                )
-            )
+            out.append(lost_state(peer, MessageId(self._node, claimed)))
         return True
 
     # Messages that nobody keeps.

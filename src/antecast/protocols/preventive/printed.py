@@ -26,7 +26,6 @@ import msgspec
 
 from antecast.core import (
     MAX_PAYLOAD,
-    Alert,
     Deliver,
     Effect,
     Frame,
@@ -41,6 +40,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.lost_state import lost_state
 from antecast.protocols.preventive.frames import CODEC, HOPS, Ping, Pong
 from antecast.protocols.preventive.pings import SeenPings
 from antecast.protocols.received import Received
@@ -192,12 +192,7 @@ class PrintedBroadcast(Protocol):
         if sender in self._alerted:
             return []
         self._alerted.add(sender)
-        return [
-            Alert(
-                f"node {sender} has messages of this node up to {message.id}, which this node never broadcast:"
-                f" node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
-            )
-        ]
+        return [lost_state(sender, message.id)]
 
     def _deliver(self, message: Message[None], sender: NodeId, now: int) -> list[Effect]:
         if not self._received.add(message.origin, message.seq):

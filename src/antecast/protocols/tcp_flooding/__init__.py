@@ -31,9 +31,9 @@ from antecast.core import (
     Timer,
     Transmit,
 )
+from antecast.protocols.cellular import GAUGES
 from antecast.protocols.dither import dither
 from antecast.protocols.lost_state import lost_state
-from antecast.protocols.cellular import GAUGES
 from antecast.protocols.registry import Guarantee, Need, Specification, register
 from antecast.protocols.tcp_flooding.connection import Connection, message_of, plain
 from antecast.protocols.tcp_flooding.frames import CODEC, Open, Opened, Segment, SegmentAck, TcpSettings

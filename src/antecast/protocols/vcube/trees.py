@@ -32,7 +32,6 @@ from typing import Any, ClassVar, Final
 
 from antecast.core import (
     MAX_SOURCES,
-    Alert,
     Deliver,
     Effect,
     Frame,
@@ -46,6 +45,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.protocols.dissemination import Dissemination
+from antecast.protocols.lost_state import lost_state
 from antecast.protocols.received import Received
 from antecast.protocols.vcube.backlog import FULL, WINDOW, weigh
 from antecast.protocols.vcube.holding import HoldBack, Part
@@ -182,13 +182,7 @@ class Trees(Dissemination):
         """A peer has a message of this node that it never broadcast, or one that depends on it: say so, once."""
         if sender not in self._alerted:
             self._alerted.add(sender)
-            out.append(
-                Alert(
-                    f"node {sender} has messages of this node up to {MessageId(self._node, number)}, which this "
-                    f"node never broadcast: node {sender} is wrong, or this node has lost its state; if so, start "
-                    f"it under a new number"
-                )
-            )
+            out.append(lost_state(sender, MessageId(self._node, number)))
 
     def _no_place(self, message: Message[Any], now: int) -> bool:
         """Whether a message is turned away: there are many sources, or the backlog is full."""
