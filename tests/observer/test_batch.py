@@ -107,7 +107,9 @@ def test_arrays_and_single_messages_agree(clock, mode, data, seed, wild):
     assert out == [tuple(each)[:4] for each in single if each.reason is None]
     assert sorted(refused) == sorted((each.item, each.reason) for each in single if each.reason is not None)
     waiting = sorted(each.item for each in observer.waiting()) + [each[0] for each in observer.held]
-    assert names.tolist() == waiting
+    size = len(names) - carried.held
+    assert sorted(names[:size].tolist()) + names[size:].tolist() == waiting
+    assert carried.front == observer.rows.front
     assert (carried.now, carried.position, carried.late) == (observer.now, observer.position, observer.late)
     assert observer.top == (None if carried.top is None else tuple(carried.top.tolist()))
     last = [each[:1] for each in map(tuple, observer.flush())]
@@ -130,8 +132,9 @@ def test_how_messages_are_divided_into_calls_changes_nothing(seed, mode, percent
     stamps, readings = stream(draw, policy, 60, 0.05)
     whole = on_arrays(policy, "rows", stamps, readings, [], False)
     by_ones = on_arrays(policy, "rows", stamps, readings, list(range(len(stamps))), False)
-    assert whole[1].tolist() == by_ones[1].tolist()
-    assert whole[2:] == by_ones[2:]
+    assert sorted(whole[1].tolist()) == sorted(by_ones[1].tolist())
+    assert whole[2] == by_ones[2]
+    assert sorted(whole[3]) == sorted(by_ones[3])
 
 
 @pytest.mark.parametrize("mode", ["exact", "cbd"])
@@ -147,7 +150,7 @@ def test_a_corrupted_state_wedges_nothing(mode, seed):
     value = {"now": 10**9, "top": np.array([10**12, 0, 0])}.get(field, wild)
     carried = replace(done.carried, **{field: value})
     rest = observer.observe(carried, Stamps.gather(stamps[30:], 1))
-    later = [(Timestamp(stamps[-1][0].r + each, 0, (0,)), 0) for each in range(40)]
+    later = [(Timestamp(stamps[-1][0].r + each, 0, (0,)), each % 2) for each in range(40)]
     end = observer.observe(rest.carried, Stamps.gather(later, 1))
     assert end.carried.now == later[-1][0].r
     assert len(end.carried) <= policy.bounds.longest + 2

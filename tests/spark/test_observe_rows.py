@@ -69,7 +69,7 @@ def observer_for(epsilon: int = 2, *, percent: int = 40, ordered: bool = True) -
     policy = Policy(bounds=Bounds(epsilon=epsilon, delta=4), percent=percent)
     roles = ROLES if ordered else {role: name for role, name in ROLES.items() if role != "arrival"}
     rows = RowFormat(policy=policy, key=("g",), columns=roles, tick=10**6)
-    return GroupObserver(BatchObserver(policy=policy, gap=500), rows, ordered)
+    return GroupObserver(BatchObserver(policy=policy, gap=500, together=not ordered), rows, ordered)
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:

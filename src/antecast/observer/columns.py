@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antecast.observer.front import Front
 from antecast.observer.policy import Longs, Policy
 from antecast.observer.timestamps import Timestamp
 
@@ -84,8 +85,7 @@ class Carried:
     top: Longs | None = None
     late: int = 0
     resets: int = 0
-    behind: int = 0
-    behind_r: int = 0
+    front: Front = field(default_factory=Front)
 
     def __len__(self) -> int:
         return len(self.arrived)

@@ -129,6 +129,7 @@ def causal_order(
         policy=policy,
         clock="given" if clock == "arrival" else "rows",
         gap=max(default_gap(policy), _DAY // tick_ns) if gap is None else _ticks("gap", gap, tick_ns),
+        together="arrival" not in roles,
     )
     group = GroupObserver(observer, rows, ordered="arrival" in roles)
     output = StructType([*frame.schema.fields, *_ADDED_FIELDS])

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from antecast.observer.batch import REASONS, BatchObserver
 from antecast.observer.columns import Carried
+from antecast.observer.front import Front
 from antecast.observer.policy import Longs
 from antecast.spark.observe_rows import (
     ARRIVAL,
@@ -53,8 +54,7 @@ class Header(msgspec.Struct):
     late: int = 0
     refused: int = 0
     resets: int = 0
-    behind: int = 0
-    behind_r: int = 0
+    front: Front = msgspec.field(default_factory=Front)
     held: int = 0
     timer: int | None = None
     """The timer that is set, in milliseconds."""
@@ -163,13 +163,14 @@ class GroupObserver:
     def next_due(self, state: State) -> int | None:
         """The reading of the group's clock at which something can go, if no row comes."""
         carried = self._carried(state)
-        size = len(carried) - carried.held
-        if not size:
-            return None
-        if not self.observer.policy.queued:
-            return int(carried.due[:size].min()) + 1
-        keys = carried.stamps.keys()[:size]
-        return int(carried.due[np.lexsort(keys.T[::-1])[0]]) + 1
+        size, bounds = len(carried) - carried.held, self.observer.policy.bounds
+        found = (carried.stamps.r[size:] - bounds.delta - bounds.epsilon).tolist()  # when doubts end
+        if size and self.observer.policy.queued:
+            keys = carried.stamps.keys()[:size]
+            found.append(int(carried.due[np.lexsort(keys.T[::-1])[0]]) + 1)
+        elif size:
+            found.append(int(carried.due[:size].min()) + 1)
+        return min(found, default=None)
 
     def _plain(self, table: pa.Table) -> list[str]:
         """The columns that rows came with."""
@@ -193,8 +194,7 @@ class GroupObserver:
             top=None if header.top is None else np.array(header.top, np.int64),
             late=header.late,
             resets=header.resets,
-            behind=header.behind,
-            behind_r=header.behind_r,
+            front=header.front,
         )
 
     def _header(self, before: Header, after: Carried, refused: int) -> Header:
@@ -205,8 +205,7 @@ class GroupObserver:
             after.late,
             before.refused + refused,
             after.resets,
-            after.behind,
-            after.behind_r,
+            after.front,
             after.held,
             before.timer,
             before.fed,
