@@ -140,6 +140,8 @@ class BatchObserver:
             order = np.concatenate([order, rest])
             gone[:] = True
         top, late = self._late(carried.top, keys, by_key, order)
+        went = all_stamps.take(order)
+        late &= ~self.policy.excused(went.r, self._before(went), arrived[order])
         kept = np.flatnonzero(~gone)
         blank = np.zeros(len(new.held), np.int64)
         after = replace(

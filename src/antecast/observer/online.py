@@ -12,7 +12,8 @@ Two kinds of clock:
   ε + δ is held until another source confirms it, and refused if the clock moves on without it.
 
 *Late* is what is delivered after something with a larger timestamp. The rest is in the order of the timestamps,
-which is causal order where timestamps are exact.
+which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of that order; there,
+only what came too late for its place is late (`Policy.excused`).
 
 Stabilisation. Nothing that passes the guards waits longer than δ + 2ε + 1 ticks. The buffer is looked through
 every so often, and entries that no valid message can have made are put right, so a corrupted state is left
@@ -259,10 +260,11 @@ class Observer(Generic[T]):
         self._look_at = None
 
     def _deliver(self, each: Waiting[T]) -> Observed[T]:
-        late = self.top is not None and each.key < self.top
-        if late:
-            self.late += 1
-        else:
+        below = self.top is not None and each.key < self.top
+        before = self.policy.before(each.stamp)
+        late = below and not self.policy.excused(each.stamp.r, before, each.arrived)
+        self.late += late
+        if not below:
             self.top = each.key
         self.position += 1
         assert self.now is not None

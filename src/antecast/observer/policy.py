@@ -27,7 +27,7 @@ uses the largest clock reading of an earlier *send* in the same way.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -100,6 +100,18 @@ class Policy(Settings, frozen=True, kw_only=True):
     def before(self, stamp: Timestamp) -> int:
         """`before` of a timestamp; where none is known, a reading so old that it changes nothing."""
         return stamp.latest - self.bounds.longest if stamp.before is None else stamp.before
+
+    def excused(self, r: N, before: N, arrived: N) -> Any:
+        """Whether messages that go after larger timestamps were in time all the same: flags, or arrays of them.
+
+        Only `earlier-send` delivers concurrent messages out of the order of their timestamps. What depends on a
+        message has a `before` no smaller than the message's own r and `before`, and goes W after that. So a
+        message that came by then goes before all that depends on it.
+        """
+        if self.mode != "earlier-send":
+            return arrived != arrived
+        in_time = arrived - self.bounds.delta - self.bounds.epsilon
+        return (in_time <= r) | (in_time <= before)
 
     def fault(self, stamp: Timestamp) -> str | None:
         """What is wrong with a timestamp whatever the time is, or None."""
