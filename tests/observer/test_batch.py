@@ -29,7 +29,8 @@ def policies(mode):
         return Policy(
             bounds=Bounds(epsilon=epsilon, delta=delta, nodes=3, events_a_tick=2),
             mode=mode,
-            percent=100 if mode in ("exact", "earlier-send") else percent,
+            percent=100 if mode in ("exact", "earlier-send", "paced") else percent,
+            violations=0.05 if mode == "paced" else None,
             stamps="hybrid" if (mode, stamps) == ("earlier-send", "physical") else stamps,
             elements=min(elements, epsilon + 1) if stamps == "bounded" else None,
         )

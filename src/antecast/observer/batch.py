@@ -113,7 +113,11 @@ class BatchObserver:
         whole, names = carried.stamps + stamps, np.append(np.arange(size), new.rows)
         all_stamps = whole.take(names)
         fine = all_stamps.take(slice(size, None))
-        due = self.policy.due(fine.r, fine.c, self._before(fine))
+        pace = None if carried.pace is None else carried.pace.copy()
+        if pace is not None:
+            due = pace.follow(self.policy, fine.keys(), fine.r, fine.before, new.joined)
+        else:
+            due = self.policy.due(fine.r, fine.c, self._before(fine))
         due = np.clip(due, new.joined, new.joined + self.policy.bounds.longest)
         due = np.concatenate([carried.due[:size], due])
         arrived = np.concatenate([carried.arrived[:size], new.joined])
@@ -155,6 +159,7 @@ class BatchObserver:
             top=top,
             late=carried.late + int(late.sum()),
             front=new.front,
+            pace=pace,
         )
         waited, kept = at - arrived[order], np.append(names[kept], new.held)
         return Batch(names[order], carried.position, waited, late, new.refused, new.reason, kept, after)
@@ -336,6 +341,7 @@ class BatchObserver:
         size = len(carried) - carried.held
         observer.now, observer.position, observer.late = carried.now, carried.position, carried.late
         observer.resets, observer.rows.front = carried.resets, carried.front.copy()
+        observer.pace = None if carried.pace is None else carried.pace.copy()
         observer.top = None if carried.top is None else tuple(carried.top.tolist())
         rows = [(carried.stamps.at(row), int(carried.stamps.source[row])) for row in range(len(carried))]
         observer.restore(
@@ -364,6 +370,7 @@ class BatchObserver:
             observer.late,
             observer.resets,
             observer.rows.front,
+            observer.pace,
         )
         return after, np.array(names, np.int64)
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.observer.front import Front
+from antecast.observer.pace import UNKNOWN, Pace
 from antecast.observer.policy import Longs, Policy
 from antecast.observer.timestamps import Timestamp
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-UNKNOWN = -(1 << 63)
-"""`before` where none is known."""
+__all__ = ["UNKNOWN", "Batch", "Carried", "Flags", "Stamps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,8 @@ class Carried:
     late: int = 0
     resets: int = 0
     front: Front = field(default_factory=Front)
+    pace: Pace | None = None
+    """For the mode `paced`."""
 
     def __len__(self) -> int:
         return len(self.arrived)
@@ -93,7 +95,8 @@ class Carried:
     @classmethod
     def nothing(cls, policy: Policy) -> Carried:
         none = np.zeros(0, np.int64)
-        return cls(Stamps(none, none, none.reshape(0, policy.width), none, none), none, none)
+        stamps = Stamps(none, none, none.reshape(0, policy.width), none, none)
+        return cls(stamps, none, none, pace=Pace.start(policy) if policy.mode == "paced" else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ ALONE = 100
 """Rows in a row by which a source confirms itself where others were seen before."""
 
 
-class Front(msgspec.Struct):
+class Front(msgspec.Struct, omit_defaults=True):
     """What is known of the time: of a fixed size, whatever the number of sources."""
 
     ground: int = 0

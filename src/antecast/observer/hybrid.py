@@ -87,8 +87,8 @@ class HybridClock:
         return r
 
     def _possible(self, now: int) -> bool:
-        """Whether events can lead to this state. M may be more than ε ahead of a clock that was set back, but not of
-        the largest reading there has been."""
+        """Whether events can lead to this state. M may be more than ε ahead of a clock that was set back, but not
+        of the largest reading there has been."""
         most = self.bounds.most_hybrid
         return (
             self._latest <= max(now, self._read) + self.bounds.epsilon

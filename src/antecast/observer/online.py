@@ -12,8 +12,8 @@ Two kinds of clock:
   ε + δ is held until another source confirms it, and refused if the clock moves on without it.
 
 *Late* is what is delivered after something with a larger timestamp. The rest is in the order of the timestamps,
-which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of that order; there,
-only what came too late for its place is late (`Policy.excused`).
+which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of that order;
+there, only what came too late for its place is late (`Policy.excused`).
 
 Stabilisation. Nothing that passes the guards waits longer than δ + 2ε + 1 ticks. The buffer is looked through
 every so often, and entries that no valid message can have made are put right, so a corrupted state is left
@@ -27,9 +27,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+import numpy as np
 
 from antecast.core.errors import LocalMisuse
 from antecast.observer.front import RowClock, Ruling
+from antecast.observer.pace import UNKNOWN, Pace
 from antecast.observer.policy import FUTURE, Policy
 from antecast.observer.timestamps import Key, Source, Timestamp
 
@@ -102,6 +106,8 @@ class Observer(Generic[T]):
         """What another clock shows, for the clock `rows`: set by the caller."""
         self.top: Key | None = None
         """The largest timestamp delivered."""
+        self.pace = Pace.start(policy) if policy.mode == "paced" else None
+        """What the wait is chosen by, with the mode `paced`; `pace.rate` is the measured rate of violations."""
         self.moment: int | None = None
         """Messages of one moment have no order of arrival among them. None: each is a moment of its own."""
         self._received = 0
@@ -202,9 +208,19 @@ class Observer(Generic[T]):
     def _take(self, item: T, stamp: Timestamp, source: Source) -> None:
         now = self.now
         assert now is not None
-        due = self.policy.due(stamp.r, stamp.c, self.policy.before(stamp))
+        if self.pace is not None:
+            due = self._paced(stamp, source, now)
+        else:
+            due = self.policy.due(stamp.r, stamp.c, self.policy.before(stamp))
         due = min(max(due, now), now + self.policy.bounds.longest)
         self._push(Waiting(stamp.key(source), due, now, item, stamp, source))
+
+    def _paced(self, stamp: Timestamp, source: Source, now: int) -> int:
+        assert self.pace is not None
+        number = source if isinstance(source, int) else crc32(source.encode())
+        columns = ([stamp.key(number)], [stamp.r], [UNKNOWN if stamp.before is None else stamp.before], [now])
+        keys, r, before, arrived = (np.array(each, np.int64) for each in columns)
+        return int(self.pace.follow(self.policy, keys, r, before, arrived)[0])
 
     def _push(self, each: Waiting[T]) -> None:
         self._pushed += 1
