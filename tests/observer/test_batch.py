@@ -61,7 +61,7 @@ def stream(draw, policy, size, wild):
     return stamps, readings
 
 
-def one_by_one(policy, clock, stamps, readings, every_tick, evidence=None):
+def one_by_one(policy, clock, stamps, readings, every_tick, evidence=None, until=None):
     observer = Observer(policy, clock=clock, gap=GAP)
     observer.evidence = evidence
     out = []
@@ -72,10 +72,12 @@ def one_by_one(policy, clock, stamps, readings, every_tick, evidence=None):
         while every_tick and observer.now is not None and observer.now < reading:
             out += observer.advance(observer.now + 1)
         out += observer.receive(item, stamp, source, reading)
+    if until is not None:
+        out += observer.advance(until)
     return observer, out
 
 
-def on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence=None):
+def on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence=None, until=None):
     """The same in several calls; items are numbered through."""
     observer = BatchObserver(policy=policy, clock=clock, gap=GAP, every_tick=every_tick)
     carried, names, out, refused = Carried.nothing(policy), np.zeros(0, np.int64), [], []
@@ -83,7 +85,9 @@ def on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence=None):
     for start, end in pairwise(edges):
         columns = Stamps.gather(stamps[start:end], policy.width)
         given = np.array(readings[start:end], np.int64) if clock == "given" else None
-        done = observer.observe(carried, columns, readings=given, evidence=evidence)
+        done = observer.observe(
+            carried, columns, readings=given, evidence=evidence, until=until if end == len(stamps) else None
+        )
         names = np.concatenate([names, np.arange(start, end)])
         places = range(done.first, done.first + len(done.delivered))
         out += zip(names[done.delivered].tolist(), places, done.waited.tolist(), done.late.tolist(), strict=True)
@@ -102,9 +106,10 @@ def test_arrays_and_single_messages_agree(clock, mode, data, seed, wild):
     stamps, readings = stream(draw, policy, draw.randrange(1, 80), wild)
     every_tick = clock == "given" and wild == 0 and draw.random() < 0.5
     evidence = draw.choice([None, stamps[-1][0].r]) if clock == "rows" else None
-    observer, single = one_by_one(policy, clock, stamps, readings, every_tick, evidence)
+    until = draw.choice([None, stamps[-1][0].r + 5]) if clock == "rows" else None
+    observer, single = one_by_one(policy, clock, stamps, readings, every_tick, evidence, until)
     cuts = sorted(draw.randrange(len(stamps) + 1) for _ in range(draw.randrange(5)))
-    carried, names, out, refused = on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence)
+    carried, names, out, refused = on_arrays(policy, clock, stamps, readings, cuts, every_tick, evidence, until)
     assert out == [tuple(each)[:4] for each in single if each.reason is None]
     assert sorted(refused) == sorted((each.item, each.reason) for each in single if each.reason is not None)
     waiting = sorted(each.item for each in observer.waiting()) + [each[0] for each in observer.held]

@@ -108,6 +108,13 @@ def test_the_last_source_that_still_speaks_is_believed_in_the_end():
     assert not any(each.reason or each.late for each in out)
 
 
+def test_what_a_timer_confirms_goes_at_its_own_time():
+    """Doubted rows that another clock has passed are not held until it moves again."""
+    observer, _ = see([(100, 0), (300, 0), (400, 0)])
+    assert [each.item for each in observer.advance(400)] == [0, 1]
+    assert observer.next_due() == 400 + 55 + 1
+
+
 def test_rows_that_are_far_apart_wait_for_the_next_of_another_source():
     observer, out = see([(1000 * n, n % 2) for n in range(20)])
     assert [each.item for each in out] == list(range(18))

@@ -260,10 +260,10 @@ class BatchObserver:
             rulings += found
             now = max((each.reading for each in found if each.verdict == "take"), default=now)
         if until is not None:
-            now = _latest(now, until)
-            rulings += rows.passed(until, now or until)
+            rulings += [] if now is None else rows.passed(until, now)
+            now = max([until, *(each.reading for each in rulings if each.verdict == "take")])
         if flush and now is not None:
-            rulings += rows.settle(max([now, *(each.reading for each in rulings if each.verdict == "take")]))
+            rulings += rows.settle(max(now, carried.now or now))
         if any(each.verdict == "back" for each in rulings):
             return None
         taken = [(each.item, each.reading) for each in rulings if each.verdict == "take"]
@@ -320,7 +320,7 @@ class BatchObserver:
                 assert readings is not None
                 out += observer.receive(start + row, stamp, source, int(readings[row]))
         if until is not None:
-            out += observer.advance(_latest(observer.now, until) or until)
+            out += observer.advance(until if self.clock == "rows" else _latest(observer.now, until) or until)
         if flush:
             out += observer.flush()
         done = [each for each in out if each.reason is None]

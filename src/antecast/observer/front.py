@@ -102,8 +102,9 @@ class RowClock(Generic[T]):
         front, out = self.front, list[Ruling[T]]()
         if now is None or front.leader is None:
             return [self._accept(item, r, source, r if now is None else now)]
-        if evidence is not None:
-            front.ground = max(front.ground, evidence)
+        if evidence is not None and evidence > front.ground:
+            front.ground = evidence
+            now = self._release(now, out)
         if now > front.ground + self.reach:  # no sequence of rows leads here: the state was corrupted
             now = front.ground + self.reach
             out.append(Ruling("back", None, now))
@@ -119,11 +120,12 @@ class RowClock(Generic[T]):
         return out
 
     def passed(self, reading: int, now: int) -> list[Ruling[T]]:
-        """Another clock shows `reading`."""
+        """Another clock shows `reading`. What it confirms is taken first, each row at its own time, so that what
+        is due by now can go."""
         out: list[Ruling[T]] = []
         if self.front.leader is not None:
             self.front.ground = max(self.front.ground, reading)
-            self._release(max(now, reading), out)
+            self._release(now, out)
         return out
 
     def settle(self, now: int) -> list[Ruling[T]]:
@@ -218,18 +220,20 @@ class RowClock(Generic[T]):
         out.append(Ruling("take", item, now))
         return now
 
-    def _release(self, now: int, out: list[Ruling[T]]) -> None:
-        """Take the doubted rows that the ground has come near to, in the order of their arrival."""
+    def _release(self, now: int, out: list[Ruling[T]]) -> int:
+        """Take the doubted rows that the ground has come near to, in the order of their arrival; what the clock
+        reads then."""
         while self.held:
             limit = self.front.ground + self.reach
             ready = [each for each in self.held if each.r <= limit]
             if not ready:
-                return
+                return now
             self.held = [each for each in self.held if each.r > limit]
             for each in ready:
                 out.append(self._accept(each.item, each.r, each.source, now))
                 now = out[-1].reading
         self.front.run = 0
+        return now
 
 
 def moved(

@@ -147,10 +147,10 @@ class Observer(Generic[T]):
 
     def advance(self, now: int) -> list[Observed[T]]:
         """The clock reads `now`. Returns what was due before."""
-        out = self._move(now)
-        if self.clock == "rows":
-            out += self._apply(self.rows.passed(now, now))
-        return out
+        if self.clock == "given" or self.now is None:
+            return self._move(now)
+        out = self._apply(self.rows.passed(now, self.now))
+        return out + self._move(max(now, self.now))
 
     def _move(self, now: int) -> list[Observed[T]]:
         if self.now is None or now > self.now:

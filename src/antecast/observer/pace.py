@@ -9,9 +9,10 @@ order if and only if w ≥ a − M, whatever w was at the time. Every arrival sa
 - y would be too early with every w below the largest a − M of such x.
 
 Two histograms of these, which forget as rows go by, give the rate for each w; the paper's measure is the mean of
-both shares. The smallest w whose rate is below the target, by a margin, is taken for the next row. Until there
-are rows enough to tell, and while more rows have gone wrong than the target allows, recently or in all, w is
-δ + ε, which is exact.
+both shares. The smallest w whose rate is below the target, by a margin, is taken for the next row. Where rows are
+dense, one straggler can make many rows too early at once, so the margin has room for one more of the largest such
+clump there has been. Until there are rows enough to tell, and while more rows have gone wrong than the target
+allows, recently or in all, w is δ + ε, which is exact.
 
 What is measured is the order of the timestamps, of which causal order is a part: true violations are as many or
 fewer. Where rows carry `before`, pairs are left out that cannot depend on each other: if x → y then y's `before`
@@ -54,8 +55,9 @@ class Pace:
 
     keys: Longs
     recent: Longs = field(default_factory=lambda: np.zeros((0, _FIELDS), np.int64))
-    needs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, STEPS + 2)))
-    """For too late and too early: how many rows need at least this step of the wait."""
+    needs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, STEPS + 2)))
+    """For too late and too early: how many rows need this step of the wait. Then, how many rows at the most have
+    needed it or more for the sake of one straggler."""
     counts: NDArray[np.float64] = field(default_factory=_counts)
 
     @classmethod
@@ -111,8 +113,8 @@ class Pace:
         return cls(
             cells[: size * width].reshape(size, width),
             cells[size * width :].reshape(size, _FIELDS),
-            rest[: 2 * (STEPS + 2)].reshape(2, STEPS + 2),
-            rest[2 * (STEPS + 2) :].copy(),
+            rest[: 3 * (STEPS + 2)].reshape(3, STEPS + 2),
+            rest[3 * (STEPS + 2) :].copy(),
         )
 
 
@@ -138,6 +140,7 @@ def learn(
 ) -> None:
     """Go through rows from `size` on, and write when each is due into `recent`."""
     first = 0
+    clump = np.zeros(STEPS + 2)
     for row in range(size, len(rank)):
         now = recent[row, 2]
         while recent[first, 2] < now - 2 * longest:
@@ -156,6 +159,7 @@ def learn(
                 continue
             step = STEPS + 1 if lag > wait else -(-lag * STEPS // wait)
             need = max(need, step)
+            clump[step] += 1.0
             if step > recent[other, 4]:
                 needs[1, recent[other, 4]] -= 1.0
                 needs[1, step] += 1.0
@@ -166,6 +170,11 @@ def learn(
                     recent[other, 5] = 1
                     counts[2] += 1.0
                     counts[5] += 1.0
+        at_least = 0.0
+        for step in range(need, 0, -1):
+            at_least += clump[step]
+            clump[step] = 0.0
+            needs[2, step] = max(needs[2, step], at_least)
         needs[0, need] += 1.0
         needs[1, 0] += 1.0
         counts[0] += 1.0
@@ -174,11 +183,14 @@ def learn(
             counts[1] += 1.0
             counts[4] += 1.0
         chosen = STEPS
-        recently = counts[1] + counts[2] <= 2.0 * target * counts[0]
-        if recently and counts[4] + counts[5] <= 2.0 * target * counts[3]:
+        fine = counts[1] + counts[2] <= 2.0 * target * counts[0]
+        fine = fine and counts[4] + counts[5] <= 2.0 * target * counts[3]
+        if fine and counts[3] >= 2.0 * (row - first + 1.0):
             above = (needs[0, STEPS + 1] + needs[1, STEPS + 1]) / 2.0
-            allowed = MARGIN * target * counts[0] - 1.0
-            while chosen > 0 and above + (needs[0, chosen] + needs[1, chosen]) / 2.0 <= allowed:
+            allowed = MARGIN * target * counts[0] - 0.5
+            while chosen > 0:
                 above += (needs[0, chosen] + needs[1, chosen]) / 2.0
+                if above + max(1.0, needs[2, chosen]) / 2.0 > allowed:
+                    break
                 chosen -= 1
         recent[row, 3] = max(now, latest[row] + -(-chosen * wait // STEPS))
