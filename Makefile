@@ -1,7 +1,7 @@
 # Antecast. `make demo` and `make test` set up everything they need; see tools/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-large lint format bench results lock clean
+.PHONY: help setup demo test test-large lint format bench blocks results lock clean
 bin := .venv/bin
 
 help:  ## show this help
@@ -28,6 +28,9 @@ format: setup  ## format the code and mend what the linter can mend
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
 	@for each in scheduler hop opportunistic memory vcube overlay cells sweep_throughput contacts audit_scale observe preventive; do $(bin)/python -m bench.$$each || exit 1; done
+
+blocks: setup  ## renew the tables and pictures of the documentation that are made from the code
+	@$(bin)/python tools/blocks.py
 
 results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (hours)
 	@$(bin)/antecast reproduce all

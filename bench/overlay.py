@@ -28,9 +28,7 @@ import numpy as np
 from antecast.core.settings import Duration
 from antecast.sim import run
 from antecast.sim.delays import Constant, Uniform
-from antecast.sim.overlay.compiled.flooding import flood
-from antecast.sim.overlay.compiled.simulation import simulate
-from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot
+from antecast.sim.overlay.compiled import Snapshot, flood, simulate, spray_snapshot
 from antecast.sim.scenario import make_scenario
 from antecast.sim.topology import Spray
 

@@ -4,8 +4,12 @@ Property tests run a small number of examples by default, so that the suite stay
 `--property-examples 10000` runs them at length.
 """
 
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +62,30 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a process that can be interrupted; when the test ends, it ends with all that it started.
+
+    A process takes over from its parent which signals it ignores, and in the background (`make test &` in a
+    script) interrupts are ignored: a child would never see one. It leads a group of its own, so that none is
+    left behind.
+    """
+    started: list[subprocess.Popen[str]] = []
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+        process = subprocess.Popen(command, **pipes | options, preexec_fn=_take_interrupts)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _take_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -71,6 +71,14 @@ def test_a_comparison_from_python(tmp_path):
     assert found.summary()["recommended"] == "vector"
 
 
+def test_a_report_from_python(tmp_path):
+    result = antecast.run(SCENARIO, out=tmp_path / "run")
+    assert antecast.report(result) == tmp_path / "run" / "report.html"
+    assert antecast.report(tmp_path / "run", out=tmp_path / "page.html", message="0.1").is_file()
+    with pytest.raises(antecast.LocalMisuse, match="kept in memory"):
+        antecast.report(antecast.run(SCENARIO))
+
+
 def test_results_of_a_reproduction_are_short_to_read():
     empty = Results(study="vcube", findings=[])
     assert repr(empty).startswith("Results(vcube: ")

@@ -1,8 +1,9 @@
 """The arrows between packages point one way, and importing Antecast starts nothing heavy."""
 
-import ast
+import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -10,67 +11,75 @@ import pytest
 import antecast
 
 PACKAGE = Path(antecast.__file__).parent
+ROOT = Path(__file__).parents[1]
+
+_spec = spec_from_file_location("blocks", ROOT / "tools" / "blocks.py")
+blocks = module_from_spec(_spec)
+_spec.loader.exec_module(blocks)
+
+_MODELS = {"text", "core", "protocols", "observer"}
+_DATA = {"text", "core", "history", "traces"}
 
 MAY_IMPORT = {
-    "core": set(),
+    "text": set(),
+    "core": {"text"},
     "protocols": {"core"},
     "observer": {"core"},
-    "history": {"core"},
-    "traces": {"core"},
-    "sim": {"core", "protocols", "observer", "history", "traces"},
-    "live": {"core", "protocols", "history"},
-    "spark": {"core", "protocols", "observer", "history", "traces", "sim", "comparison"},
-    "papers": {"core", "protocols", "observer", "history", "traces", "sim", "spark"},
-    "comparison": {"core", "protocols", "history", "sim"},
-    "report": {"core", "protocols", "history", "papers", "comparison"},
-    "cli": {
-        "api",
-        "core",
-        "protocols",
-        "observer",
-        "history",
-        "traces",
-        "sim",
-        "spark",
-        "live",
-        "papers",
-        "report",
-        "comparison",
-    },
+    "history": {"text", "core"},
+    "traces": {"text", "core"},
+    "checking": _MODELS | {"history"},
+    "sim": _MODELS | _DATA,
+    "live": _MODELS | {"history"},
+    "testing": _MODELS | _DATA | {"checking", "sim"},
+    "comparison": _MODELS | _DATA | {"sim"},
+    "spark": _MODELS | _DATA | {"sim", "comparison"},
+    "papers": _MODELS | _DATA | {"sim", "spark"},
+    "reporting": _MODELS | _DATA | {"comparison", "papers"},
+    "cli": _MODELS
+    | _DATA
+    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"},
 }
-"""What a package may import of the others, beside itself and `version`."""
-
-
-def imports(file: Path) -> set[str]:
-    """The packages of Antecast that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = (
-                [node.module] if node.module != "antecast" else [f"antecast.{each.name}" for each in node.names]
-            )
-        found |= {name.split(".")[1] for name in names if name.startswith("antecast.")}
-    return found - {"version"}
+"""What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
 def test_a_package_imports_only_what_lies_below_it(package):
     for file in (PACKAGE / package).rglob("*.py"):
-        wrong = imports(file) - MAY_IMPORT[package] - {package}
+        wrong = blocks.imports_of(file) - MAY_IMPORT[package] - {package}
         assert not wrong, f"{file.relative_to(PACKAGE)} imports {sorted(wrong)}"
 
 
-def test_every_package_has_a_place_in_the_drawing():
-    packages = {folder.name for folder in PACKAGE.iterdir() if any(folder.glob("*.py"))}
-    assert packages <= MAY_IMPORT.keys()
+def test_every_package_has_its_arrows():
+    assert blocks.packages().keys() <= MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("page", blocks.PAGES)
+def test_pictures_and_tables_are_what_the_code_says(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fresh = blocks.filled(text, {name: blocks.MAKERS[name]() for name in blocks.PAGES[page]})
+    assert text == fresh, "renew it: python tools/blocks.py"
+
+
+def test_the_map_leads_to_every_page():
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")} - {"README.md"}
+    linked = set(re.findall(r"\]\(([^)#]+\.md)\)", (ROOT / "docs" / "README.md").read_text(encoding="utf-8")))
+    assert {page for page in pages if not page.startswith("results/")} - linked == set()
+    assert [page for page in linked if not (ROOT / "docs" / page).exists()] == []
 
 
 @pytest.mark.parametrize(
     "module",
-    ["antecast", "antecast.sim", "antecast.history", "antecast.protocols", "antecast.observer", "antecast.cli"],
+    [
+        *(
+            "antecast",
+            "antecast.sim",
+            "antecast.history",
+            "antecast.protocols",
+            "antecast.observer",
+            "antecast.cli",
+        ),
+        *("antecast.papers", "antecast.reporting.study"),
+    ],
 )
 def test_importing_needs_neither_spark_nor_the_compiler(module):
     code = f"import sys, {module}; print([name for name in ('pyspark', 'py4j', 'numba') if name in sys.modules])"

@@ -43,8 +43,8 @@ def main() -> None:
 
 def example(folder: Path) -> Path:
     """The report of a run that shows something: a flood that keeps no order."""
-    from antecast.report.page import write
-    from antecast.report.run import run_page
+    from antecast.reporting.page import write
+    from antecast.reporting.run import run_page
     from antecast.sim.run import run
     from antecast.sim.scenario import load_scenario
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from antecast import observer as observer
     from antecast.api import audit as audit
     from antecast.api import compare as compare
+    from antecast.api import report as report
     from antecast.api import reproduce as reproduce
     from antecast.api import run as run
     from antecast.comparison.result import Comparison as Comparison
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     name: home
     for home, names in {
-        "antecast.api": ("audit", "compare", "reproduce", "run"),
+        "antecast.api": ("audit", "compare", "report", "reproduce", "run"),
         "antecast.comparison.result": ("Comparison",),
         "antecast.core": (
             *("AntecastError", "ConfigurationError", "InputError"),

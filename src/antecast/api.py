@@ -126,8 +126,8 @@ def compare(
     With `local` the runs are made in this process, without Spark.
     """
     from antecast.comparison import candidates as pool
-    from antecast.report.compare import compare_page
-    from antecast.report.page import write
+    from antecast.reporting.compare import compare_page
+    from antecast.reporting.page import write
     from antecast.sim.scenario import override, read_toml
     from antecast.spark.compare import compare as run_comparison
     from antecast.spark.task import Limits
@@ -141,7 +141,7 @@ def compare(
     by_path = isinstance(scenario, Path | str)
     folder = Path(cast("str", scenario)).parent if by_path else Path()
     source = str(scenario) if by_path else None
-    values = override(read_toml(cast("str", scenario)) if by_path else dict(cast("Any", scenario)), overrides)
+    values = override(read_toml(cast("str", scenario)) if by_path else _said(cast("Any", scenario)), overrides)
     given = settings if isinstance(settings, Mapping) else pool.parse_settings(settings)
     base = pool.base_scenario(values, folder, source=source)
     found = pool.find_candidates(base, own=values.get("protocol"), chosen=protocols, given=given)
@@ -162,6 +162,13 @@ def compare(
     command = _compare_command(source or "SCENARIO.toml", protocols, given, overrides, seeds, demands)
     write(compare_page(result, network=pool.describe_network(base), command=command), result.report)
     return result
+
+
+def _said(values: Any) -> Any:
+    """Plain values without those that are None, which is how defaults of no value are written out."""
+    if isinstance(values, Mapping):
+        return {key: _said(value) for key, value in values.items() if value is not None}
+    return [_said(value) for value in values] if isinstance(values, list) else values
 
 
 def comparison_folder(name: str) -> Path:
@@ -259,9 +266,9 @@ def report(
 
     `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
     """
-    from antecast.report.folders import REPORT, subject_of
-    from antecast.report.make import make_page, run_of
-    from antecast.report.page import write
+    from antecast.reporting.folders import REPORT, subject_of
+    from antecast.reporting.make import make_page, run_of
+    from antecast.reporting.page import write
     from antecast.sim.run import RunResult
 
     if isinstance(folder, RunResult):

@@ -129,17 +129,18 @@ def test_a_folder_of_another_network_is_refused(antecast):
     assert code == 2 and "holds another study (its scenario is another); name another folder" in err
 
 
-def test_an_interrupt_keeps_what_is_finished(antecast, tmp_path):
+def test_an_interrupt_keeps_what_is_finished(antecast, start_process, tmp_path):
     (tmp_path / "endless.toml").write_text(SCENARIO.replace('"1s"', '"10000h"'))
     command = [sys.executable, "-m", "antecast", "compare", "endless.toml", "--no-spark", "--out", "cut"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = start_process(command, cwd=tmp_path)
     attempts = tmp_path / "cut" / ".attempts"
+    deadline = time.monotonic() + 120
     while not (attempts.is_dir() and any(attempts.iterdir())):
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    assert "the same command goes on" in process.stderr.read()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the same command goes on" in err
     assert not any((tmp_path / "cut" / "runs").iterdir()) and not attempts.exists()
 
 

@@ -159,10 +159,10 @@ def test_a_full_device_is_one_line(scenario, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_a_readable_log_and_says_so(tmp_path, number):
+def test_an_interrupted_run_leaves_a_readable_log_and_says_so(start_process, tmp_path, number):
     (tmp_path / "endless.toml").write_text(ENDLESS)
     command = [sys.executable, "-m", "antecast", "run", "endless.toml", "--out", "here"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_process(command, cwd=tmp_path)
     partial = tmp_path / "here" / ".events.parquet.partial"
     deadline = time.monotonic() + 60
     while not (partial.exists() and partial.stat().st_size > 1000):
@@ -201,3 +201,21 @@ def test_a_missing_java_is_found_and_its_cure_told(tmp_path):
     done = antecast("doctor", cwd=tmp_path, env=os.environ | {"JAVA_HOME": str(tmp_path)})
     assert done.returncode == 2
     assert "not found" in done.stdout and "openjdk-17" in done.stdout
+
+
+def test_notes_on_a_trace_and_on_clocks_are_shown_and_a_run_without_deliveries_is_no_success(tmp_path):
+    trace = "1246255230 CONN 0 1 up\n1246255230 CONN 0 1 down\n1246255240 CONN 1 2 up\n1246255260 CONN 1 2 down\n"
+    (tmp_path / "trace.one").write_text(trace)
+    path = tmp_path / "far.toml"
+    path.write_text(
+        'protocol = { name = "delta", lifetime = "5s", clock_bound = "1s" }\n'
+        'network = { topology = { kind = "contacts", file = "trace.one" } }\n'
+        'clocks = { offset = "2s" }\n'
+        'workload = [{ kind = "at", broadcasts = [{ t = "1s", node = 0 }] }]\n'
+    )
+    done = antecast("run", path, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "delta needs clocks within clock_bound" in done.stderr
+    assert "note: trace.one: 1 contact without length kept as 1 ns" in done.stderr
+    assert "note: trace.one: time 0 of the run is 1246255230 s in the trace" in done.stderr
+    assert done.stdout.startswith("nothing to judge")

@@ -15,9 +15,9 @@ from antecast.comparison.candidates import (
     find_candidates,
     parse_settings,
 )
-from antecast.comparison.measures import ENTRY_GAUGES, MESSAGE_GAUGES, OTHER_GAUGES, digest, measure
+from antecast.comparison.measures import digest, measure
 from antecast.core import ConfigurationError
-from antecast.protocols import Need, specifications
+from antecast.protocols import Need, specification, specifications
 from antecast.sim.run import run
 from antecast.traces.schema import CONTACTS
 
@@ -173,7 +173,10 @@ def broadcasts(values):
             result = run(msgspec.structs.replace(base, protocol=each.table))
             table = result.events.filter(pa.compute.equal(result.events["kind"], "broadcast"))
             rows = sorted(table.select(["t", "node", "bytes"]).to_pylist(), key=str)
-            numbers = measure(result.events, result.samples, applications=base.total_nodes, until=base.duration)
+            units = each.specification.gauges
+            numbers = measure(
+                result.events, result.samples, applications=base.total_nodes, until=base.duration, units=units
+            )
             yield each.name, repr(rows).encode(), numbers
 
 
@@ -202,9 +205,10 @@ def test_the_digest_sees_any_difference(column):
     assert digest(table) != digest(pa.table(other))
 
 
-def test_every_gauge_of_every_protocol_is_known_as_memory_or_not():
-    """A new gauge belongs into one of the three sets of `comparison.measures`."""
-    seen = {
-        gauge for values in (CRASHING, CELLS) for *_, numbers in broadcasts(values) for gauge in numbers["gauges"]
-    }
-    assert seen <= MESSAGE_GAUGES | ENTRY_GAUGES | OTHER_GAUGES
+def test_every_gauge_of_every_protocol_is_declared():
+    """A new gauge of ours belongs into its `Specification`; those of the network are no memory."""
+    network = {"radio_received", "radio_missed"}
+    for values in (CRASHING, CELLS):
+        for name, _, numbers in broadcasts(values):
+            assert numbers["gauges"].keys() - network <= specification(name).gauges.keys(), name
+            assert numbers["memory"]["messages"] is not None

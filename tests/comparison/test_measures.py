@@ -13,6 +13,8 @@ from antecast.protocols import specification
 from antecast.sim.run import run
 from antecast.sim.scenario import make_scenario
 
+UNITS = specification("vector").gauges
+
 
 @pytest.fixture(scope="module")
 def unordered():
@@ -30,7 +32,9 @@ def unordered():
 
 
 def measured(result, samples=None):
-    return measure(result.events, result.samples if samples is None else samples, applications=5, until=10**9)
+    return measure(
+        result.events, result.samples if samples is None else samples, applications=5, until=10**9, units=UNITS
+    )
 
 
 def test_pairs_are_those_of_the_oracle(unordered):
@@ -53,14 +57,16 @@ def test_the_curve_says_after_how_long_each_part_of_the_deliveries_was_made(unor
 def test_deliveries_that_never_came_end_the_curve_early(unordered):
     events = unordered.events
     gone = pa.compute.and_(pa.compute.equal(events["kind"], "deliver"), pa.compute.equal(events["node"], 4))
-    numbers = measure(events.filter(pa.compute.invert(gone)), unordered.samples, applications=5, until=10**9)
+    numbers = measure(
+        events.filter(pa.compute.invert(gone)), unordered.samples, applications=5, until=10**9, units=UNITS
+    )
     of_others = len({(row["origin"], row["seq"]) for row in events.filter(gone).to_pylist() if row["origin"] != 4})
     assert numbers["missing"] == of_others
     assert len(numbers["curve"]) == int((1 - of_others / numbers["possible"]) * CURVE_STEPS)
 
 
 def test_stations_are_not_expected_to_deliver(unordered):
-    fewer = measure(unordered.events, unordered.samples, applications=4, until=10**9)
+    fewer = measure(unordered.events, unordered.samples, applications=4, until=10**9, units=UNITS)
     assert fewer["possible"] == 3 * fewer["offered"]
 
 

@@ -196,7 +196,7 @@ def registered(monkeypatch):
 
 
 def test_a_broken_fifo_fails_a_sweep(registered, tmp_path):
-    from antecast.report.sweep import sweep_page
+    from antecast.reporting.sweep import sweep_page
     from antecast.sim.study import make_study, plan
     from antecast.spark.folder import SweepFolder
     from antecast.spark.sweep import SweepResult

@@ -21,7 +21,7 @@ class ByHand(Restless):
         self.carry()
 
     def send(self, node, to, frame):
-        if (node, to) in self.wires:
+        if (node, to) in self.up:
             self.queues[node, to].append(frame)
 
     def close(self, a, b):
@@ -33,13 +33,13 @@ class ByHand(Restless):
         """Carry frames over the links of a path, one after the other; without a path, all until nothing moves."""
         if path:
             for a, b in pairwise(path):
-                queue = self.queues[a, b]
-                for _ in range(len(queue) if frames is None else frames):
-                    self._carry_one(a, b)
+                for _ in range(len(self.queues[a, b]) if frames is None else frames):
+                    if self.queues.get((a, b)):
+                        self._carry_one(a, b)
             return
         while any(self.queues.values()):
-            for (a, b), queue in sorted(self.queues.items()):
-                while queue:
+            for a, b in sorted(self.queues):
+                while self.queues.get((a, b)):  # a process may go, and its links with it
                     self._carry_one(a, b)
 
     def _carry_one(self, a, b):

@@ -1,18 +1,17 @@
 """PC-broadcast with one rule taken away, or put as one would at first. Each must be caught."""
 
 from antecast.core import Deliver
-from antecast.protocols.preventive.frames import Notice
+from antecast.protocols.preventive.frames import Notice, Ping
 from antecast.protocols.preventive.pc import PreventiveBroadcast
 
 
 class AnyPong(PreventiveBroadcast):
     """A pong counts for the link as it is now, whichever ping it answers (line 15 of Algorithm 2)."""
 
-    def _pong_arrived(self, number, sender, now, out):
-        link = self._links.get(sender)
-        if link is not None and link.pings and number not in link.pings:
+    def _pong_arrived(self, number, link, now, out):
+        if link.pings and number not in link.pings:
             number = max(link.pings)
-        super()._pong_arrived(number, sender, now, out)
+        super()._pong_arrived(number, link, now, out)
 
 
 class OnlyLinkIsSafe(PreventiveBroadcast):
@@ -54,6 +53,13 @@ class LinksAreReused(PreventiveBroadcast):
         return effects
 
 
+class OldLinkStays(PreventiveBroadcast):
+    """A link that comes up while the one before it has not gone down is the same link."""
+
+    def link_up(self, peer, now):
+        return [] if peer in self._links else super().link_up(peer, now)
+
+
 class SafeAfterCrash(PreventiveBroadcast):
     """A process that comes back from a crash uses its links at once."""
 
@@ -88,20 +94,22 @@ class BuffersAreSets(PreventiveBroadcast):
 class StartNeedNotBeHeld(PreventiveBroadcast):
     """A pong counts although part of what was delivered since its ping is no longer kept."""
 
-    def _pong_arrived(self, number, sender, now, out):
-        link = self._links.get(sender)
-        if link is not None and number in link.pings:
+    def _pong_arrived(self, number, link, now, out):
+        if number in link.pings:
             link.pings[number] = max(link.pings[number], self._past.first)
-        super()._pong_arrived(number, sender, now, out)
+        super()._pong_arrived(number, link, now, out)
 
 
 class PingsAnyWay(PreventiveBroadcast):
     """Pings are passed on over links that are not safe yet."""
 
-    def _ping_arrived(self, ping, sender, out):
-        safe, self._safe = self._safe, dict.fromkeys(self._links)
-        super()._ping_arrived(ping, sender, out)
-        self._safe = safe
+    def receive(self, frame, sender, now):
+        safe = self._links.safe
+        if isinstance(frame, Ping):
+            self._links.safe = dict.fromkeys(self._links)
+        effects = super().receive(frame, sender, now)
+        self._links.safe = safe
+        return effects
 
 
 class NeverRefuses(PreventiveBroadcast):
@@ -123,17 +131,16 @@ class ListsAreIgnored(PreventiveBroadcast):
 class BaseKeepsLinks(PreventiveBroadcast):
     """Whoever takes a base goes on using its links, and counts on its pings."""
 
-    def _start_arrived(self, start, sender, now, out):
-        links, self._links = self._links, {sender: self._links[sender]}
-        super()._start_arrived(start, sender, now, out)
-        self._links = links
+    def _renew_all_but(self, giver, now, out):
+        pass
 
 
 class NoPatience(PreventiveBroadcast):
     """A process that is refused waits for another to have what it lacks, for ever."""
 
-    def _lose_patience(self, now, out):
-        pass
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._catching_up.lose_patience = lambda *args: None
 
 
 class NoTimeOut(PreventiveBroadcast):

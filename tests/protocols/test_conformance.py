@@ -1,4 +1,5 @@
-"""Every registered protocol keeps its promises on random networks. New protocols need no new test."""
+"""Every registered protocol keeps its promises on random networks, and the contract on a restless bench. New
+protocols need no new test."""
 
 from typing import Any
 
@@ -10,7 +11,7 @@ from antecast.history.oracle import judge
 from antecast.protocols import Guarantee, Specification, specifications
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
-from antecast.testing import assert_conforms, scenarios
+from antecast.testing import assert_conforms, assert_contract, plans, scenarios
 
 everything = pytest.mark.parametrize("spec", specifications(), ids=lambda spec: spec.name)
 
@@ -23,9 +24,15 @@ def test_a_protocol_keeps_its_promises_on_random_networks(spec: Specification, d
 
 @everything
 @given(data=st.data())
+def test_a_protocol_keeps_the_contract(spec: Specification, data: st.DataObject) -> None:
+    assert_contract(spec, data.draw(plans(spec)))
+
+
+@everything
+@given(data=st.data())
 def test_frames_survive_the_wire(spec: Specification, data: st.DataObject) -> None:
     """What the simulator passes as an object is what a socket would carry."""
-    scenario = data.draw(scenarios(spec, max_nodes=4, max_broadcasts=8))
+    scenario = data.draw(scenarios(spec, max_nodes=4, max_broadcasts=8, crowd=0))
     frames: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         from antecast.sim.links import Link

@@ -4,7 +4,7 @@ import pytest
 from wires import Wires
 
 from antecast.core import Message, RemoteFault
-from antecast.protocols.epidemic import Offer, Request
+from antecast.protocols.contact import Offer, Request
 from antecast.protocols.retained import Base
 
 SECOND = 10**9
@@ -85,7 +85,7 @@ def test_causal_order_holds_whatever_the_order_of_the_transfer():
 
 @pytest.mark.parametrize(("policy", "dropped"), [("oldest", (1, 1)), ("random", None), ("expire-first", (0, 1))])
 def test_a_full_cache_makes_room_by_its_policy(policy, dropped):
-    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, max_lifetime="100s", rule="paper")
+    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, lifetime="100s", rule="paper")
     wires.broadcast(1, lifetime=100 * SECOND)
     wires.meet(0, 1)
     wires.broadcast(0, lifetime=50 * SECOND)
@@ -125,7 +125,7 @@ def test_state_does_not_grow_with_the_messages_that_have_passed():
     for node in (0, 1):
         gauges = wires.nodes[node].gauges()
         assert gauges["cached"] <= 12 and gauges["clock"] <= 2
-        assert len(wires.nodes[node].snapshot()["dissemination"]["deadlines"]) <= 12
+        assert len(wires.nodes[node].snapshot()["dissemination"]["cache"]["deadlines"]) <= 12
 
 
 def test_a_snapshot_restores_the_same_state():
@@ -140,8 +140,10 @@ def test_a_snapshot_restores_the_same_state():
 
 
 def test_a_frame_of_another_dissemination_is_a_remote_fault():
+    node = Wires(0, protocol="epidemic").nodes[0]
+    node.link_up(1, 0)
     with pytest.raises(RemoteFault, match="epidemics do not know"):
-        Wires(0, protocol="epidemic").nodes[0].receive(Base({}), 1, 0)
+        node.receive(Base({}), 1, 0)
 
 
 def test_an_offer_names_what_is_held():

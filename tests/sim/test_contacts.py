@@ -1,5 +1,7 @@
 """A contact trace as a network: nodes appear, meet, part and go as it says."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -121,3 +123,93 @@ def test_a_number_of_nodes_that_contradicts_the_trace_is_refused(contacts):
 def test_a_trace_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match=r"absent\.parquet: cannot read: No such file"):
         make_scenario({"network": {"topology": {"kind": "contacts", "file": str(tmp_path / "absent.parquet")}}})
+
+
+EPOCH = 1_246_255_220
+"""June 2009, in seconds since 1970."""
+
+
+@pytest.fixture
+def epoch(tmp_path):
+    """The same contacts, by the calendar, and broadcasts and presence beside them."""
+    path = tmp_path / "epoch.one"
+    rows = [(10, "a b up"), (20, "a b down"), (30, "b c up"), (40, "b c down"), (41, "c d up"), (41, "c d down")]
+    path.write_text("".join(f"{EPOCH + t} CONN {what}\n" for t, what in rows))
+    return path
+
+
+def test_a_trace_by_the_calendar_starts_at_zero(epoch):
+    result = simulate(epoch)
+    assert [(row["node"], row["t"] // SECOND) for row in rows(result, "deliver")] == [(0, 1), (1, 1), (2, 20)]
+    assert result.ended <= 32 * SECOND
+    origin, notes = result.scenario.trace_origin()
+    assert origin == (EPOCH + 10) * SECOND
+    assert notes[0] == "epoch.one: 1 contact without length kept as 1 ns"
+    assert notes[1].startswith(
+        "epoch.one: time 0 of the run is 1246255230 s in the trace (2009-06-29 06:00:30 UTC"
+    )
+
+
+def test_a_trace_is_shifted_only_as_it_is_told(epoch, contacts):
+    assert simulate(contacts).scenario.trace_origin() == (0, ())
+    assert simulate(contacts, shift=True).scenario.trace_origin()[0] == 10 * SECOND
+    assert simulate(epoch, shift=False).ended > EPOCH * SECOND
+
+
+def test_presence_and_broadcasts_by_the_same_calendar_are_shifted_with_the_contacts(epoch, tmp_path):
+    there = tmp_path / "presence.parquet"
+    spans = [("a", 5, 45), ("b", 5, 45), ("c", 5, 45), ("d", 5, 45)]
+    pq.write_table(table(PRESENCE, [(n, (EPOCH + s) * SECOND, (EPOCH + e) * SECOND) for n, s, e in spans]), there)
+    broadcasts = tmp_path / "broadcasts.csv"
+    broadcasts.write_text(f"t,node\n{EPOCH + 7},0\n{EPOCH + 31},1\n")
+    topology = {"kind": "contacts", "file": str(epoch), "presence": str(there)}
+    workload = [{"kind": "trace", "file": str(broadcasts)}]
+    result = run(make_scenario({"network": {"topology": topology}, "workload": workload}))
+    assert [row["t"] for row in rows(result, "broadcast")] == [2 * SECOND, 26 * SECOND]
+    assert [row["t"] for row in rows(result, "join")] == [0, 0, 0, 0]
+
+
+def test_broadcasts_by_the_calendar_start_at_zero_where_nodes_follow_no_trace(tmp_path):
+    broadcasts = tmp_path / "broadcasts.csv"
+    broadcasts.write_text(f"t,node\n{EPOCH},0\n{EPOCH + 3},1\n")
+    result = run(make_scenario({"workload": [{"kind": "trace", "file": str(broadcasts)}]}))
+    assert [row["t"] for row in rows(result, "broadcast")] == [0, 3 * SECOND]
+
+
+def test_hosts_that_move_by_the_calendar_start_at_zero(tmp_path):
+    walk = tmp_path / "walk.csv"
+    walk.write_text(f"node,t,x,y\n1,{EPOCH},0,0\n1,{EPOCH + 60},10,0\n2,{EPOCH},5,5\n2,{EPOCH + 60},5,9\n")
+    mobility = {"kind": "trace", "file": str(walk)}
+    scenario = make_scenario(
+        {
+            "duration": "30s",
+            "protocol": "cellular",
+            "network": {
+                "topology": {"kind": "cells", "stations": 1, "places": [[0.0, 0.0]], "mobility": mobility}
+            },
+            "workload": [{"kind": "periodic", "every": "5s"}],
+        }
+    )
+    assert scenario.trace_origin()[0] == EPOCH * SECOND
+    assert len({row["node"] for row in rows(run(scenario), "deliver")}) == 2
+
+
+CONFERENCE = Path(__file__).parents[3] / "shared" / "data" / "contacts" / "sbrc_2019.one.txt"
+
+
+@pytest.mark.skipif(not CONFERENCE.exists(), reason="needs the shared data")
+def test_a_conference_runs_on_its_own_time_and_says_what_was_joined():
+    scenario = make_scenario(
+        {
+            "protocol": {"name": "barrier"},
+            "duration": "3h",
+            "drain": "0s",
+            "network": {"topology": {"kind": "contacts", "file": str(CONFERENCE)}},
+            "workload": [{"kind": "at", "broadcasts": [{"t": "1h", "node": 0}]}],
+            "log": {"events": "order"},
+        }
+    )
+    origin, notes = scenario.trace_origin()
+    assert origin == 0 and scenario.nodes == 356
+    assert "sbrc_2019.one.txt: 58 nested ups joined" in notes
+    assert rows(run(scenario), "deliver")

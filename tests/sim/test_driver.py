@@ -93,7 +93,7 @@ def test_an_unmet_need_no_longer_ends_a_run_and_is_named_before_it(antecast, tmp
     code, out, err = antecast("run", "s.toml")
     assert code in (0, 1)
     assert "pc-broadcast needs FIFO links, which this network does not have" in err
-    assert "refused frames" in out
+    assert "alerts" in out
 
 
 @pytest.mark.parametrize("existed", [False, True])

@@ -9,7 +9,7 @@ from antecast.core import ConfigurationError
 from antecast.sim import run
 from antecast.sim.delays import Constant, Growing, Pareto, Uniform, sampler
 from antecast.sim.overlay.compiled.draws import delay_model
-from antecast.sim.overlay.compiled.flooding import NEVER, flood
+from antecast.sim.overlay.compiled.flooding import MOST_LINKS, MOST_NODES, NEVER, flood, order_of, receiver_of
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot, spray_views
 from antecast.sim.overlay.views import first_views
 from antecast.sim.scenario import make_scenario
@@ -134,6 +134,50 @@ def test_a_snapshot_holds_each_connection_once_and_both_ways():
     }
     assert found == {*pairs, *((b, a) for a, b in pairs)}
     assert snapshot.links == len(found) and snapshot.nodes == 50
+
+
+def test_processes_beyond_2_to_the_24_are_told_apart():
+    """Number 2²⁴ is not number 0: a line of three processes, the last two with large numbers."""
+    n = (1 << 24) + 2
+    first, last = n - 2, n - 1
+    offsets = np.zeros(n + 1, np.int64)
+    offsets[1:] = 1
+    offsets[first + 1], offsets[last + 1] = 3, 4
+    snapshot = Snapshot(offsets, np.array([first, 0, last, first], np.int32))
+    found = flood(snapshot, 0, model=Constant(value=10))
+    assert found.arrival[[0, first, last]].tolist() == [0, 10, 20]
+    assert found.unreached == n - 3
+
+
+def test_order_and_receiver_share_a_word_without_running_into_each_other():
+    for receiver in (0, 1 << 24, MOST_NODES):
+        for sent in (0, 1 << 24, MOST_LINKS):
+            order = order_of(sent, receiver)
+            assert 0 <= order < 1 << 63 and receiver_of(order) == receiver
+    assert order_of(1, MOST_NODES) < order_of(2, 0)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "links", "start", "problem"),
+    [
+        (MOST_NODES + 1, 0, 0, "at most 2,147,483,647 processes, not 2,147,483,648"),
+        (3, MOST_LINKS + 1, 0, "at most 2,147,483,647 links, not 2,147,483,648"),
+        (3, 0, -1, "starts between 0 and"),
+        (3, 0, 1 << 63, "starts between 0 and"),
+    ],
+)
+def test_what_a_flood_cannot_count_it_refuses(nodes, links, start, problem):
+    """Arrays of one number, seen as often as needed: nothing of that size is allocated."""
+    offsets = np.broadcast_to(np.int64(0), nodes + 1)
+    snapshot = Snapshot(offsets, np.broadcast_to(np.int32(0), links))
+    with pytest.raises(ConfigurationError, match=problem):
+        flood(snapshot, 0, model=Constant(value=1), start=start)
+
+
+def test_a_flood_that_outlasts_the_clock_is_refused():
+    line = Snapshot.of(1500, [(p, p + 1) for p in range(1499)])
+    with pytest.raises(ConfigurationError, match="291 years"):
+        flood(line, 0, model=Constant(value=1 << 53))
 
 
 def test_a_delay_that_kernels_do_not_know_is_refused():

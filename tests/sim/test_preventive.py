@@ -171,3 +171,32 @@ def test_gauges_of_a_run_tell_what_it_costs():
     assert last[0, "pings"] == last[2, "pings"] == 1
     assert last[0, "unsafe"] == 0 and last[0, "sources"] == 4
     assert 0 < last[0, "control_bytes"] < 100
+
+
+@pytest.mark.parametrize("retain", [0, 3, 10_000])
+def test_those_who_came_and_went_are_forgotten(retain):
+    """3 founders, and 20 who join, speak and leave: 3 sources in the end."""
+    faults, broadcasts = [], [{"t": f"{t}s", "node": t % 3} for t in range(1, 60, 2)]
+    for each in range(20):
+        node, at = 3 + each, 1 + 3 * each
+        faults.append({"kind": "join", "at": f"{at}s", "node": node, "peers": [each % 3]})
+        broadcasts.append({"t": f"{at + 2}s", "node": node})
+        faults.append({"kind": "leave", "at": f"{at + 5}s", "node": node})
+    scenario = make_scenario(
+        {
+            "nodes": 3,
+            "duration": "80s",
+            "drain": "60s",
+            "protocol": {"name": "pc-broadcast", "retain": retain, "patience": "1s"},
+            "network": {"topology": {"kind": "complete"}, "fifo": True, "delay": "20ms"},
+            "workload": [{"kind": "at", "broadcasts": broadcasts}],
+            "faults": faults,
+            "log": {"sample": "1s"},
+        }
+    )
+    result = run(scenario)
+    last = {(row["node"], row["gauge"]): row["value"] for row in result.samples.to_pylist()}
+    assert [last[node, "sources"] for node in range(3)] == [3, 3, 3]
+    assert not judge(result.events).early
+    delivered = {(row["node"], row["origin"]) for row in result.events.to_pylist() if row["kind"] == "deliver"}
+    assert {(node, origin) for node in range(3) for origin in range(23)} <= delivered

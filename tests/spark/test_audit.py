@@ -16,12 +16,13 @@ import pytest
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import audit as audit_here
+from antecast.history.log_files import open_log
 from antecast.history.oracle import Message, Node, judge
 from antecast.history.rows import BrokenLog
 from antecast.history.verdict import Verdict
 from antecast.spark import audit as module
 from antecast.spark.audit import audit
-from antecast.spark.logs import open_log
+from antecast.spark.log_frames import log_frame
 
 pytestmark = pytest.mark.spark
 
@@ -282,7 +283,7 @@ def test_files_read_by_spark_and_by_arrow_are_the_same_log(
     for number in range(2):
         write(tmp_path / f"part-{number}{suffix}", many_logs[number::2])
     log = open_log([str(tmp_path)])
-    verdict = audit(log.frame(spark), columns=log.columns, kinds=log.kinds)
+    verdict = audit(log_frame(spark, log), columns=log.columns, kinds=log.kinds)
     assert all_of(verdict) == all_of(audit_here(log.batches))
     assert verdict.counts["nodes"] == len({(row["run"], row["node"]) for row in many_logs})
 

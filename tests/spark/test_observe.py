@@ -267,7 +267,7 @@ def test_the_example_is_put_into_causal_order(tmp_path: Path) -> None:
     assert all(place[cause] < place[effect] for cause, effect in causes)
 
 
-def test_a_socket_is_followed_until_interrupted(tmp_path: Path) -> None:
+def test_a_socket_is_followed_until_interrupted(start_process: Any, tmp_path: Path) -> None:
     """Rows of a live source; the last ones go when real time has passed, and Ctrl-C is an ordinary end."""
     server = socket.create_server(("127.0.0.1", 0))
     rows = [{"source": "a", "r": 1000 + 7 * (n ^ 1), "c": 0, "kn": [0], "n": n} for n in range(60)]
@@ -286,13 +286,7 @@ def test_a_socket_is_followed_until_interrupted(tmp_path: Path) -> None:
         "--follow",
     ]
     options += ["--epsilon", "5ms", "--delta", "50ms", "--slack", "100ms", "--format", "json", "--json"]
-    process = subprocess.Popen(
-        command("-", tmp_path / "out", "--checkpoint", tmp_path / "state", *options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = start_process(command("-", tmp_path / "out", "--checkpoint", tmp_path / "state", *options))
     try:
         end = time.monotonic() + 400
         while len(found := read(tmp_path / "out" / "delivered")) < len(rows):
@@ -306,8 +300,6 @@ def test_a_socket_is_followed_until_interrupted(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=120)
     finally:
         server.close()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, err
     assert json.loads(out)["waiting"] == 0
     assert [row["r"] for row in sorted(found, key=lambda row: row["position"])] == sorted(row["r"] for row in rows)

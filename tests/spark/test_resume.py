@@ -50,20 +50,19 @@ def undisturbed(spark: Any, study: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def start() -> Iterator[Any]:
+def start(start_process: Any) -> Iterator[Any]:
     """Starts the command; whatever is left of it at the end is ended."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str | Path) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", "from antecast.cli import main; main()", "sweep", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process: subprocess.Popen[str] = start_process(command)
         started.append(process)
         return process
 
     yield start
     for process in started:
         kill_family(process)
-        process.communicate()
 
 
 def children(pid: int) -> list[int]:

@@ -19,7 +19,8 @@ from antecast.history.log import read_events
 from antecast.sim.run import run
 from antecast.sim.study import PlannedRun, Study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
-from antecast.spark.task import Limits, make_run, parse_size
+from antecast.spark.task import Limits, make_run
+from antecast.text.sizes import parse_size
 
 PLENTY = 3
 

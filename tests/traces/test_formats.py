@@ -455,3 +455,53 @@ def test_options_and_names_that_are_not_known_are_refused(tmp_path):
         read(tmp_path / "x.tij", interval="-5s")
     with pytest.raises(ConfigurationError, match="order: expected auto or tij or ijt"):
         read(tmp_path / "x.tij", order="jit")
+
+
+PER_DEVICE = "21\t4821\t5420\n3\t4900\t4900\n21\t9001\t9130\n8\t9002\t9007\n"
+
+
+def test_a_list_of_one_device_is_not_taken_for_sociopatterns(tmp_path):
+    path = tmp_path / "17.dat"
+    path.write_text(PER_DEVICE)
+    assert guess(path) == "imote"
+    trace = read(path)
+    pairs = {tuple(sorted((row["a"], row["b"]))) for row in trace.table.to_pylist()}
+    assert pairs == {("17", "21"), ("17", "3"), ("17", "8")}
+    assert len(trace.table) == 4
+    assert trace.notes[0] == "contacts of device 17 alone"
+
+
+def test_whose_list_it_is_must_be_known(tmp_path):
+    path = tmp_path / "contacts.dat"
+    path.write_text(PER_DEVICE)
+    with pytest.raises(InputError, match=r"of one device's contacts .* of which\? say device=NAME"):
+        read(path)
+    named = {name for row in read(path, device="me").table.to_pylist() for name in (row["a"], row["b"])}
+    assert named == {"me", "21", "3", "8"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "31220,1,5\n31240,1,5\n31260,2,7\n",
+        "t,i,j\n31220,1,5\n31240,1,5\n31260,2,7\n",
+        "t i j\n31220 1 5\n31240 1 5\n31260 2 7\n",
+        "i;j;t\n1;5;31220\n1;5;31240\n2;7;31260\n",
+        "time\tuser\tother\tclass\tclass\n31220\t1\t5\tA\tB\n31240\t1\t5\tA\tB\n31260\t2\t7\tA\tB\n",
+    ],
+)
+@pytest.mark.parametrize("name", [None, "sociopatterns"])
+def test_rows_of_sociopatterns_with_commas_and_lines_of_names(tmp_path, text, name):
+    path = tmp_path / "school"
+    path.write_text(text)
+    found = [(row["a"], row["b"], row["start"], row["end"]) for row in read(path, name).table.to_pylist()]
+    assert found == [("1", "5", 31200 * 10**9, 31240 * 10**9), ("2", "7", 31240 * 10**9, 31260 * 10**9)]
+
+
+def test_a_line_of_names_above_an_imote_list(tmp_path):
+    path = tmp_path / "list"
+    path.write_text("id1 id2 start end nth gap\n1 2 100 160 1 0\n1 3 100 190 1 0\n")
+    assert guess(path) == "imote"
+    assert len(read(path).table) == 2
+    path.write_text("1,2,100,160\n1,3,100,190\n")
+    assert len(read(path, "imote").table) == 2

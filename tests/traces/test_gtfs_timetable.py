@@ -83,7 +83,7 @@ def test_no_leg_is_faster_than_a_vehicle_can_be(tmp_path):
 def test_a_time_before_an_earlier_one_is_not_used(tmp_path):
     result = movement(tmp_path, "out A 8:00 B 7:30 C 8:10")
     assert north(result.trajectories, "7", "8:05") == 1
-    assert "stops whose times lie before an earlier stop's, not used: 1" in result.summary["notes"]
+    assert "stops whose times run backwards, not used: 1" in result.summary["notes"]
 
 
 def test_a_departure_before_the_arrival_is_mended(tmp_path):
@@ -119,7 +119,7 @@ def test_service_on_demand_is_left_out(tmp_path):
 
 
 def test_a_day_on_which_nothing_can_be_driven_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="no trip of 2026-03-21 has two stops with a place and a time"):
+    with pytest.raises(InputError, match="no trip of 2026-03-21 can be driven"):
         movement(tmp_path, "out A 8:00")
 
 
@@ -178,3 +178,17 @@ def test_frequencies_that_end_before_they_begin_make_no_run(tmp_path):
     tables = {"trips": trips("out R S 7", "twin R S 8"), "frequencies": FREQUENCIES + "out,7:00:00,6:00:00,600,\n"}
     result = movement(tmp_path, "out A 0:00 C 0:10", "twin A 8:00 C 8:10", **tables)
     assert nodes(result.trajectories) == ["8"]
+
+
+def test_a_last_arrival_before_the_stops_on_the_way_is_told_as_such(tmp_path):
+    """The stops on the way lie behind the last arrival: their times run backwards."""
+    path = feed(tmp_path, trips=trips("out R S"), stop_times=times("out A 8:00 B 8:20 C 8:25 D 8:10"))
+    notes = gtfs_mobility(path, DAY).summary["notes"]
+    assert "stops whose times run backwards, not used: 2" in notes
+    assert not [note for note in notes if "leave no time" in note]
+
+
+def test_where_no_trip_can_be_driven_the_reasons_are_told(tmp_path):
+    path = feed(tmp_path, trips=trips("out R S"), stop_times=times("out A 8:30 B 8:20 C 8:10"))
+    with pytest.raises(InputError, match=r"no trip of 2026-03-21 can be driven \(trips that end when they begin"):
+        gtfs_mobility(path, DAY)

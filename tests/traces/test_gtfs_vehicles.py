@@ -182,3 +182,12 @@ def test_nobody_drives_two_trips_at_once_and_chains_keep_their_rules(runs, max_l
             if not in_block:
                 assert gap <= max_layover and runs.fleet[before] == runs.fleet[after]
                 assert np.hypot(*(stops[runs.last_stop[before]] - stops[runs.first_stop[after]])) <= 100
+
+
+def test_every_trip_can_be_a_vehicle_of_its_own(tmp_path):
+    blocks, trips_alone = (
+        gtfs_mobility(feed(tmp_path), DAY, GtfsSettings(vehicles=vehicles)) for vehicles in ("blocks", "trips")
+    )
+    assert set(blocks.trajectories["node"].to_pylist()) == {"7"}
+    assert set(trips_alone.trajectories["node"].to_pylist()) == {"out", "back"}
+    assert trips_alone.summary["vehicles"] == 2

@@ -18,8 +18,8 @@ from antecast.core import AntecastError, ConfigurationError, OutputError
 from antecast.version import __version__
 
 if TYPE_CHECKING:
+    from antecast.history.log_files import Log
     from antecast.history.verdict import Verdict
-    from antecast.spark.logs import Log
 
 LOCAL_ROWS = 10_000_000
 """Rows up to which this process does it all: in 200 MB and a few seconds, the time that Spark takes to start."""
@@ -79,8 +79,8 @@ def audit(
     read, 3 if broadcasts are missing and nothing is wrong with the rest. --out writes the violations as a
     table, the verdict, and a report.
     """
+    from antecast.history.log_files import KINDS, open_log
     from antecast.history.rows import COLUMNS, BrokenLog
-    from antecast.spark.logs import KINDS, open_log
 
     log = open_log(
         paths,
@@ -133,6 +133,7 @@ def _here(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callab
 
 def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:
     from antecast.spark.audit import audit as judge
+    from antecast.spark.log_frames import log_frame
     from antecast.spark.session import reason, spark_session
     from antecast.spark.sweep import SparkFailed
 
@@ -140,7 +141,7 @@ def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: 
     with spark_session("antecast audit", master=master, settings=_SPARK_SETTINGS) as spark:
         try:
             return judge(
-                log.frame(spark),
+                log_frame(spark, log),
                 clock=log.clock,
                 pairs=pairs,
                 limit=limit,

@@ -124,7 +124,7 @@ def compare(
 
 
 def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
-    from antecast.core.wording import listed
+    from antecast.text.wording import listed
 
     judgement = result.judgement
     if not quiet:
@@ -149,7 +149,7 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
 def _show_table(result: Comparison) -> None:
     """As many columns as fit: intervals and assumptions want a wide window, and go below the table elsewhere."""
     from antecast.comparison.words import with_interval
-    from antecast.core.wording import number, share_text, time_text
+    from antecast.text.wording import number, share_text, time_text
 
     judgement, wide = result.judgement, out.width >= _WIDE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -20,6 +21,11 @@ app = typer.Typer(help="Make movement: from a timetable.", no_args_is_help=True)
 
 ALWAYS = 10**6 * 3600 * 10**9
 """Longer than any layover."""
+
+
+class Vehicles(StrEnum):
+    BLOCKS = "blocks"
+    TRIPS = "trips"
 
 
 @app.callback()
@@ -58,6 +64,12 @@ def gtfs(
     terminus_radius: Annotated[
         float, typer.Option(metavar="METRES", min=0, help="How near to its last stop that trip must begin.")
     ] = 200.0,
+    vehicles: Annotated[
+        Vehicles,
+        typer.Option(
+            help="Vehicles drive the blocks of the feed, or chains of trips without one; or a trip each."
+        ),
+    ] = Vehicles.BLOCKS,
     overnight: Annotated[
         bool, typer.Option("--overnight", help="Also take trips of the day before that are still under way.")
     ] = False,
@@ -85,6 +97,7 @@ def gtfs(
         layover=Duration(lengths[layover] if layover in lengths else _parsed("--layover", _length, layover)),
         max_layover=Duration(_parsed("--max-layover", _length, max_layover)),
         terminus_radius=terminus_radius,
+        vehicles=vehicles.value,
         overnight=overnight,
     )
     if day is None:

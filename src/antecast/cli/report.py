@@ -51,9 +51,9 @@ def report_at_end(folder: Path, subject: str, *, wanted: bool, verdict: Verdict 
 
     What the command was asked for is done by then, so a report that cannot be written is a note and no error.
     """
-    from antecast.report.folders import REPORT, forget
-    from antecast.report.make import make_page
-    from antecast.report.page import write
+    from antecast.reporting.folders import REPORT, forget
+    from antecast.reporting.make import make_page
+    from antecast.reporting.page import write
 
     try:
         if not wanted:

@@ -19,8 +19,8 @@ from antecast.papers.layout import Grid, lay_out, summary
 from antecast.papers.paper import load_paper
 from antecast.papers.reproduce import default_folder
 from antecast.papers.reproduce import reproduce as run_study
-from antecast.report.page import write
-from antecast.report.study import study_page
+from antecast.reporting.page import write
+from antecast.reporting.study import study_page
 from antecast.spark.session import spark_session
 
 if TYPE_CHECKING:

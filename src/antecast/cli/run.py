@@ -52,6 +52,8 @@ def run(
     for need in loaded.unmet_needs():
         lacking = f"{loaded.specification.name} needs {need}, which this network does not have"
         err.print(f"note: {lacking}; its promises may break ({REMEDIES[need]})", style="yellow", soft_wrap=True)
+    for note in loaded.trace_origin()[1]:
+        err.print(f"note: {note}", style="yellow", soft_wrap=True, markup=False)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:

@@ -18,7 +18,8 @@ from antecast.sim.study import PlannedRun, Study, column_name, describe, load_st
 from antecast.spark.folder import SweepFolder
 from antecast.spark.sweep import SweepResult, default_folder
 from antecast.spark.sweep import sweep as run_sweep
-from antecast.spark.task import Limits, parse_size
+from antecast.spark.task import Limits
+from antecast.text.sizes import parse_size
 
 _MOST_ROWS = 40
 """Rows of a table that a person is shown; the rest is counted."""

@@ -3,5 +3,5 @@
 `candidates` finds who can run and says of the others what they lack, `measures` takes the numbers of a run from
 its log, `standings` sums them up over the seeds, `judgement` holds them against limits and recommends one,
 `words` puts numbers into words. Pure functions; `antecast.spark.compare` makes the runs,
-`antecast.report.compare` the page.
+`antecast.reporting.compare` the page.
 """

@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from antecast.core import ConfigurationError, LocalMisuse
-from antecast.core.settings import plain_settings
+from antecast.core.settings import format_duration, plain_settings
 from antecast.protocols import Need, Specification, specification, specifications
 from antecast.protocols.registry import REMEDIES, address
 from antecast.sim.radio.layout import Cells
-from antecast.sim.scenario import At, NetworkSettings, Scenario, make_scenario, override, resolve_files
+from antecast.sim.scenario import NetworkSettings, Scenario, make_scenario, override, resolve_files
 from antecast.sim.study import Axis, Study
 
 
@@ -152,8 +152,17 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
     lacks = [REMEDIES[need] for need in ([Need.CELLS] if Need.CELLS in unmet else unmet)]
     if in_cells and spec.make_station is None:
         lacks = ["links between nodes, and not hosts in cells: any topology but cells"]
-    if _has_lifetimes(scenario) and not _knows_lifetimes(spec, settings):
-        lacks.append("messages without lifetimes: no lifetime in the workload")
+    longest = max((lifetime for _, lifetime in scenario.lifetimes()), default=None)
+    if longest is not None:
+        bound = spec.lifetime(spec.configure(settings))
+        if not _knows_lifetimes(spec, settings):
+            lacks.append("messages without lifetimes: no lifetime in the workload")
+        elif bound is not None and longest > bound:
+            if "max_lifetime" in settings:
+                lacks.append(f"lifetimes of {format_duration(bound)} at most, by its max_lifetime")
+            else:
+                adjusted = {**adjusted, "max_lifetime": format_duration(longest)}
+                settings = settings | adjusted
     needs = spec.needs(spec.fit(spec.configure(settings), scenario.nodes))
     return Candidate(
         specification=spec,
@@ -166,14 +175,6 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
 
 def _unmet(scenario: Scenario, spec: Specification, settings: Mapping[str, Any]) -> list[Need]:
     return msgspec.structs.replace(scenario, protocol={"name": address(spec), **settings}).unmet_needs()
-
-
-def _has_lifetimes(scenario: Scenario) -> bool:
-    for workload in scenario.workload:
-        messages = workload.broadcasts if isinstance(workload, At) else [workload]
-        if any(getattr(each, "lifetime", None) is not None for each in messages):
-            return True
-    return False
 
 
 def _knows_lifetimes(spec: Specification, settings: Mapping[str, Any]) -> bool:

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 from antecast.comparison.standings import Standing
 from antecast.comparison.words import with_interval
 from antecast.core.settings import format_duration, parse_duration
-from antecast.core.wording import number, share_text, time_text
 from antecast.history.confidence import Estimate
+from antecast.text.wording import number, share_text, time_text
 
 Aspect: TypeAlias = Literal["violations", "latency", "bytes", "delivery"]
 

@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias
 from antecast.comparison.demands import Aspect, Demands, Miss, misses
 from antecast.comparison.standings import Order, Standing
 from antecast.comparison.words import size, with_interval
-from antecast.core.wording import listed, number, share_text, time_text
 from antecast.history.confidence import Estimate
+from antecast.text.wording import listed, number, share_text, time_text
 
 Aim: TypeAlias = Literal["latency", "bytes"]
 

@@ -10,6 +10,7 @@ longer than others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from hashlib import blake2b
 from math import ceil
 from typing import Any
@@ -22,28 +23,6 @@ from antecast.history.audit import audit
 from antecast.history.measure import measure as measure_log
 from antecast.history.metrics import gauges
 
-MESSAGE_GAUGES = frozenset(
-    {
-        *("pending", "stored", "cached", "held", "log", "buffered"),
-        *("host_sent_buffer", "host_received_buffer", "station_sent_buffer", "station_received_buffer"),
-    }
-)
-ENTRY_GAUGES = frozenset(
-    {
-        *("clock", "barrier", "sources", "forgotten", "out_of_turn", "outstanding", "doubted"),
-        *("station_hosts", "station_floors"),
-    }
-)
-OTHER_GAUGES = frozenset(
-    {
-        *("dropped", "refused", "links", "unsafe", "pings", "pongs", "syncs", "refusals", "rebases", "skipped"),
-        *("control_bytes", "radio_received", "radio_missed", "station_handoffs"),
-        *("handoff_listed", "handoff_carried", "handoff_skipped", "handoff_meanwhile", "handoff_longest"),
-        *("unsafe_links", "arcs", "lent_links", "exchanges"),
-    }
-)
-"""Counters of what happened, and links: no memory."""
-
 CURVE_STEPS = 200
 """Points of a latency curve: every half per cent of the deliveries that could have been made."""
 
@@ -51,10 +30,13 @@ _MOST_COMPARISONS = 2 * 10**9
 """Pairs are counted where this takes seconds, and left out where it would take hours."""
 
 
-def measure(events: pa.Table, samples: pa.Table, *, applications: int, until: int) -> dict[str, Any]:
+def measure(
+    events: pa.Table, samples: pa.Table, *, applications: int, until: int, units: Mapping[str, str]
+) -> dict[str, Any]:
     """The numbers of one run, in which applications broadcast `until` some time.
 
-    Nodes from `applications` on are stations, which deliver nothing.
+    Nodes from `applications` on are stations, which deliver nothing. `units` says what each of the protocol's
+    gauges counts (`Specification.gauges`); those not named are no memory.
     """
     found = measure_log(events, applications=applications, received=False)
     order, possible = found.order, found.possible
@@ -66,8 +48,8 @@ def measure(events: pa.Table, samples: pa.Table, *, applications: int, until: in
         "offered": len(offered),
         "offered_digest": digest(offered),
         "memory": {
-            "messages": _memory(samples, MESSAGE_GAUGES, until),
-            "entries": _memory(samples, ENTRY_GAUGES, until),
+            unit: _memory(samples, {name for name, counted in units.items() if counted == unit}, until)
+            for unit in ("messages", "entries")
         },
         "gauges": {row["gauge"]: [row["mean"], row["max"]] for row in gauges(samples).to_pylist()},
         "curve": _curve(np.sort(found.latencies), possible),
@@ -90,10 +72,10 @@ def _pairs(order: pa.Table) -> int | None:
     return audit(order, clock="global", pairs=True, limit=0).pairs if tally.early else 0
 
 
-def _memory(samples: pa.Table, names: frozenset[str], until: int) -> dict[str, float] | None:
+def _memory(samples: pa.Table, names: Set[str], until: int) -> dict[str, float] | None:
     """Mean over nodes and time, and the largest, of the sum of some gauges; None if no node has any."""
     gauge = samples["gauge"].cast(pa.string())
-    some = samples.filter(pc.is_in(gauge, pa.array(sorted(names)))).select(["node", "t", "value"])
+    some = samples.filter(pc.is_in(gauge, pa.array(sorted(names), pa.string()))).select(["node", "t", "value"])
     if not some.num_rows:
         return None
     sums = some.group_by(["node", "t"], use_threads=False).aggregate([("value", "sum")])

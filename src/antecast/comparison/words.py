@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antecast.core.wording import number, share_text, time_text, time_unit
 from antecast.history.confidence import Estimate
+from antecast.text.wording import number, share_text, time_text, time_unit
 
 _SHOWN = 0.01
 """Uncertainty below this part of a mean is not worth showing."""

@@ -35,3 +35,5 @@ class Need(StrEnum):
     """Every two nodes have a link, while both are up and no partition lies between them."""
     CELLS = "cells"
     """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
+    CLOCKS = "clocks within clock_bound"
+    """No two clocks differ by more than the protocol's `clock_bound`."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from antecast.core.errors import ConfigurationError
-from antecast.core.mistakes import explain
+from antecast.text.mistakes import explain
 
 NANOSECONDS: Final = {
     "ns": 1,

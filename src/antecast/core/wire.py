@@ -34,8 +34,10 @@ class Codec:
 
     def __init__(self, frames: Sequence[Any], *, max_frame: int = MAX_FRAME) -> None:
         self.max_frame = max_frame
+        self.frames: Any = reduce(or_, frames)
+        """The type of all frames of the protocol, as one union."""
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(reduce(or_, frames))
+        self._decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(self.frames)
 
     def encode(self, frame: Frame) -> bytes:
         data = bytearray(b"%c" % VERSION)

@@ -1,4 +1,4 @@
-"""What happened: the event log, happened-before, checks of order, and metrics.
+"""What happened: the event log, readers of logs from elsewhere, happened-before, the auditor, promises, measures.
 
 Pure functions on Arrow tables and arrays; nothing here knows how a log came about.
 """

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.core.wording import listed
 from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import LongArray
+from antecast.text.wording import listed
 
 CANDIDATES = 64
 """Early deliveries among which the shortest chain is looked for; most violations take a single step."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-import antecast.history
+import antecast
 from antecast.core.errors import AntecastError, OutputError
-from antecast.sim.identity import code_version
-from antecast.sim.run import write_json
+from antecast.history.manifest import write_json
+from antecast.sim.identity import code_version, digest_of
 from antecast.sim.study import describe, make_study
 from antecast.spark.session import job_description
 from antecast.spark.sweep import Sweep, SweepProgress, read_sweep, sweep
@@ -121,13 +121,17 @@ def _identity(function: Experiment, point: Point) -> str:
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+_TELLING = frozenset({"judgement.py", "study.py", "stories.py"})
+"""They stand beside the function and say what its values mean: nothing is made anew for them."""
+
+
 @cache
-def _measuring(folder: Path) -> str:
-    """A hash of the code that measures runs: what stands beside the function, and the metrics of logs."""
-    digest = blake2b(digest_size=8)
-    for file in sorted([*folder.glob("*.py"), *Path(antecast.history.__file__).parent.glob("*.py")]):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+def _measuring(folder: Path) -> list[str]:
+    """Digests of the code that measures: what stands beside the function, the metrics of logs, the observers."""
+    package = Path(antecast.__file__).parent
+    beside = [file for file in folder.glob("*.py") if file.name not in _TELLING]
+    shared = [file for name in ("history", "observer") for file in (package / name).glob("*.py")]
+    return [digest_of(beside, folder), digest_of(shared, package)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from functools import partial as bound
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,12 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from antecast.core.errors import OutputError
+from antecast.history.manifest import git_revision, write_json, write_whole
 from antecast.papers.findings import Results, as_table
 from antecast.papers.job import Job
 from antecast.papers.layout import markdown
 from antecast.papers.paper import load_paper
 from antecast.sim.identity import code_version
-from antecast.sim.run import git_revision, write_json
 from antecast.version import __version__
 
 
@@ -34,11 +33,11 @@ def write_results(results: Results, folder: Path) -> None:
     try:
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         for name, points in results.figures.items():
-            _whole(folder / "figures" / f"{name}.parquet", bound(pq.write_table, points))
-        _whole(folder / "findings.parquet", lambda file: pq.write_table(table, file))
-        _whole(folder / "findings.csv", lambda file: pc.write_csv(table, file))
+            write_whole(folder / "figures" / f"{name}.parquet", bound(pq.write_table, points))
+        write_whole(folder / "findings.parquet", lambda file: pq.write_table(table, file))
+        write_whole(folder / "findings.csv", lambda file: pc.write_csv(table, file))
         page = markdown(load_paper(results.study), results)
-        _whole(folder / "results.md", lambda file: file.write_text(page, encoding="utf-8"))
+        write_whole(folder / "results.md", lambda file: file.write_text(page, encoding="utf-8"))
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror or error}", path=folder) from error
 
@@ -71,9 +70,3 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found
-
-
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    write(partial)
-    partial.replace(path)

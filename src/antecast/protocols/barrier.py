@@ -23,8 +23,6 @@ from antecast.protocols.vector import check_size
 class Barrier(Ordering[dict[NodeId, int]]):
     """Stamps are the entries of a vector clock that changed since the sender's last broadcast, or fewer."""
 
-    __slots__ = ("_changed", "_delivery", "_node", "_prune")
-
     stamp_type = Clock
     waits = True
     complete = False
@@ -33,18 +31,22 @@ class Barrier(Ordering[dict[NodeId, int]]):
         self._node = node
         self._prune = prune
         self._delivery = CausalDelivery(node)
+        self.admit = self._delivery.admit  # type: ignore[method-assign]  # one call less for each message
         self._changed: dict[NodeId, int] = {}
         """The barrier: the stamp of this node's next message."""
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
         check_size(self._changed)
         clock, self._changed = self._changed, {}
-        self._delivery.counts.set(self._node, seq)
+        self._delivery.broadcast(seq)
         return clock
 
     def accept(self, message: Message[dict[NodeId, int]], now: int) -> Released:
         ready = self._delivery.release(message)
-        self._note(ready)
+        if len(ready) == 1 and not self._prune:  # the usual case, written out
+            self._changed[message.origin] = message.seq
+        elif ready:
+            self._note(ready)
         return Released(ready, [])
 
     def _note(self, delivered: list[Message[dict[NodeId, int]]]) -> None:
@@ -56,9 +58,6 @@ class Barrier(Ordering[dict[NodeId, int]]):
                     if changed.get(source, count + 1) <= count:
                         del changed[source]
             changed[message.origin] = message.seq
-
-    def admit(self, message: Message[dict[NodeId, int]], now: int) -> str | None:
-        return self._delivery.admit(message)
 
     def early(self, message: Message[dict[NodeId, int]], now: int) -> bool:
         return bool(self._delivery.missing(message))

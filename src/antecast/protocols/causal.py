@@ -26,31 +26,44 @@ _Waiter: TypeAlias = tuple[Stamped, list[Name]]
 class CausalDelivery:
     """What a node has delivered, and the messages that wait for more of it."""
 
-    __slots__ = ("_node", "_waiting", "counts", "pending_count")
+    __slots__ = ("_node", "_own", "_waiting", "counts", "pending_count")
 
     def __init__(self, node: NodeId) -> None:
         self._node = node
         self.counts = Counts()
         """For each source, the last message delivered or skipped."""
+        self._own = 0
+        """The last message of this node."""
         self._waiting: dict[Name, list[_Waiter]] = {}
         self.pending_count = 0
 
-    def admit(self, message: Stamped) -> str | None:
+    def broadcast(self, seq: int) -> None:
+        """Count this node's own next message."""
+        self._own = seq
+        self.counts.set(self._node, seq)
+
+    def admit(self, message: Stamped, now: int) -> str | None:
         """Why a message is not taken, or None; see `Ordering.admit`."""
-        entry = message.stamp.get
-        if entry(message.origin, 0) >= message.seq:
+        stamp, node = message.stamp, self._node
+        if message.origin in stamp and stamp[message.origin] >= message.seq:
             raise RemoteFault(f"message {message.id} waits for itself or a later one of its source")
-        own = entry(self._node, 0)
-        return UNKNOWN if own and own > self.counts.get(self._node) else None
+        return UNKNOWN if node in stamp and stamp[node] > self._own else None
 
     def release(self, message: Stamped) -> list[Stamped]:
         """Take a message in; the deliveries that follow, in their order."""
-        delivered, waiting = self.counts.table, self._waiting
+        delivered, waiting, before = self.counts.table, self._waiting, message.seq - 1
+        missing: list[Name] = []
         try:
-            missing = _missing(message, delivered)
+            for source, count in message.stamp.items():
+                if delivered[source] < count:
+                    missing.append((source, count))
+            if missing:
+                missing.reverse()
+            if before and delivered[message.origin] < before:
+                missing.append((message.origin, before))
         except IndexError:
-            delivered = self.counts.make_room(max([message.origin, *message.stamp]))
-            missing = _missing(message, delivered)
+            self.counts.make_room(max([message.origin, *message.stamp]), self._awaited())
+            return self.release(message)
         if missing:
             waiting.setdefault(missing[-1], []).append((message, missing))
             self.pending_count += 1
@@ -114,17 +127,7 @@ class CausalDelivery:
         self.counts = Counts()
         for source, count in sorted(delivered):  # the lowest numbers first: they find room in a list
             self.counts.set(source, count)
+        self._own = self.counts.get(self._node)
         self._waiting, self.pending_count = {}, 0
         for message in pending:
             self.release(message)
-
-
-def _missing(message: Stamped, delivered: Mapping[NodeId, int] | list[int]) -> list[Name]:
-    """What a message waits for, the source's own previous message last; IndexError if a list is too short."""
-    before = message.seq - 1
-    missing = [(source, count) for source, count in message.stamp.items() if delivered[source] < count]
-    if missing:
-        missing.reverse()
-    if before and delivered[message.origin] < before:
-        missing.append((message.origin, before))
-    return missing

@@ -17,8 +17,15 @@ Two rules, by name:
 
 Departures from the paper under both rules: tags grow strictly at a source, whatever its clock does; a
 message waits under one predecessor and is looked at again when that one is delivered or expires, so
-nothing is ever scanned; a deadline further ahead than the largest lifetime and clock difference allow is
-refused, so that a node with a wild clock cannot stretch everyone's lifetimes.
+nothing is ever scanned; deadlines further ahead than the largest lifetime and clock difference allow are
+bounded, so that a node with a wild clock cannot stretch everyone's lifetimes:
+
+- A message whose deadline is further ahead than `max_lifetime + clock_bound` is *not delivered yet*. It was
+  stamped by a clock out of bounds, or by a correct node that delivered such a message just when its own clock
+  allowed it, and whose own deadlines must not fall below that one.
+- One that is further ahead by another `clock_bound` cannot be of the second kind: it is *not taken yet*. So
+  correct nodes never refuse each other's messages, and a wild clock delays what it stamps itself until its
+  messages are no longer ahead of their time. `docs/opportunistic.md` has the argument.
 """
 
 from __future__ import annotations
@@ -29,8 +36,18 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from antecast.core import Message, NodeId, State
-from antecast.protocols.ordering import Ordering, Released
+from antecast.core import MAX_SOURCES, LocalMisuse, Message, NodeId, RemoteFault, State
+from antecast.core.frames import Source
+from antecast.core.settings import format_duration
+from antecast.protocols.ordering import (
+    AHEAD,
+    ENTRY_BYTES,
+    EXPIRED,
+    MESSAGE_BYTES,
+    UNKNOWN,
+    Ordering,
+    Released,
+)
 
 Rule: TypeAlias = Literal["safe", "paper"]
 
@@ -44,9 +61,12 @@ _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
 
 
+Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+
+
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    deadline: Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
-    barrier: Annotated[dict[NodeId, int], msgspec.Meta(max_length=1 << 16)]
+    deadline: Tag
+    barrier: Annotated[dict[Source, Tag], msgspec.Meta(max_length=MAX_SOURCES)]
 
 
 class Delta(Ordering[Stamp]):
@@ -59,17 +79,21 @@ class Delta(Ordering[Stamp]):
     ) -> None:
         self._node = node
         self._lifetime = lifetime
-        self._furthest = max_lifetime + clock_bound + _SLACK
         self._max_lifetime = max_lifetime
-        self._clock_bound = clock_bound
         self._safe = rule == "safe"
+        self._furthest = max_lifetime + clock_bound + _SLACK
+        """How far ahead the deadline of a message may be when it is delivered."""
+        self._beyond = self._furthest + clock_bound + _SLACK if self._safe else self._furthest
+        """How far ahead it may be when the message is taken."""
+        self._clock_bound = clock_bound
         self._prune = prune
         self._last_tag = _LONG_AGO
         """Under the safe rule the largest tag of the causal past; under the paper's, our own last one."""
+        self._own_tag = _LONG_AGO
         self._barrier: dict[NodeId, int] = {}
         self._delivered: dict[NodeId, int] = {}
-        self._waiting: dict[tuple[int, NodeId], list[Message[Stamp]]] = {}
-        """Messages held back, by the tag and the source of one predecessor that each waits for."""
+        self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
+        """Messages held back, by the source and the tag of one predecessor that each waits for."""
         self._expiries: list[tuple[int, NodeId]] = []
         """A heap of these predecessors; those that were delivered meanwhile go when their turn comes."""
         self._pending = 0
@@ -78,10 +102,18 @@ class Delta(Ordering[Stamp]):
         self._forget_at = _LONG_AGO
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
-        wanted = self._lifetime if lifetime is None else min(lifetime, self._max_lifetime)
-        tag = self._last_tag = max(now + wanted, self._last_tag + 1)
+        wanted = self._lifetime if lifetime is None else lifetime
+        if not 0 <= wanted <= self._max_lifetime:
+            longest = format_duration(self._max_lifetime)
+            raise LocalMisuse(f"a lifetime of {format_duration(wanted)}; max_lifetime allows 0s to {longest}")
         gone = now - self._clock_bound if self._safe else now
         barrier = {source: entry for source, entry in self._barrier.items() if entry >= gone}
+        if len(barrier) > MAX_SOURCES:
+            raise LocalMisuse(
+                f"the message would depend on {len(barrier)} sources, and a frame holds {MAX_SOURCES};"
+                " wait until some of their messages have expired, or let messages live for less long"
+            )
+        tag = self._last_tag = self._own_tag = max(now + wanted, self._last_tag + 1)
         self._barrier = {self._node: tag}
         self._delivered[self._node] = tag
         return Stamp(tag, barrier)
@@ -90,10 +122,27 @@ class Delta(Ordering[Stamp]):
         return message.stamp.deadline
 
     def admit(self, message: Message[Stamp], now: int) -> str | None:
-        deadline = message.stamp.deadline
-        if now <= deadline <= now + self._furthest:
-            return None
-        return "expired" if deadline < now else "deadline too far ahead"
+        stamp, node = message.stamp, self._node
+        deadline, barrier = stamp.deadline, stamp.barrier
+        if deadline < now:
+            return EXPIRED
+        ahead = now + self._beyond
+        if barrier:
+            latest = max(barrier.values())
+            if latest >= deadline:
+                if self._safe or barrier.get(message.origin, _LONG_AGO) >= deadline:
+                    raise RemoteFault(f"message {message.id} expires before a message that it waits for")
+                if latest > ahead:
+                    return AHEAD
+            if node in barrier and barrier[node] > self._own_tag and barrier[node] >= now and deadline <= ahead:
+                return UNKNOWN
+        return None if deadline <= ahead else AHEAD
+
+    def early(self, message: Message[Stamp], now: int) -> bool:
+        return self._missing(message, now) is not None
+
+    def weight(self, message: Message[Stamp]) -> int:
+        return MESSAGE_BYTES + len(message.payload) + ENTRY_BYTES * len(message.stamp.barrier)
 
     def accept(self, message: Message[Stamp], now: int) -> Released:
         missing = self._missing(message, now)
@@ -108,7 +157,11 @@ class Delta(Ordering[Stamp]):
         return Released(released.ready + expired.ready, released.dropped + expired.dropped)
 
     def _missing(self, message: Message[Stamp], now: int) -> tuple[int, NodeId] | None:
-        """A predecessor that a message must wait for, or None."""
+        """A predecessor that a message must wait for, or None. One whose deadline is too far ahead waits for its
+        own time to come, as if for a message of its source that expires just before."""
+        deadline = message.stamp.deadline
+        if deadline > now + self._furthest:
+            return deadline - self._furthest - 1, message.origin
         delivered = self._delivered.get
         for source, tag in message.stamp.barrier.items():
             if delivered(source, _LONG_AGO) < tag and tag >= now:
@@ -116,9 +169,13 @@ class Delta(Ordering[Stamp]):
         return None
 
     def _hold(self, message: Message[Stamp], missing: tuple[int, NodeId]) -> None:
-        waiters = self._waiting.get(missing)
+        tag, source = missing
+        by_tag = self._waiting.get(source)
+        if by_tag is None:
+            by_tag = self._waiting[source] = {}
+        waiters = by_tag.get(tag)
         if waiters is None:
-            self._waiting[missing] = [message]
+            by_tag[tag] = [message]
             heappush(self._expiries, missing)
         else:
             waiters.append(message)
@@ -126,28 +183,29 @@ class Delta(Ordering[Stamp]):
         if message.stamp.deadline < self._soonest:
             self._soonest = message.stamp.deadline
 
+    def _take_waiters(self, tag: int, source: NodeId) -> list[Message[Stamp]]:
+        """Take out the messages that wait for one predecessor."""
+        by_tag = self._waiting.get(source, {})
+        waiters = by_tag.pop(tag, [])
+        if not by_tag:
+            self._waiting.pop(source, None)
+        return waiters
+
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
-        """Deliver messages, and those that waited for them."""
+        """Deliver messages, and those that waited for them or for an earlier one of their source: that one has
+        expired, lives on here under the paper's rule, or was made up by a liar."""
         dropped: list[Message[Stamp]] = []
         waiting = self._waiting
         for message in ready:  # grows while it is walked
             self._note(message)
-            if waiting:
-                reached = message.stamp.deadline, message.origin
-                waiters = waiting.pop(reached, None)
-                if waiters is not None:
-                    self._look_again(waiters, now, ready, dropped)
-                if not self._safe:
-                    for key in self._overtaken(*reached):
-                        self._look_again(waiting.pop(key), now, ready, dropped)
+            if waiting and message.origin in waiting:
+                source, reached = message.origin, message.stamp.deadline
+                earlier = [tag for tag in waiting[source] if tag < reached]
+                for tag in (reached, *earlier):
+                    self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not waiting:
             self._expiries.clear()
         return Released(ready, dropped)
-
-    def _overtaken(self, tag: int, source: NodeId) -> list[tuple[int, NodeId]]:
-        """Earlier messages of a source that others wait for although a later one has been delivered. Under the
-        paper's rule they may live on here; under the safe one they have expired, and are found by that."""
-        return [key for key in self._waiting if key[1] == source and key[0] < tag]
 
     def _look_again(
         self, messages: list[Message[Stamp]], now: int, ready: list[Message[Stamp]], dropped: list[Message[Stamp]]
@@ -184,10 +242,12 @@ class Delta(Ordering[Stamp]):
         ready: list[Message[Stamp]] = []
         dropped: list[Message[Stamp]] = []
         expiries, waiting = self._expiries, self._waiting
-        while expiries and (expiries[0][0] < now or expiries[0] not in waiting):
-            waiters = waiting.pop(heappop(expiries), None)
-            if waiters is not None:
-                self._look_again(waiters, now, ready, dropped)
+        while expiries:
+            tag, source = expiries[0]
+            if tag >= now and tag in waiting.get(source, ()):
+                break
+            heappop(expiries)
+            self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not self._safe and self._soonest < now:
             dropped += self._take_expired(now)
         if now >= self._forget_at:
@@ -199,12 +259,12 @@ class Delta(Ordering[Stamp]):
     def _take_expired(self, now: int) -> list[Message[Stamp]]:
         """Take the messages that have expired from among those held back."""
         expired = [message for message in self.pending() if message.stamp.deadline < now]
-        for key, waiters in list(self._waiting.items()):
-            left = [message for message in waiters if message.stamp.deadline >= now]
+        for source, tag in [(source, tag) for source, by_tag in self._waiting.items() for tag in by_tag]:
+            left = [message for message in self._waiting[source][tag] if message.stamp.deadline >= now]
             if left:
-                self._waiting[key] = left
+                self._waiting[source][tag] = left
             else:
-                del self._waiting[key]
+                self._take_waiters(tag, source)
         self._pending -= len(expired)
         self._soonest = min((message.stamp.deadline for message in self.pending()), default=_NEVER)
         return expired
@@ -222,19 +282,22 @@ class Delta(Ordering[Stamp]):
         return {}
 
     def pending(self) -> list[Message[Stamp]]:
-        return [message for waiters in self._waiting.values() for message in waiters]
+        return [each for by_tag in self._waiting.values() for waiters in by_tag.values() for each in waiters]
 
     def snapshot(self) -> State:
-        return {"tag": self._last_tag, "barrier": dict(self._barrier), "delivered": dict(self._delivered)}
+        return {
+            "tag": self._last_tag,
+            "own": self._own_tag,
+            "barrier": dict(self._barrier),
+            "delivered": dict(self._delivered),
+        }
 
     def restore(self, state: State, pending: list[Message[Stamp]]) -> None:
-        self._last_tag = state["tag"]
+        self._last_tag, self._own_tag = state["tag"], state["own"]
         self._barrier = dict(state["barrier"])
         self._delivered = dict(state["delivered"])
         for message in pending:
-            missing = self._missing(message, _LONG_AGO)  # it may have expired: found with the next event
-            if missing is not None:
-                self._hold(message, missing)
+            self._hold(message, (_LONG_AGO, self._node))  # all are looked at when time goes on: `expire`
 
     def gauges(self) -> dict[str, int]:
         return {"pending": self._pending, "clock": len(self._delivered), "barrier": len(self._barrier)}

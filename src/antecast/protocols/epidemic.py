@@ -7,24 +7,30 @@ itself. A contact that ends breaks the transfer off; the next one goes on from t
 transfer go in an order that is not the causal one: by default scrambled, differently in every contact.
 
 A message is asked of one node at a time: who walks into a crowd hears the same offer from everyone in it, and
-would otherwise get everything as often. When a contact ends, what was asked for there and has not come is
-asked of the others. (What a full cache drops between offer and request comes with a later contact.)
+would otherwise get everything as often. What was asked for and has not come is asked of the others when the
+contact ends, or when `patience` is over: an offer may be a lie. (What a full cache drops between offer and
+request comes with a later contact.)
 
-The cache holds `capacity` messages. When it is full, one makes room: the oldest here, one by lot, or the
-one that expires first. A message that has been dropped is remembered as seen, and is not taken again.
+The cache is bounded (`message_cache`): a message that was dropped for want of room is not taken again. Messages
+with a deadline are dropped before the next exchange once it has passed, and now and then where there is none
+(`PURGE`).
 
-Messages with a deadline are kept until it has passed on the local clock; they are dropped before the next
-exchange, and now and then where there is none (`PURGE`).
+Strangers and liars. A node takes none of its own messages from others; who has one that it never broadcast is
+reported in an `Alert`. Messages that came too early may wait while those from their sender take no more than
+`early` bytes; others are not taken, and not remembered as seen: later the sender is asked to say again what it
+has (`Again`), and what can be delivered by then is taken, always. The same goes for messages that the layer above
+refuses for now. So whatever a neighbour sends, the next message in order gets through.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from antecast.core import (
+    MAX_SOURCES,
+    Alert,
     Discard,
     Effect,
     Frame,
@@ -37,229 +43,346 @@ from antecast.core import (
     State,
     Timer,
 )
-from antecast.protocols.dissemination import Dissemination
-from antecast.protocols.runs import Runs, Spans, check, common, messages, minus
+from antecast.protocols.contact import Again, Contact, Offer, Ranges, Request
+from antecast.protocols.dissemination import Above, Dissemination
+from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
+from antecast.protocols.ordering import EXPIRED, UNKNOWN
+from antecast.protocols.quota import Quotas
+from antecast.protocols.runs import LAST, PART, check, common, count, lowest, messages, minus, parts
 
 Order: TypeAlias = Literal["random", "newest", "oldest"]
-Policy: TypeAlias = Literal["oldest", "random", "expire-first"]
-
 PURGE: Timer = "epidemic/purge"
-PURGE_SHARE = 64
-"""Without contacts, expired messages stay for up to this part of a lifetime: 1.6 % more of them at the most."""
 
-_MASK = (1 << 64) - 1
+ASK: Timer = "epidemic/ask"
 
+OFFERS = 16
+"""Frames in which a node says what it holds: a million sources and numbers. Who holds more begins elsewhere in
+the next contact."""
 
-class Offer(Frame, frozen=True, array_like=True, tag=1):
-    """The messages that a node holds."""
-
-    held: Spans
-
-
-class Request(Frame, frozen=True, array_like=True, tag=2):
-    """The messages of an offer that a node would like to have."""
-
-    wanted: Spans
-
-
-class _Contact:
-    """A node we are in contact with: what it offered, and what we asked it for."""
-
-    __slots__ = ("asked", "offered")
-
-    def __init__(self) -> None:
-        self.offered: dict[NodeId, tuple[int, ...]] = {}
-        self.asked: list[dict[NodeId, tuple[int, ...]]] = []
-
-
-def scramble(salt: int) -> Callable[[tuple[NodeId, int]], int]:
-    """A sort key that puts messages into an order of its own for each salt."""
-
-    def key(message: tuple[NodeId, int]) -> int:
-        z = (message[0] * 0x9E3779B97F4A7C15 ^ message[1] * 0xC2B2AE3D27D4EB4F ^ salt) & _MASK
-        return (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-
-    return key
+_FEW_MESSAGES = PART // 3
+"""So many messages fit into one offer, however they lie."""
 
 
 class Epidemic(Dissemination):
-    frames: ClassVar[tuple[type[Frame], ...]] = (Offer, Request)
+    frames: ClassVar[tuple[type[Frame], ...]] = (Offer, Request, Again)
 
-    def __init__(self, node: NodeId, *, capacity: int | None, policy: Policy, order: Order) -> None:
+    def __init__(
+        self,
+        node: NodeId,
+        *,
+        capacity: int | None,
+        policy: Policy,
+        order: Order,
+        patience: int,
+        early: int,
+        stamped: bool,
+    ) -> None:
         self._node = node
-        self._capacity = capacity
-        self._policy = policy
+        self._most_sources = MAX_SOURCES - 1 if stamped else 1 << 32
+        """Messages of more sources than a stamp can name, and this node itself, are not taken."""
         self._order = order
-        self._cache: dict[tuple[NodeId, int], Message[Any]] = {}
-        self._seen = Runs()
-        """What was received, but for what has expired."""
-        self._held = self._seen if capacity is None else Runs()
-        """What is in the cache. Where nothing is dropped for want of room, that is what was seen."""
-        self._contacts: dict[NodeId, _Contact] = {}
-        self._deadlines: list[tuple[int, tuple[NodeId, int]]] = []
-        self._longest = 0
-        """The longest time that a message had left to live."""
+        self._patience = patience
+        self._cache = MessageCache(node, capacity=capacity, policy=policy)
+        self._unlimited = capacity is None
+        self._messages = self._cache.messages
+        self._expired = self._cache.expired
+        self._seen = self._cache.seen
+        self._own = 0
+        """The number of this node's last message."""
+        self._contacts: dict[NodeId, Contact] = {}
+        self._arriving: Message[Any] | None = None
+        """The message that is being handed up, until the layer above is done with it."""
+        self._quotas = Quotas(early)
+        """What the messages that wait weigh, by who sent them; not forgotten when the contact ends."""
+        self._full = self._quotas.full
         self._purge_at: int | None = None
+        self._ask_at: int | None = None
         self._meetings = 0
-        self._dropped = 0
         self._refused = 0
+
+    def attach(self, above: Above) -> None:
+        super().attach(above)
+        self._admit, self._deadline = above.admit, above.deadline  # asked for every message
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
+        self._own = message.seq
         self._seen.add(*key)
         self._keep(key, message, now, out)
         for peer in self._contacts:
             out.append(Send(peer, message))
 
     def settled(self, message: Message[Any]) -> None:
-        """Delivered or not, others may still want it."""
+        """Delivered or not, others may still want it; but it waits no longer."""
+        if message is self._arriving:
+            self._arriving = None
+        elif self._quotas.charged:
+            self._quotas.remove((message.origin, message.seq))
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        contact = self._contacts.get(sender)
+        if contact is None:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
         if frame.__class__ is Message:
-            self._take(frame, sender, now, out)
+            self._take(frame, sender, contact, now, out)
+            if contact.round:
+                self._next_round(sender, contact, now, out)
         elif isinstance(frame, Offer):
-            self._compare(frame, sender, now, out)
+            self._compare(frame, sender, contact, now, out)
         elif isinstance(frame, Request):
             self._hand_over(frame, sender, now, out)
+        elif isinstance(frame, Again):
+            # Who asks sooner than a correct node would gets no answer: a word must not cost a whole offer.
+            if now - contact.said_at >= self._patience // 2:
+                contact.said_at = now
+                self._say(sender, now, out)
         else:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which epidemics do not know")
 
-    def _take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
+    # Messages.
+
+    def _take(self, message: Message[Any], sender: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
         origin, seq = key = (message.origin, message.seq)
-        if key in self._cache:
+        if key in self._messages:
             return
-        refusal = self.above.admit(message, now)
+        if origin == self._node:
+            if seq > self._own:
+                self._alert(sender, contact, f"sent message {MessageId(origin, seq)}", out)
+            return
+        refusal = self._admit(message, now)
         if refusal is not None:
-            if key not in self._seen:
-                self._refused += 1
-                out.append(Discard(MessageId(origin, seq), refusal))
+            if self._cache.never_seen(key, self.above.deadline(message)):
+                self._refuse(message, refusal, sender, contact, now, out)
             return
-        if not self._seen.add(origin, seq):
+        seen = self._seen
+        if seq > LAST:
+            raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, beyond the last number")
+        if origin not in seen.spans and len(seen.spans) >= self._most_sources:
+            raise RemoteFault(
+                f"node {sender} sent message {MessageId(origin, seq)} of another source, but {self._most_sources}"
+                " are known here, as many as a stamp can name"
+            )
+        if self._expired and key in self._expired:
+            return
+        if self._full and sender in self._full and key not in seen and self.above.early(message, now):
+            self._ask_again(contact, now, out)
+            return
+        if not seen.add(origin, seq):
             return
         self._keep(key, message, now, out)
-        for peer, contact in self._contacts.items():
-            if peer != sender and not bisect_right(contact.offered.get(origin, ()), seq) & 1:
-                out.append(Send(peer, message))
+        if len(self._contacts) > 1:
+            for peer, other in self._contacts.items():
+                if peer != sender and not bisect_right(other.offered.get(origin, ()), seq) & 1:
+                    out.append(Send(peer, message))
+        self._arriving = message
         self.above.arrived(message, now, out)
+        if self._arriving is message:
+            self._arriving = None
+            self._quotas.add(key, sender, self.above.weight(message))
+        else:
+            contact.moved = True
 
-    def _compare(self, offer: Offer, sender: NodeId, now: int, out: list[Effect]) -> None:
-        contact = self._contacts.get(sender)
-        if contact is None:
-            raise RemoteFault(f"node {sender} sent an offer without a link")
-        self._purge(now)
+    def _refuse(
+        self,
+        message: Message[Any],
+        refusal: str,
+        sender: NodeId,
+        contact: Contact,
+        now: int,
+        out: list[Effect],
+    ) -> None:
+        self._refused += 1
+        if refusal == EXPIRED:
+            out.append(Discard(message.id, refusal))
+            return
+        if refusal == UNKNOWN:
+            self._alert(sender, contact, f"sent message {message.id}, which depends on messages of this node", out)
+        self._ask_again(contact, now, out)
+
+    def _alert(self, sender: NodeId, contact: Contact, claim: str, out: list[Effect]) -> None:
+        """Say once a contact that another has what this node never broadcast."""
+        if not contact.alerted:
+            contact.alerted = True
+            doubt = f"node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
+            out.append(Alert(f"node {sender} {claim}, which this node never broadcast: {doubt}"))
+
+    # Offers and requests.
+
+    def _say(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        """Tell a node what is here."""
+        self._cache.purge(now)
+        held = self._cache.held.spans
+        if len(self._messages) <= _FEW_MESSAGES:
+            out.append(Send(peer, Offer(held.copy())))
+            return
+        offers = list(parts(held))
+        begin = self._meetings % len(offers) if len(offers) > OFFERS else 0
+        out += [Send(peer, Offer(held)) for held in (offers[begin:] + offers[:begin])[:OFFERS]]
+
+    def _compare(self, offer: Offer, sender: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
+        if contact.offers >= OFFERS:
+            raise RemoteFault(f"node {sender} sent more than {OFFERS} offers in a contact")
         seen = self._seen.spans.get
         news = {origin: runs for origin, runs in offer.held.items() if seen(origin) != runs}
         check(news, sender)
-        contact.offered = offer.held
-        self._ask(sender, contact, news, out)
+        self._cache.purge(now)
+        mine = news.get(self._node)
+        if mine is not None and mine[-1] > self._own + 1:
+            claim = f"has messages of this node up to {MessageId(self._node, mine[-1] - 1)}"
+            self._alert(sender, contact, claim, out)
+        contact.offers += 1
+        if contact.offered:
+            contact.offered = contact.offered.copy()
+            for origin, runs in offer.held.items():
+                known = contact.offered.get(origin, ())
+                # Parts of a source come in their order; whatever does not follow is sent twice at worst.
+                contact.offered[origin] = known + runs if not known or known[-1] <= runs[0] else runs
+        else:
+            contact.offered = offer.held
+        self._ask(sender, contact, news, now, out)
 
-    def _ask(
-        self, peer: NodeId, contact: _Contact, offered: dict[NodeId, tuple[int, ...]], out: list[Effect]
-    ) -> None:
-        """Ask for what another offers, has not been seen here and was not asked of anyone yet."""
+    def _ask(self, peer: NodeId, contact: Contact, offered: Ranges, now: int, out: list[Effect]) -> None:
+        """Ask for what another offers, has not been seen here and was not asked of anyone lately."""
         wanted = minus(offered, self._seen.spans)
-        for other in self._contacts.values():
-            for asked in other.asked:
-                if wanted:
-                    wanted = minus(wanted, asked)
+        wanted.pop(self._node, None)
+        for _, asked in contact.asked:
+            wanted = minus(wanted, asked)
+        if not wanted:
+            return
+        wanted = self._not_asked_lately(wanted, contact, now, out)
+        if peer in self._quotas.full:
+            wanted = lowest(wanted, contact.few)
+            contact.round, contact.moved = count(wanted), False
+            self._ask_again(contact, now, out)
         if wanted:
-            contact.asked.append(wanted)
-            out.append(Send(peer, Request(wanted)))
+            contact.asked.append((now, wanted))
+            out += [Send(peer, Request(part)) for part in parts(wanted)]
+
+    def _not_asked_lately(self, wanted: Ranges, contact: Contact, now: int, out: list[Effect]) -> Ranges:
+        """What of this no other contact was asked for within the time of patience."""
+        left, until = wanted, None
+        for other in self._contacts.values():
+            if other is not contact:
+                for at, asked in other.asked:
+                    if left and now < at + self._patience:
+                        remain = minus(left, asked)
+                        if remain != left:
+                            left = remain
+                            until = at + self._patience if until is None else min(until, at + self._patience)
+        if until is not None:
+            contact.withheld.append(minus(wanted, left))
+            self._ask_later(until, out)
+        return left
 
     def _hand_over(self, request: Request, sender: NodeId, now: int, out: list[Effect]) -> None:
         check(request.wanted, sender)
-        self._purge(now)
-        found = messages(common(request.wanted, self._held.spans))
-        out += [Send(sender, self._cache[key]) for key in self._in_order(found, sender)]
+        self._cache.purge(now)
+        found = messages(common(request.wanted, self._cache.held.spans))
+        out += [Send(sender, self._messages[key]) for key in self._in_order(found, sender)]
 
-    def _in_order(self, found: Iterable[tuple[NodeId, int]], peer: NodeId) -> list[tuple[NodeId, int]]:
+    def _in_order(self, found: Iterable[Name], peer: NodeId) -> list[Name]:
         if self._order == "random":
             return sorted(found, key=scramble(self._node << 40 ^ peer << 20 ^ self._meetings))
         chosen = set(found)
-        by_age = [key for key in self._cache if key in chosen]
+        by_age = [key for key in self._messages if key in chosen]
         return by_age if self._order == "oldest" else by_age[::-1]
 
-    def _keep(self, key: tuple[NodeId, int], message: Message[Any], now: int, out: list[Effect]) -> None:
-        if self._capacity is None:
-            self._cache[key] = message
-        elif self._capacity > 0:
-            if len(self._cache) >= self._capacity:
-                self._make_room()
-            self._cache[key] = message
-            self._held.add(*key)
-        deadline = self.above.deadline(message)
-        if deadline is not None:
-            heappush(self._deadlines, (deadline, key))
-            if deadline - now > self._longest:
-                self._longest = deadline - now
-            if self._purge_at is None:
-                self._purge_later(out)
+    # What is asked for once more, later.
 
-    def _make_room(self) -> None:
-        """Drop one message, by the policy."""
-        if self._policy == "oldest":
-            victim = next(iter(self._cache))
-        elif self._policy == "random":
-            victim = min(self._cache, key=scramble(self._dropped << 20 ^ self._node))
-        else:
-            victim = min(self._cache, key=lambda key: (self.above.deadline(self._cache[key]) or 0, *key))
-        del self._cache[victim]
-        self._held.discard(*victim)
-        self._dropped += 1
+    def _ask_again(self, contact: Contact, now: int, out: list[Effect]) -> None:
+        """Something that a contact has could not be taken."""
+        if contact.again_at is None:
+            contact.again_at = now + contact.wait
+            self._ask_later(contact.again_at, out)
+
+    def _next_round(self, peer: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
+        """While too many messages of a contact wait, it is asked for the first of each source that it offered,
+        and for the next ones when these have come, as long as one of them could be delivered. If none could, it
+        is asked for more of each the next time."""
+        contact.round -= 1
+        if not contact.round and contact.moved:
+            contact.asked, contact.wait, contact.few = [], self._patience, 1
+            self._ask(peer, contact, contact.offered, now, out)
+
+    def _ask_later(self, at: int, out: list[Effect]) -> None:
+        if self._ask_at is None or at < self._ask_at:
+            self._ask_at = at
+            out.append(SetTimer(ASK, at))
+
+    def _ask_what_is_due(self, now: int, out: list[Effect]) -> None:
+        self._ask_at = None
+        for peer, contact in self._contacts.items():
+            if contact.again_at is not None and contact.again_at <= now:
+                contact.start_over()
+                out.append(Send(peer, Again()))
+            elif contact.again_at is not None:
+                self._ask_later(contact.again_at, out)
+        self._ask_for_withheld(now, out)
+
+    def _ask_for_withheld(self, now: int, out: list[Effect]) -> None:
+        for peer, contact in self._contacts.items():
+            withheld, contact.withheld = contact.withheld, []
+            for offered in withheld:
+                self._ask(peer, contact, offered, now, out)
+
+    # Time.
+
+    def _keep(self, name: Name, message: Message[Any], now: int, out: list[Effect]) -> None:
+        deadline = self._deadline(message)
+        if deadline is None and self._unlimited:
+            self._messages[name] = message
+            return
+        self._cache.keep(name, message, deadline, now)
+        if deadline is not None and self._purge_at is None:
+            self._purge_later(out)
 
     def _purge_later(self, out: list[Effect]) -> None:
-        self._purge_at = self._deadlines[0][0] + 1 + self._longest // PURGE_SHARE
-        out.append(SetTimer(PURGE, self._purge_at))
+        self._purge_at = self._cache.next_purge()
+        if self._purge_at is not None:
+            out.append(SetTimer(PURGE, self._purge_at))
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
-        if token != PURGE:
-            return
-        self._purge(now)
-        self._purge_at = None
-        if self._deadlines:
+        if token == ASK:
+            self._ask_what_is_due(now, out)
+        elif token == PURGE:
+            self._cache.purge(now)
             self._purge_later(out)
-        self.above.expired(now, out)
+            self.above.expired(now, out)
 
-    def _purge(self, now: int) -> None:
-        """Drop what has expired."""
-        while self._deadlines and self._deadlines[0][0] < now:
-            _, key = heappop(self._deadlines)
-            self._seen.discard(*key)
-            if self._cache.pop(key, None) is not None and self._held is not self._seen:
-                self._held.discard(*key)
+    def resume(self, now: int, out: list[Effect]) -> None:
+        self._cache.purge(now)
+        self._purge_later(out)
+
+    # Contacts.
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._purge(now)
+        if peer in self._contacts:
+            self.link_down(peer, now, out)
         self._meetings += 1
-        self._contacts[peer] = _Contact()
-        out.append(Send(peer, Offer(self._held.spans.copy())))
+        self._contacts[peer] = Contact(now, self._patience)
+        self._say(peer, now, out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         contact = self._contacts.pop(peer, None)
-        if contact is not None and any(minus(asked, self._seen.spans) for asked in contact.asked):
-            for other, remaining in self._contacts.items():
-                self._ask(other, remaining, remaining.offered, out)
+        if contact is not None and any(minus(asked, self._seen.spans) for _, asked in contact.asked):
+            self._ask_for_withheld(now, out)
 
     def stored(self) -> list[Message[Any]]:
-        return list(self._cache.values())
+        return list(self._messages.values())
 
     def snapshot(self) -> State:
         return {
-            "seen": {origin: list(runs) for origin, runs in self._seen.spans.items()},
-            "deadlines": sorted([deadline, *key] for deadline, key in self._deadlines),
-            "longest": self._longest,
+            "own": self._own,
+            "early": sorted([*name, *charge] for name, charge in self._quotas.charged.items()),
             "meetings": self._meetings,
-            "dropped": self._dropped,
+            "cache": self._cache.snapshot(),
         }
 
     def restore(self, state: State, messages: list[Message[Any]]) -> None:
-        self._seen.spans = {origin: tuple(runs) for origin, runs in state["seen"].items()}
-        self._deadlines = [(deadline, (origin, seq)) for deadline, origin, seq in state["deadlines"]]
-        heapify(self._deadlines)
-        self._longest, self._meetings, self._dropped = state["longest"], state["meetings"], state["dropped"]
-        for message in messages:
-            self._cache[message.origin, message.seq] = message
-            self._held.add(message.origin, message.seq)
+        self._own, self._meetings = state["own"], state["meetings"]
+        for origin, seq, sender, weight in state["early"]:
+            self._quotas.add((origin, seq), sender, weight)
+        self._cache.restore(state["cache"], messages)
 
     def gauges(self) -> dict[str, int]:
-        return {"cached": len(self._cache), "dropped": self._dropped, "refused": self._refused}
+        return {"cached": len(self._messages), "dropped": self._cache.dropped, "refused": self._refused}

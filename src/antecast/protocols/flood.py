@@ -26,7 +26,6 @@ from antecast.core import (
     Effect,
     Frame,
     Message,
-    MessageId,
     NodeId,
     RemoteFault,
     Send,
@@ -66,6 +65,9 @@ class Flood(Dissemination):
         self._log = RetainedLog(node, retain=retain, patience=patience, ordered=ordered, neighbours=self._peers)
         self._received = self._log.received
         self._quotas = Quotas(early)
+        self._early = self._quotas.charged
+        self._full = self._quotas.full
+        self._offers = self._log.offers.pending
         self._doubted: dict[NodeId, None] = {}
         """The neighbours that sent messages which depend on messages of this node that it has not broadcast."""
         self._owed: dict[NodeId, None] = {}
@@ -89,7 +91,7 @@ class Flood(Dissemination):
             self._doubted.clear()
 
     def settled(self, message: Message[Any]) -> None:
-        if self._quotas:
+        if self._early:
             self._quotas.remove((message.origin, message.seq))
         self._log.settled(message)
 
@@ -97,8 +99,7 @@ class Flood(Dissemination):
         if sender not in self._peers:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
         if frame.__class__ is Message:
-            if frame.seq > self._received.upto.get(frame.origin, 0):
-                self._take(frame, sender, now, out)
+            self._take(frame, sender, now, out)
         elif isinstance(frame, Summary):
             self._log.take_summary(frame, sender, out)
         elif isinstance(frame, Base):
@@ -107,39 +108,43 @@ class Flood(Dissemination):
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which flooding does not know")
 
     def _take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Take a message in, unless it is a copy, and pass it on."""
-        origin, seq = message.origin, message.seq
-        if seq in self._received.beyond.get(origin, ()) or not self._may_take(message, sender, now, out):
+        """Take a message in, unless it is a copy, and pass it on. This runs for every message that comes."""
+        origin, seq, received = message.origin, message.seq, self._received
+        last = received.upto.get(origin)
+        if last is None:
+            last = 0
+            self._log.check_room(origin, sender)
+        if seq <= last or (seq > last + 1 and seq in received.beyond.get(origin, ())):
+            return
+        if origin == self._node:
+            self._log.is_false_claim(seq, sender, out)
+            return
+        above = self.above
+        refusal = above.admit(message, now)
+        if refusal is not None:
+            self._refuse(message, refusal, sender, out)
+            return
+        if (self._full or seq != last + 1) and self._is_too_early(message, sender, now):
+            self._owe(sender, now, out)
             return
         self._log.add(message)
-        out += [Send(peer, message) for peer in self._peers if peer != sender]
+        for peer in self._peers:
+            if peer != sender:
+                out.append(Send(peer, message))
         effects = len(out)
-        self.above.arrived(message, now, out)
+        above.arrived(message, now, out)
         waits = len(out) == effects
         if waits:
-            self._quotas.add((origin, seq), sender, self.above.weight(message))
-        if self._log.offers and (waits or not self._ordered):
+            self._quotas.add((origin, seq), sender, above.weight(message))
+        if self._offers and (waits or not self._ordered):
             self._log.offers.held(message, now, out)
 
-    def _may_take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> bool:
-        origin = message.origin
-        if origin == self._node:
-            self._log.is_false_claim(message.seq, sender, out)
-            return False
-        refusal = self.above.admit(message, now)
-        if refusal is not None:
-            if refusal == UNKNOWN:
-                self._log.is_false_claim(message.stamp[self._node], sender, out)
-                self._doubted[sender] = None
-            else:
-                out.append(Discard(MessageId(origin, message.seq), refusal))
-            return False
-        if origin not in self._received.upto:
-            self._log.check_room(origin, sender)
-        if (sender in self._quotas.full or not self._ordered) and self._is_too_early(message, now):
-            self._owe(sender, now, out)
-            return False
-        return True
+    def _refuse(self, message: Message[Any], why: str, sender: NodeId, out: list[Effect]) -> None:
+        if why == UNKNOWN:
+            self._log.is_false_claim(message.stamp[self._node], sender, out)
+            self._doubted[sender] = None
+        else:
+            out.append(Discard(message.id, why))
 
     def _owe(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         """Compare with a neighbour in a while, for the sake of what was not taken from it."""
@@ -147,13 +152,11 @@ class Flood(Dissemination):
             out.append(SetTimer(OWED, now + RETRY))
         self._owed[peer] = None
 
-    def _is_too_early(self, message: Message[Any], now: int) -> bool:
+    def _is_too_early(self, message: Message[Any], sender: NodeId, now: int) -> bool:
         if self._ordered:
-            return self.above.early(message, now)
+            return sender in self._quotas.full and self.above.early(message, now)
         # Nothing is held, but numbers out of turn are remembered, as many as a summary can name.
-        received = self._received
-        in_turn = message.seq == received.upto.get(message.origin, 0) + 1
-        return not in_turn and received.out_of_turn >= MAX_SOURCES
+        return self._received.out_of_turn >= MAX_SOURCES
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         if peer in self._peers:

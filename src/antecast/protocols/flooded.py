@@ -16,7 +16,7 @@ from antecast.protocols.fifo import Fifo
 from antecast.protocols.flood import Flood
 from antecast.protocols.layered import Layered
 from antecast.protocols.ordering import Ordering
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 from antecast.protocols.unordered import Unordered
 from antecast.protocols.vector import Vector
 
@@ -49,6 +49,17 @@ def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -
     return Layered(node, ordering, flood)
 
 
+GAUGES = {
+    "pending": Unit.MESSAGES,
+    "stored": Unit.MESSAGES,
+    "clock": Unit.ENTRIES,
+    "barrier": Unit.ENTRIES,
+    "out_of_turn": Unit.ENTRIES,
+}
+"""What the gauges of orderings over flooding count."""
+_DRAWS = {"early": (1 << 27, 4096)}
+"""A quota that holds no message at all leaves nothing that could wait, and so nothing is ever given up."""
+
 R_BROADCAST = register(
     Specification(
         name="r-broadcast",
@@ -62,6 +73,8 @@ R_BROADCAST = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -78,6 +91,8 @@ FIFO = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -97,6 +112,8 @@ VECTOR = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
+        draws=_DRAWS,
     )
 )
 
@@ -113,5 +130,7 @@ VECTOR_CHANGES = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
+        gauges=GAUGES,
+        draws=_DRAWS,
     )
 )

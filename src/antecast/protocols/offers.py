@@ -60,23 +60,20 @@ class Offers:
         self._give_up = give_up
         self.linked: set[NodeId] = set()
         """The neighbours whose offers are welcome."""
-        self._offers: dict[NodeId, _Offer] = {}
+        self.pending: dict[NodeId, _Offer] = {}
         self._timer: int | None = None
-
-    def __len__(self) -> int:
-        return len(self._offers)
 
     def offer(
         self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
     ) -> None:
         """A neighbour's base."""
         base = self._news(base)
-        offer = self._offers.get(peer)
+        offer = self.pending.get(peer)
         if offer is None or (offer.due is None and not self._news(offer.base)):
             if not base:
-                self._offers.pop(peer, None)
+                self.pending.pop(peer, None)
                 return
-            offer = self._offers[peer] = _Offer(base, prompt=prompt)
+            offer = self.pending[peer] = _Offer(base, prompt=prompt)
         else:
             offer.later = base
         if offer.due is None:
@@ -85,7 +82,7 @@ class Offers:
     def held(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """A message has come that cannot be delivered yet: are there offers of what it waits for?"""
         wanted = self._lacked_by(message)
-        for peer, offer in list(self._offers.items()):
+        for peer, offer in list(self.pending.items()):
             if offer.due is None and (self._needed(offer.base, wanted) or self._needed(offer.later, wanted)):
                 self._look(peer, offer, now, out)
 
@@ -112,7 +109,7 @@ class Offers:
     def timer(self, now: int, out: list[Effect]) -> None:
         """Patience has run out, for some of the offers or for all."""
         self._timer = None
-        for peer, offer in list(self._offers.items()):
+        for peer, offer in list(self.pending.items()):
             if offer.due is None or offer.due > now:
                 continue
             upto = self._received.upto.get
@@ -123,10 +120,10 @@ class Offers:
             if needed:
                 self._give_up(needed, peer, out)
             # It has had its turn: go on with the one that came later, or with what is left of this one.
-            del self._offers[peer]
+            del self.pending[peer]
             base = self._news(offer.later or offer.base)
             if base and peer in self.linked:
-                offer = self._offers[peer] = _Offer(base)
+                offer = self.pending[peer] = _Offer(base)
                 self._look(peer, offer, now, out)
         self._set_timer(out)
 
@@ -174,12 +171,12 @@ class Offers:
 
     def link_down(self, peer: NodeId) -> None:
         self.linked.discard(peer)
-        offer = self._offers.get(peer)
+        offer = self.pending.get(peer)
         if offer is not None and offer.due is None:
-            del self._offers[peer]
+            del self.pending[peer]
 
     def _set_timer(self, out: list[Effect]) -> None:
-        due = min((offer.due for offer in self._offers.values() if offer.due is not None), default=None)
+        due = min((offer.due for offer in self.pending.values() if offer.due is not None), default=None)
         if due is not None and (self._timer is None or due < self._timer):
             self._timer = due
             out.append(SetTimer(PATIENCE, due))
@@ -193,13 +190,14 @@ class Offers:
         return {
             "offers": [
                 [peer, dict(offer.base), offer.due, dict(offer.seen)]
-                for peer, offer in self._offers.items()
+                for peer, offer in self.pending.items()
                 if offer.due is not None
             ]
         }
 
     def restore(self, state: State) -> None:
-        self._offers, self._timer = {}, None
+        self.pending.clear()
+        self._timer = None
         for peer, base, due, seen in state["offers"]:
-            offer = self._offers[peer] = _Offer(dict(base))
+            offer = self.pending[peer] = _Offer(dict(base))
             offer.due, offer.seen = due, dict(seen)

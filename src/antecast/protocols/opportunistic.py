@@ -14,10 +14,11 @@ from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.barrier import Barrier
 from antecast.protocols.delta import Delta, Rule
-from antecast.protocols.epidemic import Epidemic, Order, Policy
+from antecast.protocols.epidemic import Epidemic, Order
 from antecast.protocols.layered import Layered
+from antecast.protocols.message_cache import Policy
 from antecast.protocols.ordering import Ordering
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 from antecast.protocols.unordered import Unordered
 from antecast.protocols.vector import Vector
 
@@ -31,6 +32,10 @@ class EpidemicSettings(Settings, frozen=True, kw_only=True):
     """Which message makes room in a full cache."""
     order: Order = "random"
     """In which order the messages of a transfer go."""
+    patience: Duration = Duration(30 * 10**9)
+    """How long a message that one neighbour was asked for is not asked of others that offer it."""
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 24
+    """Bytes of memory that early messages from one neighbour may take. More of them are not taken yet."""
 
 
 class BarrierSettings(EpidemicSettings, frozen=True, kw_only=True):
@@ -48,13 +53,28 @@ class DeltaSettings(BarrierSettings, frozen=True, kw_only=True):
     rule: Rule = "safe"
     """`paper` for the published rule, which can violate causal order."""
 
+    def __post_init__(self) -> None:
+        if self.max_lifetime is not None and self.max_lifetime < self.lifetime:
+            raise ValueError(
+                f"max_lifetime of {self.max_lifetime} is below the lifetime of {self.lifetime}: nobody would"
+                " take a message; leave it out, or raise it"
+            )
+
 
 def _needs(_: Settings) -> frozenset[Need]:
     return frozenset({Need.RELIABLE_LINKS})
 
 
 def _over_epidemic(node: NodeId, ordering: Ordering[Any], settings: EpidemicSettings) -> Protocol:
-    epidemic = Epidemic(node, capacity=settings.capacity, policy=settings.policy, order=settings.order)
+    epidemic = Epidemic(
+        node,
+        capacity=settings.capacity,
+        policy=settings.policy,
+        order=settings.order,
+        patience=settings.patience,
+        early=settings.early,
+        stamped=ordering.stamp_type is not None,
+    )
     return Layered(node, ordering, epidemic)
 
 
@@ -74,6 +94,19 @@ def _make_delta(node: NodeId, settings: DeltaSettings) -> Protocol:
     return _over_epidemic(node, delta, settings)
 
 
+GAUGES = {
+    "pending": Unit.MESSAGES,
+    "cached": Unit.MESSAGES,
+    "clock": Unit.ENTRIES,
+    "barrier": Unit.ENTRIES,
+    "dropped": Unit.COUNTER,
+    "refused": Unit.COUNTER,
+}
+"""What the gauges of orderings over epidemic exchange count."""
+
+_UNBOUNDED = {"capacity": (None,)}
+"""What a full cache has dropped, a causal order may wait for: agreement needs one that is large enough."""
+
 EPIDEMIC = register(
     Specification(
         name="epidemic",
@@ -86,6 +119,7 @@ EPIDEMIC = register(
         delivery="constant",
         settings=EpidemicSettings,
         make=lambda node, settings: _over_epidemic(node, Unordered(), settings),
+        gauges=GAUGES,
     )
 )
 
@@ -101,6 +135,8 @@ BARRIER = register(
         delivery="its predecessors, and what it releases",
         settings=BarrierSettings,
         make=lambda node, settings: _over_epidemic(node, Barrier(node, prune=settings.prune), settings),
+        gauges=GAUGES,
+        draws=_UNBOUNDED,
     )
 )
 
@@ -116,6 +152,8 @@ EPIDEMIC_VECTOR = register(
         delivery="N, and what it releases",
         settings=EpidemicSettings,
         make=lambda node, settings: _over_epidemic(node, Vector(node), settings),
+        gauges=GAUGES,
+        draws=_UNBOUNDED,
     )
 )
 
@@ -125,12 +163,15 @@ DELTA = register(
         title="Δ-causal: causal, within a lifetime",
         reference=_PAPER,
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.FIFO, Guarantee.CAUSAL, Guarantee.DEADLINE}),
-        needs=_needs,
+        needs=lambda _: frozenset({Need.RELIABLE_LINKS, Need.CLOCKS}),
         control="immediate predecessors that have not expired, N at most",
         memory="2 entries for each source heard of within a lifetime, the cache, early messages",
         delivery="its predecessors, and what it releases",
         settings=DeltaSettings,
         make=_make_delta,
         lifetime=_longest_lifetime,
+        clock_bound=lambda settings: int(settings.clock_bound),
+        gauges=GAUGES,
+        draws={"rule": ("safe",), **_UNBOUNDED},
     )
 )

@@ -21,7 +21,6 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from antecast.core.errors import ConfigurationError
+from antecast.core.forms import compiled_form, form
 
 GROUP = "antecast.protocols"
 
@@ -165,32 +165,37 @@ def sources(home: str) -> Sources:
     return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
 
 
-_BORN = time.time_ns()
-
 _seen: dict[str, tuple[str, dict[Path, int]]] = {}
 """Fingerprints of packages as they were first seen by this process, and when their files were changed last."""
 
 
 def fingerprint(home: str) -> str:
-    """A hash of a package's source.
+    """A hash of what a package's source says (`antecast.core.forms`): rewording changes nothing.
 
-    Where the source cannot be seen (a notebook, a terminal) it is another one in every process: old results are
-    then never taken for those of the code at hand. Where it has changed since it was loaded, what runs is not what
-    the files say, and no hash would be right.
+    Where there is no source (a notebook, a terminal) it is one of what Python has compiled, taken anew each time.
+    Where the source has changed since it was loaded, what runs is not what the files say, and no hash would be
+    right.
     """
     if home not in _seen:
         digest = blake2b(digest_size=8)
         files = sources(home)
         for name, data in files.items():
-            digest.update(name.encode() + b"\0" + data + b"\0")
+            digest.update(f"{name}\0{form(data)}\0".encode())
         if not files:
-            digest.update(f"{home} {_BORN}".encode())
+            return _typed(home)
         _seen[home] = digest.hexdigest(), _changed(home)
     known, changed = _seen[home]
     if changed != _changed(home):
         problem = f"the source of {home} has changed since it was loaded; start again, so that it is loaded anew"
         raise ConfigurationError(problem, field="protocol.name")
     return known
+
+
+def _typed(home: str) -> str:
+    """A hash of code that was typed, and may be typed again any time."""
+    module = sys.modules.get(home)
+    text = f"{home} is not here" if module is None else compiled_form(module)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _changed(home: str) -> dict[Path, int]:

@@ -17,23 +17,21 @@ class Quotas:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._charged: dict[tuple[NodeId, int], tuple[NodeId, int]] = {}
+        self.charged: dict[tuple[NodeId, int], tuple[NodeId, int]] = {}
+        """The early messages, whom each came from, and what it weighs."""
         self._weights: dict[NodeId, int] = {}
         self.full: set[NodeId] = set()
         """The neighbours whose quota is used up."""
 
-    def __bool__(self) -> bool:
-        return bool(self._charged)
-
     def add(self, message: tuple[NodeId, int], peer: NodeId, weight: int) -> None:
-        self._charged[message] = peer, weight
+        self.charged[message] = peer, weight
         total = self._weights[peer] = self._weights.get(peer, 0) + weight
         if total > self._limit:
             self.full.add(peer)
 
     def remove(self, message: tuple[NodeId, int]) -> None:
         """A message is early no more, if it was."""
-        peer, weight = self._charged.pop(message, (None, 0))
+        peer, weight = self.charged.pop(message, (None, 0))
         if peer is None:
             return
         total = self._weights[peer] = self._weights[peer] - weight

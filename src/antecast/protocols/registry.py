@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -44,6 +44,7 @@ REMEDIES: Mapping[Need, str] = {
     Need.STATIC_MEMBERS: "nodes and links that stay: no faults, and hosts or overlays that do not move",
     Need.COMPLETE_GRAPH: 'a link between every two nodes: topology = { kind = "complete" }',
     Need.CELLS: 'stations and cells: topology = { kind = "cells" }',
+    Need.CLOCKS: "clocks no further apart than protocol.clock_bound: raise it, or lower clocks.offset and drift",
 }
 """Each need in words, and what in a scenario would meet it."""
 
@@ -70,8 +71,13 @@ class Specification:
     """Settings under which the protocol also bears links that lose; empty if there are none."""
     lifetime: Callable[[Any], int | None] = lambda settings: None
     """The longest lifetime of a message, given the settings; None if messages do not expire."""
+    clock_bound: Callable[[Any], int | None] = lambda settings: None
+    """How far apart two clocks may be, given the settings; None if clocks do not matter."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Settings completed with what a network of so many nodes at its start implies."""
+    draws: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """For tests that draw settings: the values to try of a field, in place of what its type suggests; the simplest
+    first. Name the values under which the promises hold, where they do not hold under all."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)
@@ -81,7 +87,7 @@ class Specification:
     def parts(self) -> tuple[object, ...]:
         """What it is made of, and the module it was found in: where these live, there is the code that determines
         its runs."""
-        made = (self.make, self.make_station, self.settings, self.needs, self.fit)
+        made = (self.make, self.make_station, self.settings, self.needs, self.fit, self.lifetime)
         return (*(part for part in made if part is not None), *outside.module_of(address(self)))
 
     def configure(self, values: Mapping[str, object], *, path: str = "protocol") -> Settings:

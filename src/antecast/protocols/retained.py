@@ -83,7 +83,7 @@ class RetainedLog:
         self.received = Received()
         """What has been received so far; it changes as more is."""
         self.offers = Offers(
-            self.received, patience=patience, ordered=ordered, ask=self.compare, give_up=self._give_up
+            self.received, patience=patience, ordered=ordered, ask=self.compare, give_up=self.give_up
         )
         self._store: dict[tuple[NodeId, int], Message[Any]] = {}
         self._settled: deque[tuple[NodeId, int]] = deque()
@@ -117,10 +117,10 @@ class RetainedLog:
 
     def add(self, message: Message[Any]) -> bool:
         """Note and keep a message; False if it was here already."""
-        origin, seq = message.origin, message.seq
+        origin, seq = key = message.origin, message.seq
         if not self.received.add(origin, seq):
             return False
-        self._store[origin, seq] = message
+        self._store[key] = message
         return True
 
     def settled(self, message: Message[Any]) -> None:
@@ -197,6 +197,10 @@ class RetainedLog:
 
     # Messages that nobody keeps.
 
+    def has_asked(self, peer: NodeId) -> bool:
+        """Whether a peer was sent a summary over this link, which a base may answer."""
+        return peer in self.offers.linked
+
     def take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
         """Another no longer keeps what is lacking here."""
         if sender not in self.offers.linked:
@@ -212,7 +216,7 @@ class RetainedLog:
     def _is_newcomer(self) -> bool:
         return self._ordered and self.above.progress().keys() <= {self._node}
 
-    def _give_up(self, base: Mapping[NodeId, int], peer: NodeId, out: list[Effect]) -> None:
+    def give_up(self, base: Mapping[NodeId, int], peer: NodeId, out: list[Effect]) -> None:
         """Go on without some messages, as a peer does."""
         if len(self.received.upto.keys() | self.received.beyond.keys() | base.keys()) > MAX_SOURCES:
             return

@@ -24,6 +24,12 @@ Spans: TypeAlias = Annotated[
 ]
 """Runs by source, as frames carry them; a source without messages is left out."""
 
+PART = MAX_SOURCES
+"""Sources and numbers that one frame names at the most: half a MiB, and never more than a field may hold."""
+
+LAST = (1 << 63) - 2
+"""The last number a message may have: the end of its run must be a number too."""
+
 _Spans: TypeAlias = Mapping[NodeId, tuple[int, ...]]
 
 
@@ -113,10 +119,58 @@ def messages(spans: _Spans) -> Iterator[tuple[NodeId, int]]:
                 yield origin, seq
 
 
-def check(spans: _Spans, sender: NodeId) -> None:
-    """Refuse what are not runs: a fault of whoever sent them."""
+def lowest(spans: _Spans, limit: int) -> dict[NodeId, tuple[int, ...]]:
+    """The first `limit` messages of each source.
+
+    >>> lowest({3: (1, 9), 4: (1, 3, 7, 1000)}, 4)
+    {3: (1, 5), 4: (1, 3, 7, 9)}
+    """
+    chosen: dict[NodeId, tuple[int, ...]] = {}
     for origin, runs in spans.items():
+        left = limit
+        taken: tuple[int, ...] = ()
+        for first, end in zip(runs[::2], runs[1::2], strict=True):
+            taken += (first, min(end, first + left))
+            left -= min(end - first, left)
+            if not left:
+                break
+        chosen[origin] = taken
+    return chosen
+
+
+def count(spans: _Spans) -> int:
+    """How many messages a set holds."""
+    return sum(sum(runs[1::2]) - sum(runs[::2]) for runs in spans.values())
+
+
+def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
+    """A set in parts that fit into a frame each; one part of a set that is empty.
+
+    >>> [len(part) for part in parts({source: (1, 2) for source in range(50_000)})]
+    [21845, 21845, 6310]
+    """
+    part: dict[NodeId, tuple[int, ...]] = {}
+    room = PART
+    for origin, runs in spans.items():
+        while runs:
+            if room < 3:
+                yield part
+                part, room = {}, PART
+            fit = min(len(runs), (room - 1) & ~1)
+            part[origin] = runs[:fit]
+            room -= 1 + fit
+            runs = runs[fit:]
+    yield part
+
+
+def check(spans: _Spans, sender: NodeId) -> None:
+    """Refuse what are not runs, or more than anybody sends at once: a fault of whoever sent them."""
+    room = PART
+    for origin, runs in spans.items():
+        room -= 1 + len(runs)
         if len(runs) == 2 and runs[0] < runs[1]:
             continue  # nearly always
         if not runs or len(runs) % 2 or any(a >= b for a, b in pairwise(runs)):
             raise RemoteFault(f"node {sender} sent {runs[:4]} for messages of node {origin}, which are not runs")
+    if room < 0:
+        raise RemoteFault(f"node {sender} named {PART - room} sources and numbers at once; at most {PART} may be")

@@ -23,8 +23,6 @@ from antecast.protocols.ordering import Ordering, Released
 class Vector(Ordering[dict[NodeId, int]]):
     """Stamps are whole vector clocks."""
 
-    __slots__ = ("_delivery", "_node")
-
     stamp_type = Clock
     waits = True
     complete = True
@@ -32,19 +30,17 @@ class Vector(Ordering[dict[NodeId, int]]):
     def __init__(self, node: NodeId) -> None:
         self._node = node
         self._delivery = CausalDelivery(node)
+        self.admit = self._delivery.admit  # type: ignore[method-assign]  # one call less for each message
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
         clock = dict(self._delivery.counts.items())
         clock.pop(self._node, None)
         check_size(clock)
-        self._delivery.counts.set(self._node, seq)
+        self._delivery.broadcast(seq)
         return clock
 
     def accept(self, message: Message[dict[NodeId, int]], now: int) -> Released:
         return Released(self._delivery.release(message), [])
-
-    def admit(self, message: Message[dict[NodeId, int]], now: int) -> str | None:
-        return self._delivery.admit(message)
 
     def early(self, message: Message[dict[NodeId, int]], now: int) -> bool:
         return bool(self._delivery.missing(message))

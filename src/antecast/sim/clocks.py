@@ -28,6 +28,15 @@ class ClockSettings(Settings, frozen=True, kw_only=True):
     fixed: dict[str, Offset] = msgspec.field(default_factory=dict)
     """Offsets of single nodes, by number, instead of a random one."""
 
+    def spread(self, nodes: int, until: int) -> int:
+        """How far apart two clocks of so many nodes can be at some time up to an instant."""
+        random = [-self.offset, self.offset] if len(self.fixed) < nodes else []
+        offsets = [*random, *self.fixed.values()]
+        drift = round(self.drift * 1000) * until // _BILLION
+        limit = self.bound if self.bound is not None else max(map(abs, offsets), default=0) + drift
+        ends = [max(-limit, min(limit, end)) for at in offsets for end in (at - drift, at + drift)]
+        return max(ends) - min(ends) if nodes > 1 and ends else 0
+
     def largest_error(self, until: int) -> int:
         """No clock is off by more than this up to some time.
 

@@ -163,7 +163,11 @@ class Engine:
         """Made when something is first sent over it."""
         network = self.scenario.network
         medium = self._special.get((sender.node, to), self._medium)
-        port = self._ports.setdefault(sender.node, Port()) if network.queue == "node" else Port()
+        port = self._ports.get(sender.node)
+        if network.queue == "link" and (medium.bandwidth or network.transmission):
+            port = Port(sender)
+        elif port is None:
+            port = self._ports[sender.node] = Port(sender)
         kind = PacketLink if network.packets else Link
         if self._ends is None:
             return kind(medium, sender, self.hosts[to], instance, port)

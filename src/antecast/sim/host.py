@@ -7,7 +7,6 @@ in the scheduler and one `receive`. It writes the log as it goes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
 from typing import Any, TypeAlias
 
 from antecast.core import (
@@ -31,7 +30,7 @@ from antecast.core import (
 from antecast.history.log import NONE, EventWriter
 from antecast.history.schema import Kind
 from antecast.sim.clocks import Clock
-from antecast.sim.links import Link, Parcel
+from antecast.sim.links import NO_ROOM, SENT, Link, Parcel
 from antecast.sim.scheduler import Scheduler
 
 # Plain integers: comparing and packing enum members costs more in the inner loop.
@@ -210,9 +209,10 @@ class Host:
         parcel = self._parcel
         if parcel is None or frame is not parcel[0]:
             parcel = self._parcel = self._measure(frame)
-        if not link.send(parcel):
+        outcome = link.send(parcel)
+        if outcome == NO_ROOM:
             self.dropped += 1
-        elif self._frames:
+        elif outcome == SENT and self._frames:
             if frame.__class__ is Message:
                 now, size = self._scheduler.now, parcel[1]
                 self._append(self.node, self.pos, now, _SEND, frame.origin, frame.seq, to, size)
@@ -250,12 +250,18 @@ class Host:
             self._troubles.astray += len(frames)
             return True
         parcels = [self._measure(frame) for frame in frames]
-        found_room = link.send_all(parcels)
-        self.dropped += found_room.count(False)
+        outcomes = link.send_all(parcels)
+        self.dropped += outcomes.count(NO_ROOM)
         if self._frames:
-            for parcel in compress(parcels, found_room):
-                self._note_frame(_SEND, parcel, to)
+            for parcel, outcome in zip(parcels, outcomes, strict=True):
+                if outcome == SENT:
+                    self._note_frame(_SEND, parcel, to)
         return True
+
+    def sent(self, parcel: Parcel, to: NodeId) -> None:
+        """A frame that waited goes on the air."""
+        if self._frames:
+            self._note_frame(_SEND, parcel, to)
 
     def _measure(self, frame: Frame) -> Parcel:
         known = self._sizes.get(id(frame))
@@ -290,7 +296,7 @@ class Host:
     def kill_link(self, peer: NodeId) -> None:
         """What is in flight to a peer will not arrive."""
         if peer in self._made:
-            self._made[peer].alive = False
+            self._made[peer].end()
 
     def link_down(self, peer: NodeId) -> None:
         self.forget_link(peer)
@@ -300,7 +306,9 @@ class Host:
     def forget_link(self, peer: NodeId) -> None:
         """The link to a peer is gone, and its protocol is not told, or not yet."""
         self.links.pop(peer, None)
-        self._made.pop(peer, None)
+        link = self._made.pop(peer, None)
+        if link is not None:
+            link.end()
 
     def halt(self) -> None:
         """Stop: no timer fires any more, and nothing is sent."""

@@ -1,25 +1,50 @@
-"""The identity of a run: a hash of everything that determines it.
+"""The identity of a run: a hash of everything that determines it, and of nothing else.
 
-Two runs of one identity have byte-identical event logs. The hash covers the scenario with every
-default written out (its name aside), the contents of the files it reads, and the source code of the
-simulator and the protocols.
+Two runs of one identity have byte-identical event logs. The hash covers, by name:
+
+- the scenario with every default written out, its name aside;
+- the contents of the files it reads, wherever they lie;
+- the code of the engine and of our protocols (`DETERMINING`);
+- the code of the protocol, where it is not one of ours.
+
+Code counts by what it says, not by how it says it (`antecast.core.forms`): a reworded error or docstring renames
+no run, a changed operator renames all that could depend on it. Whether the list is whole is tested against what a
+simulation really imports.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 import antecast
 from antecast.core import InputError
+from antecast.core.forms import VERSION, form
 from antecast.protocols.registry import code_of
 from antecast.sim.scenario import Scenario
 
-_DETERMINING = ("core", "protocols", "observer", "sim", "traces", "history/log.py", "history/schema.py")
-_INNOCENT = ("sim/study.py", "sim/mobility", "traces/gtfs", "traces/contact_")
-"""Beside them, but at work before a run starts."""
+DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/schema.py")
+"""Folders and files whose code determines what a run does."""
+
+INNOCENT = (
+    "core/forms.py",  # names runs
+    "sim/identity.py",
+    "protocols/outside.py",  # finds protocols, whose code counts
+    "sim/study.py",  # plans them
+    "sim/judged.py",  # judges them
+    "sim/mobility/",  # writes traces, whose contents count
+    "traces/gtfs/",
+    "traces/contact_detection.py",
+    "traces/contact_kernels.py",
+)
+"""Beside them, but without a say in what a run does."""
+
+_MOST_KEPT = 1000
+"""Digests kept on disk before those that are not in use are dropped."""
 
 
 def run_id(scenario: Scenario) -> str:
@@ -30,9 +55,12 @@ def run_id(scenario: Scenario) -> str:
     for table in (*plain["workload"], topology, topology.get("mobility", {})):
         for path in ("file", "presence"):  # what they hold counts, not where they lie
             table.pop(path, None)
-    what = {"scenario": plain, "inputs": list(input_hashes(scenario).values()), "code": code_version()}
-    if outside := code_of(scenario.specification):
-        what["protocol"] = outside
+    what = {
+        "scenario": plain,
+        "inputs": list(input_hashes(scenario).values()),
+        "code": code_version(),
+        "protocol": code_of(scenario.specification),
+    }
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -63,17 +91,63 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
 
 
 @cache
-def code_version() -> str:
-    """A hash of the source code that determines what a run does."""
-    package = Path(antecast.__file__).parent
-    innocent = tuple(str(package / part) for part in _INNOCENT)
-    files = sorted(file for part in _DETERMINING for file in _sources(package / part))
-    files = [file for file in files if not str(file).startswith(innocent)]
-    digest = blake2b(digest_size=8)
-    for file in files:
-        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+def code_version(package: Path | None = None) -> str:
+    """A digest of the code of ours that determines what a run does."""
+    base = Path(antecast.__file__).parent if package is None else package
+    return digest_of(determining(base), base)
+
+
+def digest_of(files: Iterable[Path], base: Path) -> str:
+    """A digest of Python files, by what they say and by their places under a folder."""
+    forms, digest = _Forms(), blake2b(digest_size=8)
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(base).as_posix()}\0{forms.of(file)}\0".encode())
+    forms.keep()
     return digest.hexdigest()
+
+
+def determining(package: Path) -> list[Path]:
+    """The files whose code determines what a run does."""
+    files = [file for part in DETERMINING for file in _sources(package / part)]
+    return [file for file in files if not file.relative_to(package).as_posix().startswith(INNOCENT)]
 
 
 def _sources(path: Path) -> list[Path]:
     return list(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+class _Forms:
+    """Digests of forms by file, kept beside Python's own compiled files: parsing takes longer than most imports.
+
+    They are found by what the files hold, so that none can be out of date.
+    """
+
+    def __init__(self) -> None:
+        self._file = Path(__file__).parent / "__pycache__" / f"forms-{VERSION}.json"
+        try:
+            self._kept: dict[str, str] = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._kept = {}
+        self._used: dict[str, str] = {}
+
+    def of(self, file: Path) -> str:
+        source = file.read_bytes()
+        key = blake2b(source, digest_size=16).hexdigest()
+        found = self._kept.get(key)
+        if found is None:
+            found = blake2b(form(source).encode(), digest_size=16).hexdigest()
+        self._used[key] = found
+        return found
+
+    def keep(self) -> None:
+        """Write down what was found now; where that is not possible, it is found again next time."""
+        if self._used.keys() <= self._kept.keys():
+            return
+        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(exist_ok=True)
+            known = self._used if len(self._kept) > _MOST_KEPT else self._kept | self._used
+            partial.write_text(json.dumps(known), encoding="utf-8")
+            partial.replace(self._file)
+        except OSError:
+            partial.unlink(missing_ok=True)

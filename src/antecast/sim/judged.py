@@ -48,7 +48,7 @@ class Judged:
             "seed": scenario.seed,
             "nodes": scenario.total_nodes,
             "status": "interrupted" if result.interrupted else "complete",
-            "verdict": None if verdict is None else verdict.outcome,
+            "verdict": self.promises.outcome(verdict) if verdict and self.promises else None,
             "promised": sorted(scenario.specification.guarantees),
             "broken_promises": self.promises.broken if self.promises else [],
             "unmet_needs": scenario.unmet_needs(),
@@ -65,6 +65,8 @@ class Judged:
                 row["gauge"]: {"mean": row["mean"], "max": row["max"]}
                 for row in metrics.gauges(result.samples).to_pylist()
             },
+            "trace_origin": scenario.trace_origin()[0] / 1e9,
+            "notes": list(scenario.trace_origin()[1]),
             "dropped_frames": result.dropped,
             "refused_frames": result.refused,
             "alerts": result.alerts,

@@ -9,6 +9,7 @@ has left the caches when it is needed again. So it holds little, and shares the 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from antecast.core import Frame, NodeId
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from antecast.sim.host import Host
 
 _BITS_NS = 8 * 10**9
-_LOST, _NO_ROOM = -1, -2
+_LOST = -1
 """Instead of the time of arrival."""
+
+NO_ROOM, SENT, QUEUED = 0, 1, 2
+"""What became of a frame: it was dropped, went on the air, or waits until it can."""
 
 Parcel: TypeAlias = tuple[Frame, int]
 """A frame and its encoded length: one object, however often the frame is sent."""
@@ -37,12 +41,73 @@ class Receiver(Protocol):
 
 
 class Port:
-    """Where frames wait to be sent: one a node, or one a link."""
+    """What sends the frames of a node, or of one link of it: one after the other, as fast as the bandwidth allows.
 
-    __slots__ = ("free_at",)
+    A frame that finds the port busy waits. It goes on the air, and is logged as sent, when its turn comes; if its
+    link ends before, it is withdrawn. A frame on the air when its link ends is broken off: the port is free.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_backlog", "_host", "_on_air", "_waiting", "_wakes_at", "free_at")
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.free_at = 0
+        """When the frame on the air will have been sent."""
+        self._on_air: Link | None = None
+        self._waiting: deque[tuple[Link, Parcel, int]] = deque()
+        """Frames, and how long each takes."""
+        self._backlog = 0
+        """How long all of them take."""
+        self._wakes_at: int | None = None
+
+    def send(self, link: Link, parcel: Parcel, medium: Medium, bandwidth: int) -> int:
+        now, size = medium.scheduler.now, parcel[1]
+        if medium.queue_limit is not None:
+            waiting = (max(self.free_at - now, 0) + self._backlog) * bandwidth // _BITS_NS
+            if waiting + size > medium.queue_limit:
+                return NO_ROOM
+        takes = size * _BITS_NS // bandwidth
+        if self.free_at <= now and not self._waiting:
+            self._start(link, parcel, now + takes)
+            return SENT
+        self._waiting.append((link, parcel, takes))
+        self._backlog += takes
+        if self._wakes_at is None:
+            self._wake(medium.scheduler, self.free_at)
+        return QUEUED
+
+    def _start(self, link: Link, parcel: Parcel, leaves: int) -> None:
+        self._on_air, self.free_at = link, leaves
+        link.launch(parcel, leaves)
+
+    def _wake(self, scheduler: Scheduler, at: int) -> None:
+        self._wakes_at = at
+        scheduler.at(at, self._next, (scheduler, at))
+
+    def _next(self, what: tuple[Scheduler, int]) -> None:
+        scheduler, at = what
+        if at != self._wakes_at:
+            return  # the port became free before, and went on then
+        self._wakes_at = None
+        if self._waiting:
+            link, parcel, takes = self._waiting.popleft()
+            self._backlog -= takes
+            self._host.sent(parcel, link.to)
+            self._start(link, parcel, at + takes)
+            if self._waiting:
+                self._wake(scheduler, self.free_at)
+
+    def withdraw(self, link: Link, scheduler: Scheduler) -> None:
+        """A link has ended: its frames give way to others."""
+        if any(frame[0] is link for frame in self._waiting):
+            self._waiting = deque(frame for frame in self._waiting if frame[0] is not link)
+            self._backlog = sum(takes for _, _, takes in self._waiting)
+        if self._on_air is link:
+            self._on_air = None
+            if self.free_at > scheduler.now:
+                self.free_at, self._wakes_at = scheduler.now, None
+                if self._waiting:
+                    self._wake(scheduler, scheduler.now)
 
 
 class Medium:
@@ -93,15 +158,28 @@ class Link:
         self._losses = Stream(medium.seed, "loss", *index) if medium.loss_below else None
         self._last = 0
 
-    def send(self, parcel: Parcel) -> bool:
-        """Put a frame on the link; False if the queue had no room for it."""
-        arrives = self._arrival(parcel[1])
+    @property
+    def to(self) -> NodeId:
+        return self._to.node
+
+    def send(self, parcel: Parcel) -> int:
+        """Put a frame on the link, or in the queue: what became of it."""
+        medium = self._medium
+        if medium.bandwidth is not None:
+            return self._port.send(self, parcel, medium, medium.bandwidth)
+        arrives = self._arrival(medium.scheduler.now)
+        if arrives >= 0:
+            medium.at(arrives, self._arrive, parcel)
+        return SENT
+
+    def launch(self, parcel: Parcel, leaves: int) -> None:
+        """A frame has gone on the air and leaves the port then: it arrives unless it is lost."""
+        arrives = self._arrival(leaves)
         if arrives >= 0:
             self._medium.at(arrives, self._arrive, parcel)
-        return arrives != _NO_ROOM
 
-    def send_all(self, parcels: list[Parcel]) -> list[bool]:
-        """Put frames on the link, one behind the other; for each, whether the queue had room for it.
+    def send_all(self, parcels: list[Parcel]) -> list[int]:
+        """Put frames on the link, one behind the other; what became of each.
 
         Those that arrive at one instant travel as a train, which is one event for the scheduler. They are
         received one by one, exactly as if each had been an event of its own.
@@ -109,41 +187,37 @@ class Link:
         medium = self._medium
         if medium.steady is not None:
             medium.at(medium.scheduler.now + medium.steady, self._arrive_all, parcels)
-            return [True] * len(parcels)
-        found_room: list[bool] = []
+            return [SENT] * len(parcels)
+        if medium.bandwidth is not None:
+            return [self.send(parcel) for parcel in parcels]
         train: list[Parcel] = []
         train_arrives = _LOST
         for parcel in parcels:
-            arrives = self._arrival(parcel[1])
-            found_room.append(arrives != _NO_ROOM)
+            arrives = self._arrival(medium.scheduler.now)
             if arrives >= 0:
                 if arrives != train_arrives:
                     train, train_arrives = [], arrives
                     medium.at(arrives, self._arrive_all, train)
                 train.append(parcel)
-        return found_room
+        return [SENT] * len(parcels)
 
-    def _arrival(self, size: int) -> int:
-        """When a frame that is sent now arrives, or why it does not."""
+    def _arrival(self, leaves: int) -> int:
+        """When a frame that leaves then arrives, or that it does not."""
         medium = self._medium
-        leaves = medium.scheduler.now
         if medium.steady is not None:
             return leaves + medium.steady
-        bandwidth = medium.bandwidth
-        if bandwidth is not None:
-            port = self._port
-            starts = max(leaves, port.free_at)
-            if medium.queue_limit is not None:
-                waiting = (starts - leaves) * bandwidth // _BITS_NS
-                if waiting + size > medium.queue_limit:
-                    return _NO_ROOM
-            leaves = port.free_at = starts + size * _BITS_NS // bandwidth
         arrives = leaves + medium.draw(self._delays)
         if self._losses is not None and self._losses.bits() < medium.loss_below:
             return _LOST
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
         return arrives
+
+    def end(self) -> None:
+        """The link is gone: nothing arrives any more, and nothing waits to be sent."""
+        self.alive = False
+        if self._medium.bandwidth is not None:
+            self._port.withdraw(self, self._medium.scheduler)
 
     def _arrive(self, parcel: Parcel) -> None:
         if self.alive:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecast.core import Frame
-from antecast.sim.links import Link, Medium, Parcel, Port, Receiver
+from antecast.sim.links import SENT, Link, Medium, Parcel, Port, Receiver
 from antecast.sim.streams import Stream
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PacketLink(Link):
         super().__init__(medium, sender, receiver, instance, port)
         self._at_the_end = self._arrive  # made once: a hundred thousand packets may be on their way
 
-    def send(self, parcel: Parcel) -> bool:
+    def send(self, parcel: Parcel) -> int:
         medium = self._medium
         leaves = medium.scheduler.now + medium.processing
         transmission = medium.transmission
@@ -45,13 +45,13 @@ class PacketLink(Link):
             leaves = port.free_at = leaves + transmission
         arrives = leaves + medium.draw(self._delays if not medium.coupled else self._of_its_own(parcel[0]))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
-            return True
+            return SENT
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
         medium.at(arrives, self._at_the_end, parcel)
-        return True
+        return SENT
 
-    def send_all(self, parcels: list[Parcel]) -> list[bool]:
+    def send_all(self, parcels: list[Parcel]) -> list[int]:
         return [self.send(parcel) for parcel in parcels]
 
     def _of_its_own(self, frame: Frame) -> Stream:

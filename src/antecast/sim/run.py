@@ -8,16 +8,13 @@ log is written as the run goes on; memory does not grow with it.
 from __future__ import annotations
 
 import gc
-import json
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +31,7 @@ from antecast.history.log import (
     read_events,
     read_samples,
 )
+from antecast.history.manifest import git_revision, write_json
 from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
 from antecast.sim.engine import Engine
 from antecast.sim.identity import code_version, input_hashes, run_id
@@ -249,6 +247,7 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "promised": sorted(result.scenario.specification.guarantees),
         "latest_delivery_ns": result.scenario.latest_delivery(),
         "inputs": input_hashes(result.scenario),
+        "gauges": {name: str(unit) for name, unit in result.scenario.specification.gauges.items()},
         "version": __version__,
         "code": code_version(),
         "revision": git_revision(),
@@ -259,6 +258,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "wall_seconds": round(result.wall, 3),
         "cpu_seconds": round(result.cpu, 3),
         "ended_ns": result.ended,
+        "trace_origin_ns": result.scenario.trace_origin()[0],
+        "notes": list(result.scenario.trace_origin()[1]),
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
@@ -267,24 +268,3 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "astray_frames": result.astray,
         "troubles": result.troubles,
     }
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a small file so that it is there whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", path=path) from error
-
-
-@cache
-def git_revision() -> str | None:
-    """The revision of the checkout that the code runs from, if it is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -14,7 +14,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.core.settings import BitRate, Duration, Settings, parse_duration, plain_settings, read_settings
+from antecast.core.settings import (
+    BitRate,
+    Duration,
+    Settings,
+    format_duration,
+    parse_duration,
+    plain_settings,
+    read_settings,
+)
 from antecast.protocols import Need, Specification, specification
 from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
@@ -319,8 +327,23 @@ class Scenario(Settings, frozen=True, kw_only=True):
             or (isinstance(network.topology, Cells) and not isinstance(network.topology.mobility, Still)),
             Need.COMPLETE_GRAPH: not isinstance(network.topology, Complete),
             Need.CELLS: not isinstance(network.topology, Cells),
+            Need.CLOCKS: self._clocks_too_far_apart(),
         }
         return sorted(need for need in self.specification.needs(self.protocol_settings) if unmet[need])
+
+    def _clocks_too_far_apart(self) -> bool:
+        bound = self.specification.clock_bound(self.protocol_settings)
+        return bound is not None and self.clocks.spread(self.total_nodes, self.horizon) > bound
+
+    def lifetimes(self) -> Iterator[tuple[str, int]]:
+        """The lifetimes that the workload asks for, and where it says so."""
+        for index, workload in enumerate(self.workload):
+            if isinstance(workload, At):
+                for number, broadcast in enumerate(workload.broadcasts):
+                    if broadcast.lifetime is not None:
+                        yield f"workload[{index}].broadcasts[{number}].lifetime", broadcast.lifetime
+            elif not isinstance(workload, Trace) and workload.lifetime is not None:
+                yield f"workload[{index}].lifetime", workload.lifetime
 
     def latest_delivery(self) -> int | None:
         """How long after its broadcast a message may be delivered, in true time; None if messages do not expire.
@@ -341,6 +364,12 @@ class Scenario(Settings, frozen=True, kw_only=True):
         from antecast.sim.radio.rules import check_cells
 
         check_cells(self)
+        longest = self.specification.lifetime(self.protocol_settings)
+        for field, lifetime in self.lifetimes():
+            if longest is not None and lifetime > longest:
+                limit = format_duration(longest)
+                problem = f"{format_duration(lifetime)} exceeds the protocol's longest lifetime, which is {limit}"
+                raise ConfigurationError(f"{problem}; raise protocol.max_lifetime", field=field)
         for field, number in self._newcomers():
             if number < self.nodes:
                 problem = f"node {number} is there from the start; number those that join from {self.nodes} on"
@@ -367,6 +396,21 @@ class Scenario(Settings, frozen=True, kw_only=True):
             yield from ((f"faults[{index}].groups", node) for group in groups for node in group)
             yield from ((f"faults[{index}].peers", node) for node in getattr(fault, "peers", None) or ())
         yield from (("clocks.fixed", int(node)) for node in self.clocks.fixed if node.isdigit())
+
+    def trace_origin(self) -> tuple[int, tuple[str, ...]]:
+        """What the trace that nodes follow calls time 0 of the run, and notes on how it was read."""
+        topology = self.network.topology
+        if isinstance(topology, Contacts):
+            from antecast.sim.contact_plan import load_plan
+
+            plan = load_plan(topology)
+            return plan.origin, plan.notes
+        if isinstance(topology, Cells) and isinstance(topology.mobility, Walk):
+            from antecast.sim.radio.movement import load_walks
+
+            walks = load_walks(topology.mobility)
+            return walks.origin, walks.notes
+        return 0, ()
 
     def files(self) -> list[str]:
         """The files that the scenario reads."""

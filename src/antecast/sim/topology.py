@@ -59,6 +59,9 @@ class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="conta
     """When nodes are there: a Parquet table of presence, or of trajectories. All the time, if not said."""
     setup: Duration = Duration(0)
     """How long it takes until a contact can be used."""
+    shift: bool | None = None
+    """Whether the start of the trace is time 0 of the run. If not said, it is where the trace counts from long
+    before its start, such as from 1970."""
 
 
 class Spray(Settings, frozen=True, kw_only=True, tag_field="kind", tag="spray"):

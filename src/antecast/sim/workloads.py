@@ -13,6 +13,7 @@ from antecast.sim.host import Host
 from antecast.sim.scenario import At, Chatter, Once, Periodic, Poisson, Scenario, Trace
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
+from antecast.traces.origin import find_origin
 
 _SECOND = 10**9
 
@@ -65,8 +66,19 @@ class Workloads:
                         what = (each.node, self._payload(each.payload), each.lifetime)
                         self._scheduler.at(each.t, self._broadcast, what)
                 case Trace(file=file):
-                    for t, node, payload in read_broadcasts(Path(file), scenario.total_nodes):
-                        self._scheduler.at(t, self._broadcast, (node, self._payload(payload), None))
+                    rows = list(read_broadcasts(Path(file), scenario.total_nodes))
+                    origin = self._origin_of([t for t, _, _ in rows])
+                    for t, node, payload in rows:
+                        self._scheduler.at(t - origin, self._broadcast, (node, self._payload(payload), None))
+
+    def _origin_of(self, times: list[int]) -> int:
+        """What a list of broadcasts calls time 0 of the run: what the trace of the nodes does, if it has the same
+        clock; its own start, if the run would be over before."""
+        first, last = min(times, default=0), max(times, default=0)
+        origin, _ = self._scenario.trace_origin()
+        if origin:
+            return origin if first >= origin else 0
+        return find_origin(first, last) if first > self._scenario.duration else 0
 
     def arrived(self, host: Host) -> None:
         """A node has appeared: start what it does from then on."""

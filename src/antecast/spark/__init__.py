@@ -1,5 +1,5 @@
-"""Jobs on Spark: sweeps, and metrics of what they made. Thin: each hands batches to a pure function.
+"""Jobs on Spark: sweeps, audits, metrics, contacts, the observer. Thin: each hands batches to a pure function.
 
-Nothing outside imports this package but the command line, so that `import antecast` needs no Java. Even
+Only the papers and the command line import this package, so that `import antecast` needs no Java. Even
 here pyspark is imported only where a session is at hand: a sweep that is planned or refused starts nothing.
 """

@@ -31,7 +31,7 @@ from antecast.comparison.result import Comparison, assemble
 from antecast.core.errors import OutputError
 from antecast.core.settings import parse_duration
 from antecast.history.log import read_events, read_samples
-from antecast.sim.run import write_json
+from antecast.history.manifest import write_json
 from antecast.sim.study import PlannedRun, Study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
@@ -192,13 +192,15 @@ def _make_here(
 def measure_run(folder: Path) -> str:
     """Measure a finished run and leave the numbers beside its row; the error, if that is not possible."""
     try:
-        scenario = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["scenario"]
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        scenario = manifest["scenario"]
         joining = [fault["node"] + 1 for fault in scenario["faults"] if fault["kind"] == "join"]
         numbers = measure(
             read_events(folder, ["run", "node", "pos", "t", "kind", "origin", "seq", "bytes"]),
             read_samples(folder),
             applications=max([scenario["nodes"], *joining]),
             until=parse_duration(scenario["duration"]),
+            units=manifest["gauges"],
         )
         write_json(folder / _MEASURES, numbers)
     except Exception as error:

@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError, InputError, OutputError
-from antecast.sim.run import git_revision, write_json
+from antecast.history.manifest import git_revision, write_json
 from antecast.sim.study import PlannedRun, Study, column_name
 from antecast.version import __version__
 

@@ -1,4 +1,5 @@
-"""Contact lists: imote (`id1 id2 start end nth gap`) and SocioPatterns (a row for each 20 s of contact).
+"""Contact lists: imote (`id1 id2 start end nth gap`, or `id start end` of one device) and SocioPatterns (a row for
+each 20 s of contact). Words are separated by blanks, tabs, commas or semicolons; a first line of names is no row.
 
 An imote row is a contact as one device saw it; the other device's row of the same contact overlaps it and
 joins it. A SocioPatterns row at t stands for the 20 s before t, as the collaboration says of its data; where a
@@ -7,7 +8,9 @@ file has a row before 20 s that cannot be, and rows stand for the 20 s from t on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, TextIO
 
 import numpy as np
@@ -17,18 +20,36 @@ from antecast.core.errors import InputError
 from antecast.core.settings import format_duration
 from antecast.traces.assemble import join_intervals, joining_notes
 from antecast.traces.spelling import Contacts, legend, put, seconds, spelled, word_names
+from antecast.traces.tables import score_csv
 from antecast.traces.text import SECOND, IntArray, Rows, Text
-from antecast.traces.trace import Format, Trace, duration, one_of, share
+from antecast.traces.trace import Format, Trace, duration, one_of, words_of
 
 IMOTE = "id1 id2 start end [nth gap]"
+DEVICE = "id start end"
 SOCIOPATTERNS = "t i j [more] or i j t"
 INTERVAL = 20 * SECOND
+
+TIMES = ("t", "time", "timestamp")
+"""What the column of times is called, where there is a line of names."""
 
 Order = Literal["auto", "tij", "ijt"]
 
 
 def score_imote(lines: Sequence[str]) -> float:
-    return share(lines, _is_imote)
+    rows = words_of(lines)
+    if score_csv(lines) == 1:
+        return 0.0  # a table with named columns
+    return 1.0 if _of_a_device(rows) else sum(map(_is_imote, rows)) / len(rows)
+
+
+def _of_a_device(rows: Sequence[list[str]]) -> bool:
+    """Whether rows are the contacts of one device: an id and two times in their order, which a pair of ids behind
+    a time may look like too, but without a column whose values lie whole intervals apart."""
+    if len(rows) < 2 or not all(len(words) == 3 and all(map(str.isdecimal, words)) for words in rows):
+        return False
+    first, second, third = (np.array(column, float) for column in zip(*rows, strict=True))
+    spaced = [not (np.diff(np.unique(column)) % (INTERVAL // SECOND)).any() for column in (first, third)]
+    return bool((second <= third).all()) and not any(spaced)
 
 
 def _is_imote(words: list[str]) -> bool:
@@ -42,9 +63,15 @@ def _is_imote(words: list[str]) -> bool:
     return not start > end and (not rest or (rest[0] >= 1 and rest[0].is_integer()))
 
 
-def read_imote(text: Text) -> Trace:
-    """Contacts from an imote list; columns after the fourth are not needed, but must be what they should be."""
-    rows = text.rows(IMOTE)
+def read_imote(text: Text, *, device: str | None = None) -> Trace:
+    """Contacts from an imote list; columns after the fourth are not needed, but must be what they should be.
+
+    A list of one device's contacts has three columns. The device is named by an option, or by the number in the
+    file's name.
+    """
+    rows = text.rows(IMOTE, marks=True).without_header()
+    if device is not None or (rows.lengths == 3).all():
+        return _read_device(text, device)
     rows.refuse(rows.lengths < 4)
     for column in (4, 5):
         rows.keep(rows.lengths > column).number(column)
@@ -53,6 +80,22 @@ def read_imote(text: Text) -> Trace:
         rows.fail(int(np.argmax(wrong)), "expected an end that is not before the start")
     table, joined = join_intervals(rows.word(0), rows.word(1), start, end)
     return Trace("contacts", table, "imote", joining_notes(joined, events=False))
+
+
+def _read_device(text: Text, device: str | None) -> Trace:
+    rows = text.rows(DEVICE, marks=True).without_header()
+    rows.expect(3)
+    if device is None:
+        numbers = re.findall(r"\d+", Path(text.path).stem)
+        if len(numbers) != 1:
+            text.fail(f'a list of one device\'s contacts ("{DEVICE}"), but of which? say device=NAME')
+        device = str(int(numbers[0]))
+    start, end = rows.time(1), rows.time(2)
+    if (wrong := start > end).any():
+        rows.fail(int(np.argmax(wrong)), "expected an end that is not before the start")
+    table, joined = join_intervals(pa.array([device] * len(rows), pa.large_string()), rows.word(0), start, end)
+    notes = f"contacts of device {device} alone", *joining_notes(joined, events=False)
+    return Trace("contacts", table, "imote", notes)
 
 
 def write_imote(table: pa.Table, file: TextIO) -> tuple[str, ...]:
@@ -74,7 +117,8 @@ def write_imote(table: pa.Table, file: TextIO) -> tuple[str, ...]:
 
 
 def score_sociopatterns(lines: Sequence[str]) -> float:
-    return share(lines, _is_row)
+    rows = words_of(lines)
+    return 0.0 if score_csv(lines) == 1 or _of_a_device(rows) else sum(map(_is_row, rows)) / len(rows)
 
 
 def _is_row(words: list[str]) -> bool:
@@ -85,10 +129,13 @@ def _is_row(words: list[str]) -> bool:
 
 def read_sociopatterns(text: Text, *, interval: int = INTERVAL, order: Order = "auto") -> Trace:
     """Contacts from rows of one interval each; rows of a pair one interval apart are one contact."""
-    rows = text.rows(SOCIOPATTERNS)
+    rows = text.rows(SOCIOPATTERNS, marks=True)
+    header = [word.lower() for word in rows.header()]
+    rows = rows.without_header()
     rows.refuse(rows.lengths < 3)
     if order == "auto":
-        order = _order(rows, interval)
+        named = [place for place in (0, 2) if place < len(header) and header[place] in TIMES]
+        order = _order(rows, interval) if len(named) != 1 else "ijt" if named[0] else "tij"
     t, a, b = (
         (rows.time(0), rows.word(1), rows.word(2))
         if order == "tij"
@@ -152,6 +199,7 @@ IMOTE_FORMAT = Format(
     read=read_imote,
     write=write_imote,
     suffixes=("imote",),
+    reading={"device": str},
 )
 SOCIOPATTERNS_FORMAT = Format(
     name="sociopatterns",

@@ -151,11 +151,14 @@ class Text:
             self.fail("empty: there is no trace in it" if self.content.strip() else "an empty file")
         return full
 
-    def rows(self, grammar: str) -> Rows:
-        """The lines that say something, as words; `grammar` is what an error says was expected."""
+    def rows(self, grammar: str, *, marks: bool = False) -> Rows:
+        """The lines that say something, as words; `grammar` is what an error says was expected. With `marks`,
+        commas and semicolons separate words too."""
         full = self.full()
-        words = pc.ascii_split_whitespace(self.lines.filter(pa.array(full)))
-        return Rows(self, grammar, words, np.flatnonzero(full) + 1)
+        lines = self.lines.filter(pa.array(full))
+        if marks and ("," in self.content or ";" in self.content):
+            lines = pc.ascii_trim_whitespace(pc.replace_substring_regex(lines, "[,;]", " "))
+        return Rows(self, grammar, pc.ascii_split_whitespace(lines), np.flatnonzero(full) + 1)
 
 
 class Rows:
@@ -177,6 +180,14 @@ class Rows:
             if mask.all()
             else Rows(self.text, self.grammar, self.words.filter(pa.array(mask)), self.lines[mask])
         )
+
+    def header(self) -> list[str]:
+        """The words of the first row, if there are others and it holds no number: the names of columns."""
+        first: list[str] = self.words[0].as_py()
+        return first if len(self) > 1 and not any(NUMBER.fullmatch(word) for word in first) else []
+
+    def without_header(self) -> Rows:
+        return Rows(self.text, self.grammar, self.words[1:], self.lines[1:]) if self.header() else self
 
     def expect(self, *lengths: int) -> None:
         """Refuse rows that have another number of words."""

@@ -70,6 +70,13 @@ def share(lines: Sequence[str], fits: Callable[[list[str]], bool]) -> float:
     return sum(fits(line.split()) for line in lines) / len(lines)
 
 
+def words_of(lines: Sequence[str]) -> list[list[str]]:
+    """The words of lines in which commas and semicolons may separate them, without a first line of names only."""
+    words = [line.replace(",", " ").replace(";", " ").split() for line in lines]
+    named = len(words) > 1 and not any(character.isdecimal() for word in words[0] for character in word)
+    return words[1:] if named else words
+
+
 def duration(value: object) -> int:
     """An option that is a length of time: nanoseconds, or text with a unit."""
     ns = value if isinstance(value, int) else parse_duration(value)

@@ -4,7 +4,7 @@ import pytest
 
 from antecast.papers.findings import Mark
 from antecast.papers.preventive.experiment import STEPS, costs, large, overlay
-from antecast.papers.preventive.study import _figure, _table
+from antecast.papers.preventive.judgement import growth_of_costs, slower_links
 
 
 def test_a_message_of_pc_broadcast_costs_the_same_in_any_system_and_a_vector_grows():
@@ -37,10 +37,10 @@ def test_slower_links_stay_unsafe_for_longer(slowing):
 
 def test_findings_follow_the_data(slowing):
     run = {"processes": 1_000} | slowing
-    found = {each.quantity: each for each in _figure([run], [1_000])}
+    found = {each.quantity: each for each in slower_links([run], [1_000])}
     assert found["R-broadcast"].mark is Mark.AGREES
     steps = [step | {"path, R, as published": 2.0 + step["delay"]} for step in slowing["steps"]]
-    found = {each.quantity: each for each in _figure([run | {"steps": steps}], [1_000])}
+    found = {each.quantity: each for each in slower_links([run | {"steps": steps}], [1_000])}
     assert found["R-broadcast"].mark is Mark.DIFFERS
 
 
@@ -53,9 +53,11 @@ def test_growth_is_told_from_standing_still():
         ]
 
     as_claimed = {"vector": lambda n: 3 * n, "fifo": lambda n: 12, "pc-broadcast": lambda n: 12}
-    found = {each.quantity: each.mark for each in _table(rows(as_claimed))}
+    found = {each.quantity: each.mark for each in growth_of_costs(rows(as_claimed))}
     assert found["control bytes of a message"] is Mark.AGREES
-    found = {each.quantity: each.mark for each in _table(rows(as_claimed | {"pc-broadcast": lambda n: n}))}
+    found = {
+        each.quantity: each.mark for each in growth_of_costs(rows(as_claimed | {"pc-broadcast": lambda n: n}))
+    }
     assert found["control bytes of a message"] is Mark.DIFFERS
 
 

@@ -8,7 +8,7 @@ import pytest
 from antecast.papers.findings import Mark
 from antecast.papers.layout import lay_out
 from antecast.papers.paper import load_paper
-from antecast.papers.vcube import data, measures
+from antecast.papers.vcube import data, judgement, measures
 from antecast.papers.vcube import study as reproduction
 from antecast.papers.vcube.experiment import MODELS, compare, load, scenario, variant
 from antecast.protocols.causal import CausalDelivery
@@ -130,8 +130,9 @@ class Here:
 def results():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reproduction, "_QUICK", (8, 16, 32, 64))
-        for module in (reproduction, data):
+        for module in (judgement, data):
             patch.setattr(module, "ONE", 64)
+        for module in (reproduction, judgement, data):
             patch.setattr(module, "RATES", (0.02, 0.6))
         return reproduction.study(Here())
 

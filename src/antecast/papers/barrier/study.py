@@ -7,31 +7,14 @@ becomes one table of pairs, and all figures are queries on it, on the samples, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, TypeAlias
-
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
 
-from antecast.core.errors import ConfigurationError, InputError
-from antecast.history.confidence import Estimate
-from antecast.papers.barrier import measures as queries
-from antecast.papers.barrier.experiment import BUSES, NETWORKS, NO_LIFETIME, PEDESTRIANS, Network, experiment
-from antecast.papers.findings import Finding, Results, figure
+from antecast.core.errors import ConfigurationError
+from antecast.papers.barrier.experiment import BUSES, NETWORKS, PEDESTRIANS
+from antecast.papers.barrier.judgement import Part
+from antecast.papers.barrier.networks import generated, given_by
+from antecast.papers.findings import Finding, Results
 from antecast.papers.job import Job
-from antecast.papers.layout import figure_file
-from antecast.papers.paper import load_paper, seconds
-from antecast.sim.contact_plan import load_plan
-from antecast.sim.topology import Contacts
-from antecast.spark.session import job_description
-from antecast.spark.sweep import Sweep
-from antecast.traces import read
-from antecast.traces.contact_detection import find_contacts
-from antecast.traces.gtfs import GtfsSettings, gtfs_mobility, parse_date, service_days
-from antecast.traces.presence import presence
 
 OPTIONS = {
     "gtfs": "A GTFS feed: its buses instead of generated ones. Needs a date.",
@@ -39,14 +22,6 @@ OPTIONS = {
     "trace": "A mobility or contact trace instead of generated pedestrians.",
     "range": "The radio range in metres for a feed or a mobility trace, instead of the paper's.",
 }
-
-Place: TypeAlias = tuple[Path, Path | None]
-"""A network: the files of its contacts, and of who is there; without the latter all are there all the time."""
-Rows: TypeAlias = list[dict[str, Any]]
-
-_OTHER = "measured on a network that is not the paper's"
-_STAY = (270.0, 330.0)
-"""Seconds that count as a stay of five minutes."""
 
 
 def study(job: Job) -> Results:
@@ -56,8 +31,8 @@ def study(job: Job) -> Results:
     findings: list[Finding] = []
     figures: dict[str, pa.Table] = {}
     for network in given or NETWORKS:
-        places = _given(job, network) if given else _generated(job, network)
-        part = _Part(job, network, places, comparable=not given)
+        places = given_by(job, network) if given else generated(job, network)
+        part = Part(job, network, places, comparable=not given)
         findings += part.findings()
         figures |= part.figures
     if given:
@@ -73,279 +48,3 @@ def study(job: Job) -> Results:
         "Δ-causal broadcast by the safe rule for deadlines; the nodes' clocks agree.",
     ]
     return Results(study="barrier", findings=findings, figures=figures, notes=notes)
-
-
-# Networks.
-
-
-def _generated(job: Job, network: Network) -> list[Place]:
-    places: list[Place] = []
-    count = job.runs(quick=1, full=5)
-    for seed in range(1, count + 1):
-        job.say(f"barrier: {network.name}", (seed - 1) / count, f"making network {seed} of {count}")
-        places.append(_keep(job, f"{network.name}-{seed}", network.generate(seed), network.reach))
-    return places
-
-
-def _given(job: Job, network: Network) -> list[Place]:
-    reach = _reach(job, network)
-    if network is BUSES:
-        feed = Path(job.options["gtfs"])
-        if "date" not in job.options:
-            raise ConfigurationError(f"which day? {service_days(feed)}", field="date")
-        try:
-            day = parse_date(job.options["date"])
-        except ValueError as error:
-            raise ConfigurationError(str(error), field="date") from None
-        moved = gtfs_mobility(feed, day, GtfsSettings(route_types=("bus",))).trajectories
-        return [_keep(job, "gtfs", moved, reach)]
-    trace = read(Path(job.options["trace"]))
-    if trace.kind == "contacts":
-        return [(_write(job, "trace-contacts", trace.table), None)]
-    return [_keep(job, "trace", trace.table, reach)]
-
-
-def _reach(job: Job, network: Network) -> float:
-    try:
-        reach = float(job.options.get("range", network.reach))
-    except ValueError:
-        reach = 0.0
-    if not reach > 0:
-        raise ConfigurationError(f"expected metres, got {job.options['range']!r}", field="range")
-    return reach
-
-
-def _keep(job: Job, name: str, moved: pa.Table, reach: float) -> Place:
-    contacts = find_contacts(moved, reach)
-    if not len(contacts):
-        raise InputError(f"nobody ever comes within {reach:g} m of another; is the range right?", path=name)
-    return _write(job, f"{name}-contacts", contacts), _write(job, f"{name}-presence", presence(moved))
-
-
-def _write(job: Job, name: str, table: pa.Table) -> Path:
-    file = job.folder / "networks" / f"{name}.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, file)
-    return file
-
-
-class _Part:
-    """What is found on one of the two networks."""
-
-    def __init__(self, job: Job, network: Network, places: list[Place], *, comparable: bool) -> None:
-        self._network = network
-        self._comparable = comparable
-        self._paper = load_paper("barrier")
-        self._there = _presence(job, places)
-        sweep = job.sweep(experiment(network, places))
-        with job_description(job.spark, f"barrier: {network.name}: figures"):
-            self.figures = self._query(job, sweep, places)
-
-    def _query(self, job: Job, sweep: Sweep, places: list[Place]) -> dict[str, pa.Table]:
-        """All that is asked of Spark: small tables, and the points of the figures."""
-        network = self._network
-        file = str(job.folder / network.name / "pairs.parquet")
-        queries.pairs(sweep.events).write.mode("overwrite").parquet(file)
-        pairs = job.spark.read.parquet(file)
-        self._counts = _rows(queries.counts(pairs))
-        self._delays = _rows(queries.delays(pairs))
-        within = [seconds(name.rpartition(" within ")[2]) for name in self._quantities(network.distribution)]
-        self._shares = _rows(queries.shares(pairs, sorted(set(within))))
-        samples = queries.labelled(sweep.samples).filter(F.col("lifetime").isin(list(network.registers)))
-        self._shapes = _rows(queries.shapes(samples))
-        figures = {
-            figure_file(network.scatter): queries.scatter(pairs).toArrow(),
-            figure_file(network.distribution): queries.distributions(pairs).toArrow(),
-            figure_file(network.registries): queries.registries(samples, network.watched).toArrow(),
-        }
-        self._movement: Rows = []
-        self._stays: Rows = []
-        if self._there is not None:
-            one = self._there.filter(F.col("place") == self._there.agg(F.min("place")).collect()[0][0])
-            figures[figure_file(network.intervals)] = _lines(one, network.shown_until).toArrow()
-            contacts = _union(job, [contacts for contacts, _ in places])
-            self._movement = _rows(queries.movement(self._there, contacts))
-            runs = sweep.runs.select("run", _place(F.col("network_topology_presence")).alias("place"))
-            near = self._there.join(F.broadcast(runs), "place").select(
-                "run", F.col("number").alias("node"), "start", "end"
-            )
-            self._stays = _rows(queries.stays(pairs, near, *_STAY))
-        return figures
-
-    def _quantities(self, item: str) -> Iterable[str]:
-        return self._paper.items[item].quantities
-
-    # From tables to findings.
-
-    def findings(self) -> list[Finding]:
-        parts = (self._tables, self._intervals, self._scatter, self._distribution, self._registries)
-        return [finding for part in parts for finding in part()]
-
-    def _figure(self, item: str, quantity: str, setting: str, values: Iterable[float | None]) -> Finding:
-        known = [float(value) for value in values if value is not None]
-        ours = Estimate.of(known) if known else None
-        if self._comparable:
-            return self._paper.figure(item, quantity, setting, ours)
-        unit = self._paper.items[item].quantities[quantity].unit
-        return figure(item, quantity, setting, unit, paper=None, ours=ours, reason=_OTHER)
-
-    def _tables(self) -> Iterator[Finding]:
-        network = self._network
-        for item, rows in ((network.counts, self._counts), (network.delays, self._delays)):
-            for quantity, what in self._paper.items[item].quantities.items():
-                for lifetime in (each for each in network.lifetimes if each in what.values):
-                    own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
-                    yield self._figure(item, quantity, lifetime, own)
-        if self._movement:
-            for quantity in self._quantities(network.movement):
-                yield self._figure(network.movement, quantity, "", [row[quantity] for row in self._movement])
-
-    def _intervals(self) -> Iterator[Finding]:
-        item = self._network.intervals
-        if self._there is None:
-            return
-        spans = self._there.groupBy("place", "node").agg(
-            F.count("*").alias("runs"), F.min("start").alias("start"), F.max("end").alias("end")
-        )
-        rows = _rows(spans.orderBy("place", "start"))
-        places = len({row["place"] for row in rows})
-        if self._network is BUSES:
-            starts, ends = ({(row["place"], row[edge]) for row in rows} for edge in ("start", "end"))
-            observed = (
-                f"{len(rows) / places:.0f} buses, {len(starts) / places:.0f} starts, {len(ends) / places:.0f} ends"
-            )
-            several = len(starts) > len(rows) / 2 and len(ends) > len(rows) / 2
-            yield self._paper.statement(
-                item, "starts and stops", "", holds=several, observed=observed, runs=places
-            )
-            twice = sum(row["runs"] > 1 for row in rows) / places
-            text = f"{twice:.0f} buses run more than once a day"
-            yield self._paper.statement(
-                item, "school buses", "", holds=0 < twice < len(rows) / places / 2, observed=text, runs=places
-            )
-        else:
-            early: dict[str, int] = {}
-            first = {row["place"]: row["start"] for row in reversed(rows)}
-            for row in rows:
-                early[row["place"]] = early.get(row["place"], 0) + (
-                    row["start"] - first[row["place"]] <= 1200 * 10**9
-                )
-            yield self._figure(item, "nodes entering in the first 20'", "", early.values())
-
-    def _scatter(self) -> Iterator[Finding]:
-        network = self._network
-        lifetimes = network.registers
-        rows = [row for row in self._delays if row["lifetime"] in lifetimes]
-        shares = {
-            lifetime: Estimate.of(
-                row["ltcy, avg"] / row["tdelay, avg"] for row in rows if row["lifetime"] == lifetime
-            ).mean
-            for lifetime in lifetimes
-        }
-        text = ", ".join(f"{share:.2%} of it with lifetime {lifetime}" for lifetime, share in shares.items())
-        runs = len(rows) // len(lifetimes)
-        yield self._paper.statement(
-            network.scatter,
-            "latency against delay",
-            "",
-            holds=max(shares.values()) < 0.1,
-            observed=text,
-            runs=runs,
-        )
-        ages = {
-            lifetime: max(row["codlvdelay, max"] for row in self._delays if row["lifetime"] == lifetime)
-            for lifetime in network.lifetimes
-            if lifetime != NO_LIFETIME
-        }
-        late = [lifetime for lifetime, age in ages.items() if age > seconds(lifetime)]
-        observed = f"exceeded with lifetime {', '.join(late)}" if late else "in every run"
-        yield self._paper.statement(
-            network.scatter, "bounded by the lifetime", "", holds=not late, observed=observed, runs=runs
-        )
-
-    def _distribution(self) -> Iterator[Finding]:
-        item = self._network.distribution
-        for quantity, what in self._paper.items[item].quantities.items():
-            verb, _, limit = quantity.partition(" within ")
-            column = f"{'tdelay' if verb == 'received' else 'ltcy'} {seconds(limit)}"
-            for lifetime in what.values:
-                own = [row[column] for row in self._shares if row["lifetime"] == lifetime]
-                yield self._figure(item, quantity, lifetime, own)
-
-    def _registries(self) -> Iterator[Finding]:
-        network, item = self._network, self._network.registries
-
-        def over(gauge: str, column: str, lifetime: str) -> float:
-            """The mean over runs; drops and nodes add up over the nodes of a run."""
-            own = [row for row in self._shapes if row["gauge"] == gauge and row["lifetime"] == lifetime]
-            return sum(row[column] or 0 for row in own) / len(own)
-
-        first, second = network.registers
-        runs = len({row["run"] for row in self._shapes})
-        say = self._paper.statement
-        if network is BUSES:
-            grows, falls = over("clock", "drops", first), over("clock", "drops", second)
-            text = f"{grows:.0f} falls in a run without, {falls:,.0f} with lifetime {second}"
-            yield say(item, "co-delivered", "", holds=grows == 0 < falls, observed=text, runs=runs)
-            largest, nodes = over("barrier", "largest", first), over("barrier", "nodes", first)
-            text = f"at most {largest:.0f} entries at {nodes:.0f} nodes"
-            yield say(item, "barrier", "", holds=largest < nodes, observed=text, runs=runs)
-            one = self.figures[figure_file(item)].to_pylist()
-            waiting = max(
-                (row["value"] for row in one if row["gauge"] == "pending" and row["lifetime"] == first), default=0
-            )
-            yield say(item, "pending", "", holds=waiting <= 60, observed=f"at most {waiting:,} at this node")
-            return
-        for quantity, column in (("received", "received"), ("co-delivered", "co-delivered")):
-            for lifetime in network.registers:
-                own = [row[column] for row in self._stays if row["lifetime"] == lifetime]
-                yield self._figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
-        growth = [over("clock", "growth", lifetime) for lifetime in network.registers]
-        text = f"in the last third of a stay {growth[0]:.2f} (5') and {growth[1]:.2f} (20') times the second third"
-        yield say(item, "co-delivered", "", holds=max(growth) < 1.5, observed=text, runs=runs)
-        peaks = [over("pending", "peak", lifetime) for lifetime in network.registers]
-        text = f"largest after {peaks[0]:.0%} (5') and {peaks[1]:.0%} (20') of a stay, in the mean"
-        yield say(item, "pending", "", holds=max(peaks) < 0.5, observed=text, runs=runs)
-
-
-def _presence(job: Job, places: list[Place]) -> DataFrame | None:
-    """Who is there when, with the numbers that nodes have in runs; None if nobody comes or goes."""
-    files = [(contacts, there) for contacts, there in places if there is not None]
-    if not files:
-        return None
-    parts = []
-    for contacts, there in files:
-        plan = load_plan(Contacts(file=str(contacts), presence=str(there)))
-        numbers = job.spark.createDataFrame(list(enumerate(plan.names)), "number long, node string")
-        parts.append(_union(job, [there]).join(F.broadcast(numbers), "node"))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole.select("place", "node", "number", "start", "end")
-
-
-def _lines(there: DataFrame, until: float) -> DataFrame:
-    """Running intervals in hours of the nodes that appear until an hour, numbered as they appear."""
-    first = F.min("start").over(Window.partitionBy("node"))
-    place = F.dense_rank().over(Window.orderBy("_first", "node"))
-    rows = there.withColumn("_first", first).withColumn("appearance", place)
-    hours = [(F.col(edge) / 3.6e12).alias(name) for edge, name in (("start", "from"), ("end", "to"))]
-    return (
-        rows.filter(F.col("_first") <= until * 3.6e12)
-        .select("node", "appearance", *hours)
-        .orderBy("appearance", "from")
-    )
-
-
-def _union(job: Job, files: list[Path]) -> DataFrame:
-    """The rows of files, with the network they belong to as `place`."""
-    rows = job.spark.read.parquet(*map(str, files))
-    return rows.withColumn("place", _place(F.col("_metadata.file_path")))
-
-
-def _place(file: Column) -> Column:
-    return F.regexp_extract(file, r"([^/]*)-(contacts|presence)\.parquet$", 1)
-
-
-def _rows(table: DataFrame) -> Rows:
-    return [row.asDict() for row in table.collect()]

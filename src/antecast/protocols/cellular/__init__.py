@@ -38,5 +38,6 @@ CELLULAR = register(
         settings=CellularSettings,
         make=make_host,
         make_station=make_station,
+        draws={"evict": ("5min", "0s")},  # who is given up misses what was broadcast meanwhile
     )
 )

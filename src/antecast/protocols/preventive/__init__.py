@@ -9,7 +9,7 @@ import msgspec
 from antecast.protocols.preventive.pc import PreventiveBroadcast
 from antecast.protocols.preventive.printed import PrintedBroadcast, PrintedSettings
 from antecast.protocols.preventive.settings import PreventiveSettings
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 
 _PAPER = (
     "Nédelec, Molli and Mostéfaoui, Breaking the scalability barrier of causal broadcast for large and dynamic"
@@ -22,6 +22,10 @@ def _found(settings: PreventiveSettings, nodes: int) -> PreventiveSettings:
     return settings if settings.founders is not None else msgspec.structs.replace(settings, founders=nodes)
 
 
+_COUNTERS = dict.fromkeys(
+    ("links", "unsafe", "pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes"), Unit.COUNTER
+)
+
 PC_BROADCAST = register(
     Specification(
         name="pc-broadcast",
@@ -30,11 +34,19 @@ PC_BROADCAST = register(
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
         needs=lambda settings: _NEEDS,
         control="constant",
-        memory="a counter a live source, kept messages",
+        memory="a counter per live source, kept messages",
         delivery="constant",
         settings=PreventiveSettings,
         make=PreventiveBroadcast,
         fit=_found,
+        gauges={
+            "sources": Unit.ENTRIES,
+            "forgotten": Unit.ENTRIES,
+            "outstanding": Unit.ENTRIES,
+            "log": Unit.MESSAGES,
+        }
+        | _COUNTERS,
+        draws={"founders": (None,)},
     )
 )
 
@@ -46,9 +58,10 @@ PC_BROADCAST_PAPER = register(
         guarantees=frozenset({Guarantee.INTEGRITY}),
         needs=lambda settings: _NEEDS,
         control="constant",
-        memory="N counters, a buffer an unsafe link",
+        memory="N counters, a buffer per unsafe link",
         delivery="unsafe links",
         settings=PrintedSettings,
         make=PrintedBroadcast,
+        gauges={"sources": Unit.ENTRIES, "buffered": Unit.MESSAGES} | _COUNTERS,
     )
 )

@@ -1,4 +1,4 @@
-"""Catching up: rules 5 and 7 of PC-broadcast, syncs and joins (`pc` has them all).
+"""Catching up: syncs, refusals, bases and joins (rules 5 and 7 of PC-broadcast).
 
 A sync makes a link safe without a ping: the neighbour says what it has, and is sent the rest of the log. If the
 log no longer holds all of that, the neighbour is refused, and told what it lacks. It can get it from another; if
@@ -6,20 +6,40 @@ after `patience` it has not, it takes as given what the log no longer holds. A n
 
 What is taken as given was not passed on. So to everyone but its giver, who has it, a process's links are new again
 when it has taken something, and its outstanding pings count no more.
+
+The frames, between p, whose link is to become safe, and its neighbour q:
+
+    p ── Sync(want) ──▶ q    p asks what q has
+    p ◀──── Sync ────── q    q says so; or unasked, to one who offers a past (`Hello`)
+    p ──── Start ─────▶ q    nothing is missing, or q asked for a base: the rest of the log follows, p → q is safe
+    p ──── Refuse ────▶ q    something is missing
+    p ◀── Sync(take) ── q    q has lost patience
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from antecast.core import Discard, Effect, MessageId, NodeId, RemoteFault, SetTimer, Timer
-from antecast.protocols.preventive.frames import EVERYTHING, Refuse, Start, Sync
-from antecast.protocols.preventive.links import Link, SafeLinks
+from antecast.core import CancelTimer, Discard, Effect, MessageId, NodeId, RemoteFault, SetTimer, Timer
+from antecast.protocols.preventive.frames import (
+    EVERYTHING,
+    MOST_SOURCES,
+    Claim,
+    Entry,
+    Part,
+    Refuse,
+    Start,
+    Summary,
+    Sync,
+    in_parts,
+)
+from antecast.protocols.preventive.links import SLOWEST, Link, Links
+from antecast.protocols.preventive.past import Past
 from antecast.protocols.preventive.settings import PreventiveSettings
 
 PATIENCE: Final[Timer] = "pc/patience"
+JOIN: Final[Timer] = "pc/join"
 
 
 class Refusal(NamedTuple):
@@ -29,146 +49,186 @@ class Refusal(NamedTuple):
     until: int
 
 
-class CatchingUp(SafeLinks):
-    """How neighbours are brought up to date."""
+class CatchingUp:
+    """How this process and its neighbours are brought up to date."""
 
-    def __init__(self, node: NodeId, settings: PreventiveSettings) -> None:
-        super().__init__(node, settings)
-        self._provider: NodeId | None = None
-        self._providers: dict[NodeId, None] = {}
-        self._joining: NodeId | None = None
-        self._taking: set[NodeId] = set()
+    def __init__(self, node: NodeId, past: Past, links: Links, settings: PreventiveSettings) -> None:
+        self.node = node
+        self.provider: NodeId | None = None
+        """Through whom this process joined."""
+        self.joining: NodeId | None = None
+        """Through whom it is joining now."""
+        self._past = past
+        self._links = links
+        self._settings = settings
+        self._offers: dict[NodeId, None] = {}
+        """Neighbours with a past, while this process has none."""
         self._refused: dict[NodeId, Refusal] = {}
 
-    def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        out = super().link_down(peer, now)
-        self._refused.pop(peer, None)
-        self._taking.discard(peer)
-        self._providers.pop(peer, None)
-        if self._joining == peer:
-            self._joining = None
-            for other in self._providers:
-                self._offered(other, out)
-                break
-        return out
-
-    def _summary(self, peer: NodeId, *, want: bool = False, take: bool = False) -> Sync:
-        self._costs["syncs"] += 1
-        births = self._past.births
-        known = {source: births[source] for source in self._past.vector if source in births} if births else {}
-        upto = self._past.vector | dict.fromkeys(self._links[peer].had, EVERYTHING)
-        return Sync(upto, known, want, take)
-
     @property
-    def _fresh(self) -> bool:
+    def fresh(self) -> bool:
         """Whether this process has heard of nobody else."""
         return self._past.vector.keys() <= {self.node}
 
-    def _sync_arrived(self, sync: Sync, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links[sender]
-        if sender not in self._safe:
-            self._serve(sync, link, out)
-        elif not sync.want:
-            # It may be joining here, and wait for an answer: what it lacks is on its way.
-            self._send([sender], Start({}, {}, [], False), out)
-        if sync.want:
-            if self._fresh and sync.upto.keys() - {self.node}:
-                self._offered(sender, out)
-            elif self._joining is None:
-                self._send([sender], self._summary(sender), out)
+    def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._refused.pop(peer, None)
+        self._offers.pop(peer, None)
+        if self.joining == peer:
+            self.joining = None
+            for other in self._offers:
+                self.offered(other, now, out)
+                break
 
-    def _serve(self, sync: Sync, link: Link, out: list[Effect]) -> None:
+    # What this process has, for a neighbour to serve it.
+
+    def tell(self, link: Link, out: list[Effect], *, want: bool = False, take: bool = False) -> None:
+        """Tell a neighbour what is here; `want` asks for the same in return, `take` for a base."""
+        past = self._past
+        self._links.costs["syncs"] += 1
+        link.unanswered += 1
+        link.taking += take
+        known = {source: past.births[source] for source in past.vector if source in past.births}
+        upto = past.vector | dict.fromkeys(link.had, EVERYTHING)
+        self._send(link, Sync(upto, known, want, take), out)
+
+    def _send(self, link: Link, summary: Summary, out: list[Effect]) -> None:
+        for frame in in_parts(summary):
+            self._links.send([link.peer], frame, out)
+
+    # What a neighbour has, and what it is given.
+
+    def serve(self, sync: Sync, link: Link, out: list[Effect]) -> Iterable[Entry] | None:
+        """Start a link with what the neighbour lacks of the log; or None, if it is refused."""
         past, upto = self._past, sync.upto
         start = Start({}, {}, [], False)
         if sync.take and self._settings.newcomers == "now" and upto.keys() <= {link.peer}:
             start = Start(past.vector.copy(), past.births.copy(), [*past.forgotten], past.forgot_more)
-        elif lacking := past.lacking(upto, sync.births):
+        elif lacking := self._lacking(sync, link, out):
             if not sync.take:
-                self._costs["refusals"] += 1
-                self._send([link.peer], Refuse(lacking, self._provider), out)
-                return
+                self._links.costs["refusals"] += 1
+                self._send(link, Refuse(lacking, self.provider), out)
+                return None
             start = past.base(past.gone_before(upto, sync.births))
-        self._send([link.peer], start, out)
+        self._send(link, start, out)
         if start.base:
             upto = upto | {source: max(count, upto.get(source, 0)) for source, count in start.base.items()}
-        self._use(link, past.above(upto), out)
+        return past.above(upto)
 
-    def _offered(self, peer: NodeId, out: list[Effect]) -> None:
+    def _lacking(self, sync: Sync, link: Link, out: list[Effect]) -> dict[NodeId, int]:
+        """What a neighbour lacks and the log cannot give. It cannot lack messages of its own: if it says so, it
+        has lost its state, or another has used its number, and it is told."""
+        lacking = self._past.lacking(sync.upto, sync.births)
+        peer = link.peer
+        if peer in lacking and (peer in sync.upto or peer < self._past.founders):
+            count = lacking.pop(peer)
+            if count < EVERYTHING:
+                self._links.send([peer], Claim(count), out)
+        return lacking
+
+    def assure(self, link: Link, out: list[Effect]) -> None:
+        """Over a safe link: what the neighbour lacks is on its way. It may be joining here, and wait for an
+        answer."""
+        self._send(link, Start({}, {}, [], False), out)
+
+    # What a neighbour may send.
+
+    def keep(self, part: Part, link: Link) -> None:
+        """The beginning of a large frame, until its end comes."""
+        size = sum(len(each.upto) + len(each.births) + len(each.gone) for each in [*link.parts, part])
+        if not (part.upto or part.births or part.gone) or size > 3 * MOST_SOURCES:
+            raise RemoteFault(f"node {link.peer} sent a part of nothing, or of more than {MOST_SOURCES} sources")
+        link.parts.append(part)
+
+    def check(self, start: Start, link: Link) -> None:
+        """A `Start` answers a sync, and a base one that asked for it. (Not every sync that asks for the same in
+        return is answered by one; so a neighbour may keep one answer for later, and no more.)"""
+        if not link.unanswered or ((start.base or start.gone) and not link.taking):
+            raise RemoteFault(f"node {link.peer} sent a base, or a start, that was not asked for")
+        if EVERYTHING in start.base.values() or len(self._past.vector | start.base) > MOST_SOURCES:
+            raise RemoteFault(f"node {link.peer} sent a base that no process can have")
+
+    # Joining.
+
+    def offered(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         """A neighbour with a past: a newcomer joins through the first, and keeps the others in mind.
 
         One whose neighbours all have a past takes what is no longer kept as given, at once. Another may have been
         here from the start, with messages on their way to it: it waits, as those with a past do.
         """
-        if not self._fresh:
+        if not self.fresh:
             return
-        self._providers[peer] = None
-        if self._joining is None or self._joining == peer:
-            self._joining = peer
-            take = self._links.keys() <= self._providers.keys()
-            if take:
-                self._taking.add(peer)
-            self._send([peer], self._summary(peer, take=take), out)
+        self._offers[peer] = None
+        if self.joining is None or self.joining == peer:
+            self.joining = peer
+            self.tell(self._links[peer], out, take=self._links.among(self._offers))
+            out.append(SetTimer(JOIN, now + (self._settings.timeout << SLOWEST)))
 
-    def _start_arrived(self, start: Start, sender: NodeId, now: int, out: list[Effect]) -> None:
-        if (start.base or start.gone) and sender not in self._taking:
-            raise RemoteFault(f"node {sender} sent a base that was not asked for")
-        self._refused.pop(sender, None)
-        newcomer = self._past.empty
-        if self._joining == sender:
-            self._joining, self._provider = None, sender
-            self._providers.clear()
-        before = dict(self._past.vector)
-        moved = self._past.take(start.base, start.births, start.gone, start.more)
+    def join_elsewhere(self, now: int, out: list[Effect]) -> None:
+        """Whoever was to help has not answered: the next is asked, or the same once more."""
+        late, self.joining = self.joining, None
+        if late is not None and late in self._offers:
+            del self._offers[late]
+            self._offers[late] = None
+            self.offered(next(iter(self._offers)), now, out)
+
+    def started(self, start: Start, link: Link, out: list[Effect]) -> dict[NodeId, int]:
+        """A neighbour's link begins: take the base, if there is one; what that moved, by source."""
+        past = self._past
+        link.unanswered -= 1
+        if start.base or start.gone:
+            link.taking -= 1
+        self._refused.pop(link.peer, None)
+        newcomer = past.empty
+        if self.joining == link.peer:
+            self.joining, self.provider = None, link.peer
+            self._offers.clear()
+            out.append(CancelTimer(JOIN))
+        before = dict(past.vector)
+        moved = past.take(start.base, start.births, start.gone, start.more)
         if moved and not newcomer:
-            self._costs["rebases"] += 1
+            self._links.costs["rebases"] += 1
             for source, count in moved.items():
                 if before.get(source, 0) < count < EVERYTHING:
-                    self._costs["skipped"] += count - before.get(source, 0)
+                    skipped = self._links.costs["skipped"] + count - before.get(source, 0)
+                    self._links.costs["skipped"] = min(skipped, EVERYTHING)
                     out.append(Discard(MessageId(source, count), "skipped"))
-        if moved:
-            self._renew_all_but(sender, now, out)
-        self._given(start, moved, now, out)
+        return moved
 
-    def _renew_all_but(self, giver: NodeId, now: int, out: list[Effect]) -> None:
-        others = [link for link in self._links.values() if link.peer != giver]
-        for link in others:
-            self._safe.pop(link.peer, None)
-            link.renew()
-        for link in others:
-            self._attempt(link, now, out)
+    # Refusals.
 
-    def _refuse_arrived(self, refuse: Refuse, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links[sender]
-        had = [source for source in refuse.lacking if self._past.gone(source) and source not in link.had]
+    def refused(self, refuse: Refuse, link: Link, now: int, out: list[Effect]) -> None:
+        if not link.unanswered or not refuse.lacking:
+            raise RemoteFault(f"node {link.peer} sent a refusal of nothing that was asked for")
+        past, peer = self._past, link.peer
+        link.unanswered -= 1
+        link.had = {source for source in link.had if past.gone(source)}
+        had = [source for source in refuse.lacking if past.gone(source) and source not in link.had]
         if had:
             link.had.update(had)
-            self._send([sender], self._summary(sender), out)
-        if self._joining == sender:
-            self._joining = None
-            if self._links.keys() <= self._providers.keys():
-                self._offered(sender, out)
-        known = self._refused.get(sender)
-        if known is None or self._past.covers(known.lacking):
+            self.tell(link, out)
+        if self.joining == peer:
+            self.joining = None
+            if self._links.among(self._offers):
+                self.offered(peer, now, out)
+        known = self._refused.get(peer)
+        if known is None or past.covers(known.lacking):
             # Patience counts from the first refusal, as long as nothing has come of what was lacking then.
-            self._refused[sender] = Refusal(refuse.lacking, now + self._settings.patience)
-        if known is None and refuse.provider in self._links and refuse.provider != sender:
-            self._send([refuse.provider], self._summary(refuse.provider), out)
+            self._refused[peer] = Refusal(refuse.lacking, now + self._settings.patience)
+        if known is None and refuse.provider is not None and refuse.provider != peer:
+            provider = self._links.get(refuse.provider)
+            if provider is not None:
+                self.tell(provider, out)
         out.append(SetTimer(PATIENCE, min(refusal.until for refusal in self._refused.values())))
 
-    def _lose_patience(self, now: int, out: list[Effect]) -> None:
+    def lose_patience(self, now: int, out: list[Effect]) -> None:
         for peer, refusal in list(self._refused.items()):
             if self._past.covers(refusal.lacking):
                 del self._refused[peer]
         for peer, refusal in self._refused.items():
             if refusal.until <= now:
-                self._taking.add(peer)
-                self._send([peer], self._summary(peer, take=True), out)
+                self.tell(self._links[peer], out, take=True)
                 self._refused[peer] = Refusal(refusal.lacking, now + self._settings.patience)
                 break
         if self._refused:
             soonest = min(refusal.until for refusal in self._refused.values())
             out.append(SetTimer(PATIENCE, max(soonest, now + self._settings.timeout)))
-
-    @abstractmethod
-    def _given(self, start: Start, moved: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
-        """A base has been taken, or the log that follows needs none."""

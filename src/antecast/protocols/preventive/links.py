@@ -1,21 +1,24 @@
-"""Links and pings: rules 1, 3, 4 and 6 of PC-broadcast (`pc` has them all).
+"""The links of a process, and what is known about each (rules 1, 4 and 6 of PC-broadcast).
 
-A link here is one direction of a connection, from the moment it comes up until it goes down; each has its own
-safety. Pings are numbered by their process, across links and crashes, and a link remembers those of its own that
-are outstanding: so a pong can be taken for no other link, and for no earlier instance of this one.
+A connection between two processes is a link in each direction. An outgoing link lives from the moment this end of
+the connection comes up until it goes down, and has a safety of its own:
+
+    unsafe ── pong, or sync ──▶ safe          nothing but control information is sent over an unsafe link
+    safe ── base taken, or Gap ──▶ unsafe     what was sent may not be all that the neighbour needs
+
+What comes in over the connection is the neighbour's business, but for one thing: after a gap nothing of it counts
+until the neighbour has begun anew.
+
+    flowing ── gap ──▶ held ── Anew ──▶ flowing
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, ValuesView
 from typing import Final
 
-from antecast.core import CancelTimer, Effect, Frame, NodeId, Protocol, Send, SetTimer
-from antecast.protocols.preventive.frames import CODEC, HOPS, Entry, Hello, Ping, Pong, Sync
-from antecast.protocols.preventive.past import Past
-from antecast.protocols.preventive.pings import SeenPings
-from antecast.protocols.preventive.settings import PreventiveSettings
+from antecast.core import Alert, Effect, Frame, NodeId, Send
+from antecast.protocols.preventive.frames import CODEC, Part
 
 LINK: Final = "pc/link/"
 """Timers of links begin with this; the neighbour follows."""
@@ -27,125 +30,99 @@ SLOWEST: Final = 4
 class Link:
     """One outgoing link, from the moment it comes up until it goes down."""
 
-    __slots__ = ("attempts", "by", "had", "peer", "pings", "tries")
+    __slots__ = (
+        "attempts", "by", "farewell", "had", "parts", "peer", "pings", "said", "taking", "tries", "unanswered",
+    )  # fmt: skip
 
     def __init__(self, peer: NodeId, by: NodeId | None) -> None:
         self.peer = peer
         self.by = by
         """Who introduced the neighbour, if anybody did."""
+        self.unanswered = 0
+        """Syncs sent to the neighbour that may still be answered by a `Start` or a `Refuse`."""
+        self.taking = 0
+        """Bases asked for."""
         self.had: set[NodeId] = set()
         """Sources that the neighbour missed here, and that have come and gone here."""
+        self.parts: list[Part] = []
+        """The beginning of a large frame whose end has not come yet."""
+        self.said: set[str] = set()
+        """What has been said about the neighbour in alerts, and to it, and need not be said again."""
+        self.farewell: int | None = None
+        """The ping that asks whether the last words of this process have arrived; 0 when they have."""
         self.renew()
 
     def renew(self) -> None:
+        """The link becomes safe, or has to become so once more."""
         self.pings: dict[int, int] = {}
         """Outstanding pings, each with the end of the log when it was sent."""
         self.tries = 0
         self.attempts = 0
 
 
-class SafeLinks(Protocol):
-    """The links of a process, and how each becomes safe by a ping."""
+class Links:
+    """All links by neighbour, which of them are safe, and the neighbours whose messages count."""
 
-    def __init__(self, node: NodeId, settings: PreventiveSettings) -> None:
-        self.node = node
-        self.codec = CODEC
-        self._settings = settings
-        founders = settings.founders if settings.founders is not None else 1 << 32
-        self._past = Past(retain=settings.retain, founders=founders)
-        self._links: dict[NodeId, Link] = {}
-        self._safe: dict[NodeId, None] = {}
+    def __init__(self, costs: dict[str, int]) -> None:
+        self._up: dict[NodeId, Link] = {}
+        self.safe: dict[NodeId, None] = {}
+        """In the order in which they became so, which is the order in which messages are sent."""
+        self.flowing: set[NodeId] = set()
+        self.costs = costs
         self._introduced: dict[NodeId, NodeId] = {}
-        self._pings = 0
-        self._seen = SeenPings()
-        self._costs = dict.fromkeys(
-            ("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes"), 0
-        )
 
-    def _send(self, to: Collection[NodeId], frame: Frame, out: list[Effect]) -> None:
-        """Send control information, and count what it costs."""
-        if to:
-            self._costs["control_bytes"] += len(to) * CODEC.size(frame)
-            out += [Send(peer, frame) for peer in to]
+    def __contains__(self, peer: object) -> bool:
+        return peer in self._up
+
+    def __getitem__(self, peer: NodeId) -> Link:
+        return self._up[peer]
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self._up)
+
+    def __len__(self) -> int:
+        return len(self._up)
+
+    def get(self, peer: NodeId) -> Link | None:
+        return self._up.get(peer)
+
+    def values(self) -> ValuesView[Link]:
+        return self._up.values()
+
+    def among(self, peers: Collection[NodeId]) -> bool:
+        """Whether there are links to these at the most."""
+        return all(peer in peers for peer in self._up)
 
     def introduce(self, peer: NodeId, by: NodeId) -> None:
         self._introduced[peer] = by
 
-    def safe(self, peer: NodeId) -> bool:
-        return peer in self._safe
+    def add(self, peer: NodeId) -> Link:
+        link = self._up[peer] = Link(peer, self._introduced.pop(peer, None))
+        self.flowing.add(peer)
+        return link
 
-    def link_up(self, peer: NodeId, now: int) -> list[Effect]:
-        out: list[Effect] = []
-        link = self._links[peer] = Link(peer, self._introduced.pop(peer, None))
-        if self._past.empty:
-            self._safe[peer] = None
-        else:
-            if link.by is None:
-                self._send([peer], Hello(), out)
-            self._attempt(link, now, out)
-        return out
+    def remove(self, peer: NodeId) -> None:
+        self._up.pop(peer, None)
+        self.safe.pop(peer, None)
+        self.flowing.discard(peer)
 
-    def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        out: list[Effect] = [CancelTimer(f"{LINK}{peer}")]
-        self._links.pop(peer, None)
-        self._safe.pop(peer, None)
-        return out
-
-    def _attempt(self, link: Link, now: int, out: list[Effect]) -> None:
-        """Rule 1: ping while there is a safe way, then sync."""
-        way: Collection[NodeId] = ()
+    def way(self, link: Link) -> Collection[NodeId]:
+        """Where a ping for a link may set out."""
         if link.by is None:
-            way = self._safe
-        elif link.by in self._safe:
-            way = [link.by]
-        if way and link.tries < self._settings.tries:
-            link.tries += 1
-            self._pings += 1
-            self._costs["pings"] += 1
-            link.pings[self._pings] = self._past.end
-            hops = HOPS if link.by is None else 1
-            self._send(way, Ping(self.node, link.peer, self._pings, hops), out)
-        else:
-            self._send([link.peer], self._summary(link.peer, want=True), out)
-        wait = self._settings.timeout << min(link.attempts, SLOWEST)
-        link.attempts += 1
-        out.append(SetTimer(f"{LINK}{link.peer}", now + wait))
+            return self.safe
+        return [link.by] if link.by in self.safe else []
 
-    def _timed_out(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(peer)
-        if link is not None and peer not in self._safe:
-            self._attempt(link, now, out)
+    def send(self, to: Collection[NodeId], frame: Frame, out: list[Effect]) -> None:
+        """Send control information, and count what it costs."""
+        if to:
+            self.costs["control_bytes"] += len(to) * CODEC.size(frame)
+            out += [Send(peer, frame) for peer in to]
 
-    def _ping_arrived(self, ping: Ping, sender: NodeId, out: list[Effect]) -> None:
-        if ping.origin == self.node or not self._seen.first(ping):
-            return
-        if ping.target == self.node:
-            self._costs["pongs"] += 1
-            self._send([ping.origin], Pong(ping.id), out)
-        elif ping.hops:
-            onward = Ping(ping.origin, ping.target, ping.id, ping.hops - 1)
-            if ping.target in self._safe:
-                self._send([ping.target], onward, out)
-            elif ping.hops > 1:
-                self._send([peer for peer in self._safe if peer != sender], onward, out)
-
-    def _pong_arrived(self, number: int, sender: NodeId, now: int, out: list[Effect]) -> None:
-        link = self._links.get(sender)
-        start = link.pings.pop(number, None) if link is not None else None
-        if link is None or start is None:
-            return
-        if start >= self._past.first:
-            self._use(link, self._past.since(start), out)
-        elif not link.pings and link.tries < self._settings.tries:
-            self._attempt(link, now, out)
-
-    def _use(self, link: Link, first: Iterable[Entry], out: list[Effect]) -> None:
-        """A link has become safe: what comes first, and then everything."""
-        out += [Send(link.peer, entry) for entry in first]
-        link.renew()
-        self._safe[link.peer] = None
-        out.append(CancelTimer(f"{LINK}{link.peer}"))
-
-    @abstractmethod
-    def _summary(self, peer: NodeId, *, want: bool = False, take: bool = False) -> Sync:
-        """What this process has, for a neighbour."""
+    def alert(self, peer: NodeId, about: str, text: str, out: list[Effect]) -> bool:
+        """Say something about a neighbour, once as long as its link is up; whether it is said now."""
+        said = self._up[peer].said
+        if about in said:
+            return False
+        said.add(about)
+        out.append(Alert(text))
+        return True

@@ -20,15 +20,18 @@ Where both fail, the source counts as gone: that can cost messages, never order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from antecast.core import Message, NodeId, State
-from antecast.protocols.preventive.frames import CODEC, EVERYTHING, Entry, Notice, Start
+from antecast.protocols.preventive.frames import CODEC, EVERYTHING, MOST_SOURCES, Entry, Notice, Start
 
 TOMBSTONES: Final = 1024
 """Sources remembered as gone; more only while their departures are in the log."""
+
+Announced: TypeAlias = Mapping[NodeId, tuple[NodeId, int]]
+"""For each announced source, the message that announced it."""
 
 
 class Past:
@@ -46,6 +49,11 @@ class Past:
         """Whether others have gone before those."""
         self.given = False
         """Whether part of the past was taken as given, and never delivered."""
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another source."""
+        return len(self.vector) >= MOST_SOURCES
 
     @property
     def end(self) -> int:
@@ -74,7 +82,8 @@ class Past:
         if source < self.founders:
             return
         if not notice.gone:
-            if source not in self.forgotten and source not in self.vector:  # it may be announced twice
+            known = source in self.forgotten or source in self.vector  # it may be announced twice
+            if not known and not self.full:
                 self.vector[source] = 0
                 self.births[source] = notice.origin, notice.seq
         elif self.vector.pop(source, None) is not None:
@@ -112,51 +121,63 @@ class Past:
         """What is kept and not covered by another's vector, in the order of delivery."""
         return (entry for entry in self.log if entry.seq > upto.get(entry.origin, 0))
 
-    def lacking(
-        self, upto: Mapping[NodeId, int], births: Mapping[NodeId, tuple[NodeId, int]]
-    ) -> dict[NodeId, int]:
+    def lacking(self, upto: Mapping[NodeId, int], births: Announced) -> dict[NodeId, int]:
         """What another with that vector lacks and this log cannot give."""
         lacking = {}
+        settled: dict[NodeId, bool] = {}
         for source, count in self.trimmed.items():
             if source in upto or source < self.founders:
                 if count > upto.get(source, 0):
                     lacking[source] = count
-            elif not self._went_there(source, upto, unclear=False):
+            elif not self._went_there(source, upto, settled, unclear=False):
                 lacking[source] = max(count, 1)
         return lacking | dict.fromkeys(self.gone_before(upto, births), EVERYTHING)
 
-    def _went_there(self, source: NodeId, upto: Mapping[NodeId, int], *, unclear: bool) -> bool:
+    def _went_there(
+        self, source: NodeId, upto: Mapping[NodeId, int], settled: dict[NodeId, bool], *, unclear: bool
+    ) -> bool:
         """Whether a source that another does not know came and went there; `unclear` when it cannot be told."""
-        while source in self.births:
+
+        def judge(source: NodeId) -> bool | None:
+            if source not in self.births:
+                return unclear
             announcer, seq = self.births[source]
             if announcer in upto or announcer < self.founders:
                 return upto.get(announcer, 0) >= seq
-            source = announcer
-        return unclear
+            return None
 
-    def gone_before(self, upto: Mapping[NodeId, int], births: Mapping[NodeId, tuple[NodeId, int]]) -> list[NodeId]:
+        return _settle(source, self.births, judge, settled, unclear=unclear)
+
+    def gone_before(self, upto: Mapping[NodeId, int], births: Announced) -> list[NodeId]:
         """Of the sources another knows, those that have gone here, and whose departure is no longer kept."""
+        settled: dict[NodeId, bool] = {}
         return [
             source
             for source, count in upto.items()
             if count < EVERYTHING
             and self.count(source) is None
-            and (self.forgotten[source] < self.first if source in self.forgotten else self.came(source, births))
+            and (
+                self.forgotten[source] < self.first
+                if source in self.forgotten
+                else self.came(source, births, settled)
+            )
         ]
 
-    def came(self, source: NodeId, births: Mapping[NodeId, tuple[NodeId, int]]) -> bool:
+    def came(self, source: NodeId, births: Announced, settled: dict[NodeId, bool]) -> bool:
         """Whether a source that is not known came before it went. When it cannot be told, it did."""
-        while source not in self.forgotten:
+
+        def judge(source: NodeId) -> bool | None:
+            if source in self.forgotten:
+                return True
             if not self.forgot_more:
                 return False
             if source not in births:
                 return True
             announcer, seq = births[source]
             count = self.count(announcer)
-            if count is not None:
-                return count >= seq
-            source = announcer
-        return True
+            return None if count is None else count >= seq
+
+        return _settle(source, births, judge, settled, unclear=True)
 
     def base(self, gone: list[NodeId]) -> Start:
         """What has left the log, for one who takes it as given."""
@@ -175,7 +196,7 @@ class Past:
     def take(
         self,
         base: Mapping[NodeId, int],
-        births: Mapping[NodeId, tuple[NodeId, int]],
+        births: Announced,
         gone: Collection[NodeId],
         more: bool,
     ) -> dict[NodeId, int]:
@@ -185,17 +206,22 @@ class Past:
         that has gone within the base goes here too, also one heard of only since the base was asked for.
         """
         known = self.births.keys() & self.vector.keys() - base.keys()
-        departed = {*gone, *(source for source in known if self._went_there(source, base, unclear=more))}
+        there: dict[NodeId, bool] = {}
+        departed = {source for source in known if self._went_there(source, base, there, unclear=more)}
+        departed.update(source for source in gone if source >= self.founders)
         moved = {}
+        here: dict[NodeId, bool] = {}
         for source, count in base.items():
             mine = self.count(source)
-            if (count > mine) if mine is not None else not self.came(source, births):
+            if (count > mine) if mine is not None else not self.came(source, births, here):
                 moved[source] = count
         self.vector.update(moved)
         for source, count in base.items():
-            if source in self.vector:  # what moved, and the rest: what is no longer kept must stay closed
+            # What moved, and the rest: what is no longer kept must stay closed. A source whose departure is still
+            # in the log has not gone within it.
+            if source in self.vector or self.forgotten.get(source, -1) >= self.first:
                 self.trimmed[source] = max(count, self.trimmed.get(source, 0))
-                if source in births:
+                if source in births and source >= self.founders:
                     self.births.setdefault(source, births[source])
         for source in sorted(departed):
             if self.vector.pop(source, None) is not None:
@@ -232,3 +258,29 @@ class Past:
         self.forgotten = dict(state["forgotten"])
         self.forgot_more = state["forgot_more"]
         self.given = state["given"]
+
+
+def _settle(
+    source: NodeId,
+    births: Announced,
+    judge: Callable[[NodeId], bool | None],
+    settled: dict[NodeId, bool],
+    *,
+    unclear: bool,
+) -> bool:
+    """Ask about a source, and where that tells nothing, about the one who announced it, and so on.
+
+    All on the way get the answer that was found. Each source is asked about once for all that lead to it, so the
+    cost is that of the list; a list that leads in a circle, which no correct process has, tells nothing.
+    """
+    way = []
+    verdict = settled.get(source)
+    while verdict is None:
+        way.append(source)
+        settled[source] = unclear
+        verdict = judge(source)
+        if verdict is None:
+            source = births[source][0]
+            verdict = settled.get(source)
+    settled.update(dict.fromkeys(way, verdict))
+    return verdict

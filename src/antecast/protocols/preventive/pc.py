@@ -20,7 +20,9 @@ The rules (docs/preventive.md says why each holds, and where the paper has anoth
    is a copy or a leftover, and is dropped.
 3. *Pong.* If the ping is one of this link since it came up, and the log still reaches back to its start: send
    what was delivered since; the link is safe.
-4. *Time-out, or a start no longer kept*: try again, by rule 1.
+4. *Time-out, or a start no longer kept*: try again, by rule 1. *Gap*: a message came without the one before it,
+   which safe links that keep order rule out. What the neighbour sends is dropped until it has begun its link anew,
+   and it syncs.
 5. *Sync.* The neighbour says what it has, and is sent the rest of the log; the link is safe. If the log no longer
    holds all of it, the neighbour is refused. One that stays refused for `patience` takes what is no longer
    kept as given, and its own links are new again.
@@ -28,15 +30,21 @@ The rules (docs/preventive.md says why each holds, and where the paper has anoth
 7. *Join.* A newcomer takes the base and the log of one neighbour; both directions of that link are then safe.
 8. *Come and go.* Processes beyond the `founders` are announced by a neighbour before their first message goes
    out, and forgotten at their `leave`.
+
+Each part of this is an object: the past (`past`), the links (`links`), the pings (`pings`), catching up by syncs
+and bases (`catching_up`), membership (`membership`), and what is said when something cannot be right (`claims`).
+They keep their state and answer questions; the class here says, rule by rule, what happens when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from antecast.core import (
     MAX_PAYLOAD,
+    CancelTimer,
     Deliver,
     Effect,
     Frame,
@@ -44,67 +52,89 @@ from antecast.core import (
     Message,
     MessageId,
     NodeId,
+    Protocol,
     RemoteFault,
     Send,
     SetTimer,
     State,
     Timer,
 )
-from antecast.protocols.preventive.catching_up import PATIENCE, CatchingUp
+from antecast.protocols.preventive.catching_up import JOIN, PATIENCE, CatchingUp
+from antecast.protocols.preventive.claims import Claims
 from antecast.protocols.preventive.frames import (
     CODEC,
     EVERYTHING,
+    MOST_SOURCES,
+    Anew,
     Ask,
+    Claim,
+    Disown,
     Entry,
+    Gap,
     Hello,
     Known,
     Notice,
+    Part,
     Ping,
     Pong,
     Refuse,
     Start,
     Sync,
+    joined,
 )
-from antecast.protocols.preventive.links import LINK, SLOWEST
+from antecast.protocols.preventive.links import LINK, SLOWEST, Link, Links
+from antecast.protocols.preventive.membership import SPONSOR, Membership, Standing
+from antecast.protocols.preventive.past import Past
+from antecast.protocols.preventive.pings import Pings
 from antecast.protocols.preventive.settings import PreventiveSettings
 
-SPONSOR: Final[Timer] = "pc/sponsor"
 
-
-class PreventiveBroadcast(CatchingUp):
-    """One process: its messages (rule 2), and how it becomes a source and stops being one (rule 8)."""
+class PreventiveBroadcast(Protocol):
+    """One process."""
 
     def __init__(self, node: NodeId, settings: PreventiveSettings) -> None:
-        super().__init__(node, settings)
+        self.node = node
+        self.codec = CODEC
+        self._settings = settings
         self._seq = 0
-        # These belong to the past; the path of a message is short.
+        founders = settings.founders if settings.founders is not None else 1 << 32
+        costs = ("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes")
+        self._past = Past(retain=settings.retain, founders=founders)
+        self._links = Links(dict.fromkeys(costs, 0))
+        self._pings = Pings(node, self._links, settings.timeout << SLOWEST)
+        self._catching_up = CatchingUp(node, self._past, self._links, settings)
+        self._membership = Membership(node, self._past, self._links, settings.timeout)
+        self._claims = Claims(node, self._links)
+        # These belong to the parts; the path of a message is short.
         self._vector = self._past.vector
         self._log = self._past.log
-        self._founders = self._past.founders
+        self._founders = founders
         self._retain = settings.retain
-        # Becoming a source.
-        self._waiting: list[Message[None]] = []
-        self._clients: dict[NodeId, None] = {}
-        self._asked: dict[NodeId, None] = {}
-        self._asking: NodeId | None = None
-        self._turn = 0
-        self._left = False
+        self._safe = self._links.safe
+        self._flowing = self._links.flowing
+
+    # Rule 2: messages.
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None:
             raise LocalMisuse("this protocol knows no lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
-        if self._left:
+        if self._membership.standing is not Standing.MEMBER:
             raise LocalMisuse(f"node {self.node} has left; it can join again under a new number")
+        if self.node not in self._vector and self._past.full:
+            raise LocalMisuse(
+                f"node {self.node} knows {MOST_SOURCES} other sources, and nobody has room for one more;"
+                " set `founders` so that sources are announced, and forgotten when they leave"
+            )
         self._seq += 1
         message: Message[None] = Message(self.node, self._seq, payload, None)
         out: list[Effect] = []
-        if self._past.count(self.node) is None:
-            self._waiting.append(message)
-            self._ask(now, out)
-        else:
+        if self._membership.known:
             self._spread(message, out)
+        else:
+            self._membership.waiting.append(message)
+            self._membership.ask(self._catching_up.provider, now, out)
         out.append(Deliver(message))
         return out
 
@@ -114,20 +144,18 @@ class PreventiveBroadcast(CatchingUp):
         out += [Send(peer, entry) for peer in self._safe]
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
-        if frame.__class__ is not Message:
-            out: list[Effect] = []
-            self._control(frame, sender, now, out)
-            return out
+        if frame.__class__ is not Message or sender not in self._flowing:
+            return self._control(frame, sender, now)
         origin, seq = frame.origin, frame.seq
         count = self._vector.get(origin)
         if count is None:
-            if origin >= self._founders:
-                return []
+            if origin >= self._founders or self._past.full:
+                return self._unknown(frame, sender)
             count = 0
         if seq <= count:
             return []
         if seq != count + 1 or origin == self.node:
-            raise self._fault(origin, seq, sender)
+            return self._out_of_turn(frame, sender)
         self._vector[origin] = seq
         self._log.append(frame)
         effects: list[Effect] = [Send(peer, frame) for peer in self._safe if peer != sender]
@@ -136,156 +164,297 @@ class PreventiveBroadcast(CatchingUp):
             self._past.trim()
         return effects
 
-    def _fault(self, origin: NodeId, seq: int, sender: NodeId) -> RemoteFault:
-        name = MessageId(origin, seq)
-        if origin == self.node:
-            return RemoteFault(f"node {sender} sent message {name}, never broadcast here")
-        return RemoteFault(
-            f"node {sender} sent message {name} before {MessageId(origin, seq - 1)};"
-            " PC-broadcast needs links that keep order and lose nothing"
-        )
-
     def _notice(self, notice: Notice, sender: NodeId, now: int, out: list[Effect]) -> None:
         count = self._past.count(notice.origin)
-        if count is None or notice.seq <= count:
+        if count is None or (count == 0 and notice.origin not in self._vector and self._past.full):
+            out += self._unknown(notice, sender)
+        elif notice.seq <= count:
             return
-        if notice.seq != count + 1 or notice.origin == self.node:
-            raise self._fault(notice.origin, notice.seq, sender)
-        self._past.add(notice)
-        out += [Send(peer, notice) for peer in self._safe if peer != sender]
-        self._heed(notice, now, out)
+        elif notice.seq != count + 1 or notice.origin == self.node:
+            out += self._out_of_turn(notice, sender)
+        else:
+            self._past.add(notice)
+            out += [Send(peer, notice) for peer in self._safe if peer != sender]
+            self._heed(notice, now, out)
 
-    def _control(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
-        if sender not in self._links:
-            return
+    def _unknown(self, entry: Entry, sender: NodeId) -> list[Effect]:
+        """An entry of a source that is not known: a leftover of one that has gone, or there is no room for it."""
+        out: list[Effect] = []
+        if entry.origin < self._founders:
+            raise RemoteFault(f"node {sender} sent a message of one more source; {MOST_SOURCES} are known here")
+        if entry.origin == self.node:
+            self._claimed(sender, entry.seq, out)
+        return out
+
+    def _out_of_turn(self, entry: Entry, sender: NodeId) -> list[Effect]:
+        """An entry that is neither the next of its source nor a copy.
+
+        The neighbour may be broken; or honest, and misled by one who sends in the name of another. So it is not
+        refused but asked to begin its link to this process anew. What it sends until it has read that may depend
+        on what is missing, and is dropped; a sync then brings all of it.
+        """
+        out: list[Effect] = []
+        if entry.origin == self.node:
+            self._claimed(sender, entry.seq, out)
+            return out
+        self._flowing.discard(sender)
+        self._links.send([sender], Gap(), out)
+        self._claims.gap(sender, MessageId(entry.origin, entry.seq), out)
+        return out
+
+    # What is not a message.
+
+    def _control(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
+        link = self._links.get(sender)
+        if link is None:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, and has no link to node {self.node}")
+        out: list[Effect] = []
+        if isinstance(frame, Message | Notice | Ping) and sender not in self._flowing:
+            return out  # behind a gap
         match frame:
             case Notice():
                 self._notice(frame, sender, now, out)
-            case Ping():
-                self._ping_arrived(frame, sender, out)
+            case Ping(origin=origin, target=target):
+                # Whoever is going itself may not hear another's farewell: it may not pass on what came before.
+                if self._membership.standing is not Standing.GONE or (origin, target) != (sender, self.node):
+                    self._pings.arrived(frame, sender, now, out)
             case Pong(id=number):
-                self._pong_arrived(number, sender, now, out)
-            case Sync():
-                self._sync_arrived(frame, sender, now, out)
-            case Start():
-                self._start_arrived(frame, sender, now, out)
-            case Refuse():
-                self._refuse_arrived(frame, sender, now, out)
+                self._pong_arrived(number, link, now, out)
+            case Sync() | Refuse() | Start():
+                self._summary_arrived(frame, link, now, out)
+            case Part():
+                self._catching_up.keep(frame, link)
             case Hello():
-                self._offered(sender, out)
+                self._catching_up.offered(sender, now, out)
             case Ask():
                 self._sponsor(sender, now, out)
             case Known():
-                self._asked.pop(sender, None)
+                self._membership.answered(sender)
+                self._take_leave(out)
+            case Gap():
+                self._begin_anew(link, now, out)
+            case Anew():
+                if sender in self._flowing:
+                    raise RemoteFault(f"node {sender} begins a link anew that it was not asked to")
+                self._flowing.add(sender)
+            case Claim(upto=upto):
+                self._claimed(sender, upto, out)
+            case Disown(upto=upto):
+                self._claims.disowned(sender, upto, self._vector.get(sender, 0), out)
             case _:
                 raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which PC-broadcast does not know")
+        return out
 
-    # Links come and go, and time passes.
+    # Rules 1 and 6: links open and close. Rules 3 and 4: they become safe, or are tried again.
+
+    def introduce(self, peer: NodeId, by: NodeId) -> None:
+        self._links.introduce(peer, by)
+
+    def safe(self, peer: NodeId) -> bool:
+        return peer in self._safe
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
-        out = super().link_up(peer, now)
-        self._ask(now, out)
+        out = self.link_down(peer, now) if peer in self._links else []
+        link = self._links.add(peer)
+        self._pings.link_up(peer, out)
+        if self._past.empty:
+            self._safe[peer] = None
+        else:
+            if link.by is None:
+                self._links.send([peer], Hello(), out)
+            self._attempt(link, now, out)
+        self._membership.ask(self._catching_up.provider, now, out)
+        self._membership.ask_again(link, out)
         return out
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        out = super().link_down(peer, now)
-        self._clients.pop(peer, None)
-        if self._asking == peer:
-            self._asking = None
-            self._ask(now, out)
+        if peer not in self._links:
+            return []
+        out: list[Effect] = [CancelTimer(f"{LINK}{peer}")]
+        self._links.remove(peer)
+        self._catching_up.link_down(peer, now, out)
+        if self._membership.link_down(peer):
+            self._membership.ask(self._catching_up.provider, now, out)
         return out
+
+    def _attempt(self, link: Link, now: int, out: list[Effect]) -> None:
+        """Ping while there is a safe way, then sync."""
+        way = self._links.way(link)
+        if way and link.tries < self._settings.tries:
+            self._pings.send(link, way, self._past.end, out)
+        else:
+            self._catching_up.tell(link, out, want=True)
+        wait = self._settings.timeout << min(link.attempts, SLOWEST)
+        link.attempts += 1
+        out.append(SetTimer(f"{LINK}{link.peer}", now + wait))
+
+    def _pong_arrived(self, number: int, link: Link, now: int, out: list[Effect]) -> None:
+        if number and number == link.farewell:
+            link.farewell, self._membership.owes = 0, False
+        start = link.pings.pop(number, None)
+        if start is None:
+            return
+        if start >= self._past.first:
+            self._use(link, self._past.since(start), out)
+        elif not link.pings and link.tries < self._settings.tries:
+            self._attempt(link, now, out)
+
+    def _use(self, link: Link, first: Iterable[Entry], out: list[Effect]) -> None:
+        """A link has become safe: what comes first, and then everything."""
+        out += [Send(link.peer, entry) for entry in first]
+        link.renew()
+        self._safe[link.peer] = None
+        out.append(CancelTimer(f"{LINK}{link.peer}"))
+        if self._membership.standing is Standing.GONE:
+            self._pings.farewell(link, out)
+
+    def _begin_anew(self, link: Link, now: int, out: list[Effect]) -> None:
+        """A neighbour has found a gap: what it has not dropped was sent before this. No ping would tell what it
+        lacks, so the link syncs."""
+        self._links.send([link.peer], Anew(), out)
+        was_safe = link.peer in self._safe
+        self._safe.pop(link.peer, None)
+        link.pings.clear()
+        link.tries = self._settings.tries
+        if was_safe:
+            self._attempt(link, now, out)
 
     def timer(self, token: Timer, now: int) -> list[Effect]:
         out: list[Effect] = []
         if token.startswith(LINK):
-            self._timed_out(int(token.removeprefix(LINK)), now, out)
+            link = self._links.get(int(token.removeprefix(LINK)))
+            if link is not None and link.peer not in self._safe:
+                self._attempt(link, now, out)
         elif token == PATIENCE:
-            self._lose_patience(now, out)
+            self._catching_up.lose_patience(now, out)
+        elif token == JOIN:
+            self._catching_up.join_elsewhere(now, out)
         elif token == SPONSOR:
-            self._asking = None
-            self._turn += 1
-            self._ask(now, out)
+            self._membership.ask_elsewhere()
+            self._membership.ask(self._catching_up.provider, now, out)
         return out
 
-    def _given(self, start: Start, moved: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
-        self._seq = max(self._seq, start.base.get(self.node, 0))
-        self._left = self._left or moved.get(self.node) == EVERYTHING
+    # Rules 5 and 7: syncs, bases and joins.
+
+    def _summary_arrived(self, frame: Sync | Refuse | Start, link: Link, now: int, out: list[Effect]) -> None:
+        match joined(link.parts, frame) if link.parts else frame:
+            case Sync() as sync:
+                self._sync_arrived(sync, link, now, out)
+            case Refuse() as refuse:
+                self._catching_up.refused(refuse, link, now, out)
+            case Start() as start:
+                self._start_arrived(start, link, now, out)
+        link.parts.clear()
+
+    def _sync_arrived(self, sync: Sync, link: Link, now: int, out: list[Effect]) -> None:
+        catching_up, mine = self._catching_up, sync.upto.get(self.node, 0)
+        if mine < EVERYTHING and self._claimed(link.peer, mine, out):
+            sync = msgspec.structs.replace(sync, upto=sync.upto | {self.node: self._sent})
+        if link.peer not in self._safe:
+            entries = catching_up.serve(sync, link, out)
+            if entries is not None:
+                self._use(link, entries, out)
+        elif not sync.want:
+            catching_up.assure(link, out)
+        if sync.want:
+            if catching_up.fresh and sync.upto.keys() - {self.node}:
+                catching_up.offered(link.peer, now, out)
+            elif catching_up.joining is None:
+                catching_up.tell(link, out)
+
+    def _start_arrived(self, start: Start, link: Link, now: int, out: list[Effect]) -> None:
+        self._catching_up.check(start, link)
+        if self._claimed(link.peer, start.base.get(self.node, 0), out):
+            start = msgspec.structs.replace(start, base=start.base | {self.node: self._sent})
+        moved = self._catching_up.started(start, link, out)
+        if moved:
+            self._renew_all_but(link, now, out)
+        self._given(start, moved, link, now, out)
+
+    def _renew_all_but(self, giver: Link, now: int, out: list[Effect]) -> None:
+        """What was taken as given has not been passed on."""
+        others = [link for link in self._links.values() if link is not giver]
+        for link in others:
+            self._safe.pop(link.peer, None)
+            link.renew()
+        for link in others:
+            self._attempt(link, now, out)
+
+    def _given(self, start: Start, moved: Mapping[NodeId, int], giver: Link, now: int, out: list[Effect]) -> None:
+        """What a base means to this process itself."""
+        if moved.get(self.node) == EVERYTHING:
+            self._retired(giver.peer, out)
         if self.node in start.births:
-            self._asked.pop(start.births[self.node][0], None)
-        if self._past.count(self.node) is not None:
+            self._membership.answered(start.births[self.node][0])
+        if self._membership.known:
             self._release(now, out)
-        self._ask(now, out)
+        self._membership.ask(self._catching_up.provider, now, out)
 
-    # Sources come and go (rule 8).
-
-    def _ask(self, now: int, out: list[Effect]) -> None:
-        """Ask a neighbour to announce this process, if that is needed and not under way."""
-        if self._asking is not None or not (self._waiting or self._clients):
-            return
-        if self._left or self._past.count(self.node) is not None:
-            return
-        # Whoever was asked before may have announced it already: that one first, or the provider.
-        willing = sorted(
-            self._links,
-            key=lambda peer: (peer in self._clients, peer not in self._asked, peer != self._provider),
-        )
-        if willing:
-            peer = willing[self._turn % len(willing)]
-            self._asking = peer
-            self._asked[peer] = None
-            self._send([peer], Ask(), out)
-            out.append(SetTimer(SPONSOR, now + (self._settings.timeout << min(self._turn, SLOWEST))))
+    # Rule 8: sources come and go.
 
     def _sponsor(self, client: NodeId, now: int, out: list[Effect]) -> None:
-        if self._past.count(self.node) is None:
-            self._clients[client] = None
-            self._ask(now, out)
-        elif self._past.count(client) is None and client not in self._past.forgotten:
+        if self._membership.announces(client, out):
             self._seq += 1
             self._spread(Notice(self.node, self._seq, client, False), out)
-        elif self._past.births.get(client, (self.node,))[0] != self.node:
-            self._send([client], Known(), out)  # announced by another: nothing will come from here
+        self._membership.ask(self._catching_up.provider, now, out)
 
     def _heed(self, notice: Notice, now: int, out: list[Effect]) -> None:
-        """What a notice means to this process itself."""
-        if notice.source != self.node:
-            return
+        """What a notice of another means to this process itself."""
         if notice.gone:
-            self._left = self.node >= self._past.founders
-            return
-        self._asked.pop(notice.origin, None)
-        self._release(now, out)
+            self._membership.answered(notice.source)  # all that it announced came before its departure
+            if notice.source == self.node and self.node >= self._founders:
+                self._retired(notice.origin, out)
+        elif notice.source == self.node:
+            self._membership.answered(notice.origin)
+            if self._membership.known:
+                self._release(now, out)
+        self._take_leave(out)
 
     def _release(self, now: int, out: list[Effect]) -> None:
         """This process is known as a source: what waited for that goes out."""
-        waiting, self._waiting = self._waiting, []
+        waiting, clients = self._membership.release()
         for message in waiting:
             self._spread(message, out)
-        clients, self._clients = self._clients, {}
         for client in clients:
             self._sponsor(client, now, out)
+        self._take_leave(out)
 
     def leave(self, now: int) -> list[Effect]:
         """Say that nothing more will come of this process; the others forget it. Links stay until they go.
 
-        A founder is never forgotten. Neither is a process that asked several neighbours to announce it until
-        it has seen all of them do so: an announcement that came after this would bring it back.
+        A founder is never forgotten, but waits as the others do until its last messages have been heard.
         """
         out: list[Effect] = []
-        if self._vector.get(self.node) is not None and self.node >= self._past.founders and not self._asked:
-            self._dismiss(self.node, out)
-        self._left = True
+        if self._membership.standing is Standing.MEMBER:
+            self._membership.standing = Standing.LEAVING
+            self._take_leave(out)
         return out
+
+    def _take_leave(self, out: list[Effect]) -> None:
+        membership = self._membership
+        if membership.standing is not Standing.LEAVING or not membership.settled:
+            return
+        membership.standing = Standing.GONE
+        membership.owes = not self._past.empty
+        if self.node in self._vector and self.node >= self._founders:
+            self._dismiss(self.node, out)
+        for peer in self._safe:
+            self._pings.farewell(self._links[peer], out)
+
+    @property
+    def left(self) -> bool:
+        return self._membership.standing is Standing.GONE and not self._membership.owes
 
     def retire(self, source: NodeId, now: int) -> list[Effect]:
         """Say for another process, which will not come back, that nothing more will come of it.
 
         Only once its messages have settled: whoever hears of this before one of them drops it.
         """
-        if self._past.count(self.node) is None or self._left or source == self.node:
+        standing = self._membership.standing
+        if not self._membership.known or standing is not Standing.MEMBER or source == self.node:
             raise LocalMisuse(f"node {self.node} cannot speak for node {source}; a known source has to")
         out: list[Effect] = []
-        if source in self._vector and source >= self._past.founders:
+        if source in self._vector and source >= self._founders:
             self._dismiss(source, out)
         return out
 
@@ -293,24 +462,38 @@ class PreventiveBroadcast(CatchingUp):
         self._seq += 1
         self._spread(Notice(self.node, self._seq, source, True), out)
 
+    def _retired(self, by: NodeId, out: list[Effect]) -> None:
+        """The others have forgotten this process."""
+        if self._membership.standing is not Standing.GONE:
+            self._membership.standing, self._membership.owes = Standing.GONE, False
+            out.append(self._claims.retired(by))
+
+    # One life under one number.
+
+    @property
+    def _sent(self) -> int:
+        """How many entries of this process have gone out."""
+        return self._seq - len(self._membership.waiting)
+
+    def _claimed(self, sender: NodeId, upto: int, out: list[Effect]) -> bool:
+        return self._claims.of_mine(sender, upto, self._sent, out)
+
+    # State.
+
     def snapshot(self) -> State:
         return {
             "seq": self._seq,
-            "pings": self._pings,
-            "provider": self._provider,
-            "waiting": [CODEC.encode(message) for message in self._waiting],
-            "asked": list(self._asked),
-            "left": self._left,
+            "pings": self._pings.sent,
+            "provider": self._catching_up.provider,
+            "membership": self._membership.snapshot(),
             "past": self._past.snapshot(),
         }
 
     def restore(self, state: State) -> None:
         self._seq = state["seq"]
-        self._pings = state["pings"]
-        self._provider = state["provider"]
-        self._waiting = [each for each in map(CODEC.decode, state["waiting"]) if isinstance(each, Message)]
-        self._asked = dict.fromkeys(state["asked"])
-        self._left = state["left"]
+        self._pings.sent = state["pings"]
+        self._catching_up.provider = state["provider"]
+        self._membership.restore(state["membership"])
         self._past.restore(state["past"])
 
     def gauges(self) -> dict[str, int]:
@@ -321,5 +504,5 @@ class PreventiveBroadcast(CatchingUp):
             "links": len(self._links),
             "unsafe": len(self._links) - len(self._safe),
             "outstanding": sum(len(link.pings) for link in self._links.values()),
-            **self._costs,
+            **self._links.costs,
         }

@@ -26,6 +26,7 @@ import msgspec
 
 from antecast.core import (
     MAX_PAYLOAD,
+    Alert,
     Deliver,
     Effect,
     Frame,
@@ -75,7 +76,8 @@ class PrintedBroadcast(Protocol):
         self._i: dict[int, NodeId] = {}
         self._r: dict[NodeId, int] = {}
         self._introduced: dict[NodeId, NodeId] = {}
-        self._seen = SeenPings()
+        self._seen = SeenPings(settings.timeout)
+        self._alerted: set[NodeId] = set()
         self._pings = 0
 
     # Algorithm 2, safety.
@@ -88,6 +90,11 @@ class PrintedBroadcast(Protocol):
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         out: list[Effect] = []
+        if peer in self._links:
+            by = self._introduced.get(peer)
+            out += self.link_down(peer, now)
+            if by is not None:
+                self._introduced[peer] = by
         self._links[peer] = None
         self._q[peer] = None
         if self._received:
@@ -113,11 +120,14 @@ class PrintedBroadcast(Protocol):
         ping = Ping(self.node, q, number, HOPS if by is None else 1)
         out += [Send(peer, ping) for peer in way]
 
-    def _receive_ping(self, ping: Ping, sender: NodeId, out: list[Effect]) -> None:
-        if not self._seen.first(ping):
+    def _receive_ping(self, ping: Ping, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if not self._seen.first(ping, now):
             return
         if ping.target == self.node:
-            out.append(Send(ping.origin, Pong(ping.id)))
+            if ping.origin in self._links:
+                out.append(Send(ping.origin, Pong(ping.id)))
+            return
+        if not ping.hops:
             return
         way = [ping.target] if ping.target in self._q else self._q if ping.hops > 1 else []
         onward = msgspec.structs.replace(ping, hops=ping.hops - 1)
@@ -135,9 +145,12 @@ class PrintedBroadcast(Protocol):
             self._q[to] = None
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        self._links.pop(peer, None)
+        if peer not in self._links:
+            return []
+        del self._links[peer]
         self._q.pop(peer, None)
         self._introduced.pop(peer, None)
+        self._alerted.discard(peer)
         self._close(peer)
         return []
 
@@ -157,14 +170,16 @@ class PrintedBroadcast(Protocol):
         return self._deliver(Message(self.node, self._seq, payload, None), self.node, now)
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
+        if sender not in self._links:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, and has no link to node {self.node}")
         out: list[Effect] = []
         match frame:
             case Message():
                 if frame.origin == self.node and frame.seq > self._seq:
-                    raise RemoteFault(f"node {sender} sent message {frame.id}, never broadcast here")
+                    return self._claimed(frame, sender)
                 return self._deliver(frame, sender, now)
             case Ping():
-                self._receive_ping(frame, sender, out)
+                self._receive_ping(frame, sender, now, out)
             case Pong(id=number):
                 self._receive_pong(sender, number, out)
             case _:
@@ -172,6 +187,17 @@ class PrintedBroadcast(Protocol):
                     f"node {sender} sent a {type(frame).__name__}, which this protocol does not know"
                 )
         return out
+
+    def _claimed(self, message: Message[None], sender: NodeId) -> list[Effect]:
+        if sender in self._alerted:
+            return []
+        self._alerted.add(sender)
+        return [
+            Alert(
+                f"node {sender} has messages of this node up to {message.id}, which this node never broadcast:"
+                f" node {sender} is wrong, or this node has lost its state; if so, start it under a new number"
+            )
+        ]
 
     def _deliver(self, message: Message[None], sender: NodeId, now: int) -> list[Effect]:
         if not self._received.add(message.origin, message.seq):

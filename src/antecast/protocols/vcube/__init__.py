@@ -12,7 +12,10 @@ With diagnosis (the default):
   number, as long as every two correct nodes have a link that lets frames through now and then, and as long as the
   messages are still kept (`retain`). Everything that a correct node broadcasts is delivered by all of them.
 - A node that *crashed and recovers* with its saved state is correct again from then on: it catches up, and so do
-  the others with what only it had. Coming back without its state is not provided for.
+  the others with what only it had. Without its state it joins under a new number.
+- *Liveness with little kept*: once the network has been whole and quiet for several times `patience`, what anyone
+  broadcasts is delivered by all, also with `retain` 0 (`cuts`).
+- *Broken and lying peers* do no lasting harm, but for what only signatures would show (docs/vcube.md).
 - The *last messages of a node that crashed* are delivered by all correct nodes if one of them has received them
   and what they depend on, else by none, until somebody recovers who has what is missing. This is not uniform
   agreement: what only crashed nodes delivered may be lost to the others. A message that depends on one so lost
@@ -29,8 +32,9 @@ import msgspec
 from antecast.core import NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.barrier import Barrier
+from antecast.protocols.flooded import GAUGES
 from antecast.protocols.layered import Layered
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 from antecast.protocols.vcube.reliable import ReliableTrees
 from antecast.protocols.vcube.trees import Trees
 
@@ -92,6 +96,7 @@ def _specification(name: str, title: str, *, single: bool) -> Specification:
         settings=VCubeSettings,
         make=lambda node, settings: _make(node, settings, single=single),
         loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
+        gauges=GAUGES | {"held": Unit.MESSAGES, "doubted": Unit.ENTRIES},
     )
 
 

@@ -1,25 +1,46 @@
 """VCube's diagnosis: who works, found by tests of a few nodes and by what these have heard of the others.
 
-Each round a node tests, in each of its clusters, the nodes in their order up to the first that it takes to be
-correct; so it tests log₂ N nodes while all is well. Whoever is tested answers with what it knows of everyone. A
-node that does not answer in time is *doubted*, and so is one whose link goes down; the tests then go on to the
-next node of its cluster. A doubted node stays in the tests (it comes before the first correct one), and
-anything heard from it, or a new link to it, ends the doubt.
+**Tests.** Each round a node tests, in each of its clusters, the nodes in their order up to the first that it takes
+to be correct; so it tests log₂ N nodes while all is well. Whoever is tested answers with what it knows of
+everyone. A node that does not answer in time is *doubted*, and so is one whose link goes down; the tests then go
+on to the next node of its cluster. A doubted node stays in the tests (it comes before the first correct one), and
+anything heard from it, or a new link to it, ends the doubt. Each time a node turns out to have been doubted for
+being slow, its tester allows it twice the time: where links have some bound on their delays, known or not, doubts
+of correct nodes come to an end. Until then they cost copies and detours, no order and no message.
 
-What is known of a node is a number that only grows, and the larger number is the later news: even while the
-node is taken to be correct, odd while it is doubted. A node that hears itself doubted takes the next even
-number, which spreads in turn. Each time a node turns out to have been doubted for being slow, its tester allows
-it twice the time: where links have some bound on their delays, known or not, doubts of correct nodes come to an
-end. Until then they cost copies and detours, no order and no message.
+**News.** What is known of a node is a number that only grows, and the larger number is the later news: even while
+the node is taken to be correct, odd while it is doubted. A node that hears itself doubted takes the next even
+number, which spreads in turn.
+
+**Lies.** A node sends to the very nodes that it tests itself, so news from others can only make it turn to the
+next node of a cluster early or late. What keeps them from doing more:
+
+- News are kept and passed on only of nodes that are linked here, or were until a while ago: what is said of
+  nodes that do not exist, or that left for good, is lost on whoever has no link to them.
+- A number more than `LEAP` ahead of the known one is ignored. No node is doubted so often, and a number that one
+  frame could drive to the end of the scale would silence all later news.
+- What a node sees for itself counts, whatever the number says.
 """
 
 from collections.abc import Mapping
+from itertools import islice
+from typing import Final
 
-from antecast.core import Clock, Effect, Frame, NodeId, Send, SetTimer, Timer
+from antecast.core import MAX_SOURCES, Clock, Effect, Frame, NodeId, Send, SetTimer, Timer
+from antecast.core.frames import Count
 from antecast.protocols.vcube.view import View
 
 ROUND: Timer = "vcube/round"
 OVERDUE: Timer = "vcube/overdue"
+
+LEAP: Final = 1 << 32
+"""A node would have to be doubted and believed twice a second for 68 years to come so far."""
+
+HIGHEST: Final = 1 << 62
+"""Larger numbers are not believed, so that one's own next number always finds its place in a frame."""
+
+ROUNDS_REMEMBERED: Final = 64
+"""For so many rounds a node whose link is down stays in the news. They reach everyone in log₂ N rounds or so."""
 
 
 class Test(Frame, frozen=True, array_like=True, gc=False, tag=4):
@@ -31,23 +52,35 @@ class Test(Frame, frozen=True, array_like=True, gc=False, tag=4):
 class Reply(Frame, frozen=True, array_like=True, gc=False, tag=5):
     """Yes; this is what I have received, and what I know of the others."""
 
-    digest: int
+    digest: Count
     news: Clock
 
 
 class Diagnosis:
+    """Keeps a view up to date: links it is told of, doubts it finds out."""
+
     def __init__(self, view: View, *, interval: int, timeout: int) -> None:
         self._view = view
         self._interval = interval
         self._timeout = timeout
-        self.news: dict[NodeId, int] = {}
-        self._due: dict[NodeId, int] = {}
-        self._allowed: dict[NodeId, int] = {}
+        self._news: dict[NodeId, int] = {}
+        self._answer_due: dict[NodeId, int] = {}
+        """When the answers to tests are due, by peer."""
+        self._time_allowed: dict[NodeId, int] = {}
+        """How long a peer may take to answer, where this is more than the timeout."""
         self._late: set[NodeId] = set()
+        """Peers that are doubted because they did not answer in time."""
+        self._parted: dict[NodeId, int] = {}
+        """Nodes whose links are down, in the order in which they went, and the rounds made by then."""
         self._next_round: int | None = None
         self._next_look: int | None = None
+        self.rounds = 0
+        """Rounds of tests made so far."""
+        self.tested: frozenset[NodeId] = frozenset()
+        """Whom the last round tested."""
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        self._parted.pop(peer, None)
         self._view.link(peer)
         self._believe(peer)
         self.hasten(now, out)
@@ -55,9 +88,15 @@ class Diagnosis:
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         self._view.unlink(peer)
         self._doubt(peer)
-        self._due.pop(peer, None)
+        self._answer_due.pop(peer, None)
         self._late.discard(peer)
+        self._parted[peer] = self.rounds
         self.hasten(now, out)
+
+    def news(self) -> dict[NodeId, int]:
+        """What is known of the nodes that were ever doubted, as much as a frame holds."""
+        news = self._news
+        return news.copy() if len(news) <= MAX_SOURCES else dict(islice(news.items(), MAX_SOURCES))
 
     def hasten(self, at: int, out: list[Effect]) -> None:
         """Make the next round then, if it would come later."""
@@ -67,22 +106,32 @@ class Diagnosis:
 
     def round(self, now: int, out: list[Effect]) -> None:
         self._next_round = None
+        self._forget_the_gone()
         if not self._view.linked:
             return
-        for s in range(1, self._view.dimension + 1):
-            for peer in self._view.candidates(s):
-                out.append(Send(peer, Test()))
-                self._due.setdefault(peer, now + self._allowed.get(peer, self._timeout))
+        self.rounds += 1
+        tested = [peer for s in range(1, self._view.dimension + 1) for peer in self._view.candidates(s)]
+        for peer in tested:
+            out.append(Send(peer, Test()))
+            self._answer_due.setdefault(peer, now + self._time_allowed.get(peer, self._timeout))
+        self.tested = frozenset(tested)
         self.hasten(now + self._interval, out)
         self._look_later(out)
+
+    def _forget_the_gone(self) -> None:
+        while self._parted and self._parted[peer := next(iter(self._parted))] + ROUNDS_REMEMBERED <= self.rounds:
+            del self._parted[peer]
+            self._news.pop(peer, None)
+            self._time_allowed.pop(peer, None)
+            self._view.trust(peer)
 
     def look(self, now: int, out: list[Effect]) -> bool:
         """Doubt those who should have answered by now; whether this changes the view."""
         self._next_look = None
-        overdue = [peer for peer, due in self._due.items() if due <= now]
+        overdue = [peer for peer, due in self._answer_due.items() if due <= now]
         changed = False
         for peer in overdue:
-            del self._due[peer]
+            del self._answer_due[peer]
             if self._view.usable(peer):
                 self._doubt(peer)
                 self._late.add(peer)
@@ -91,29 +140,31 @@ class Diagnosis:
         return changed
 
     def _look_later(self, out: list[Effect]) -> None:
-        if self._due:
-            due = min(self._due.values())
+        if self._answer_due:
+            due = min(self._answer_due.values())
             if due != self._next_look:
                 self._next_look = due
                 out.append(SetTimer(OVERDUE, due))
 
     def answered(self, peer: NodeId, news: Mapping[NodeId, int]) -> bool:
         """A reply came; whether what it says changes the view."""
-        self._due.pop(peer, None)
+        self._answer_due.pop(peer, None)
         changed = False
         for node, number in news.items():
-            known = self.news.get(node, 0)
-            if number <= known:
+            known = self._news.get(node, 0)
+            if not known < number <= min(known + LEAP, HIGHEST):
                 continue
             if node == self._view.node:
                 number += number & 1
-            elif (number ^ known) & 1:
+            elif node not in self._view.linked and node not in self._parted:
+                continue
+            elif number & 1 and node not in self._view.doubted:
                 changed = True
-                if number & 1:
-                    self._view.doubt(node)
-                else:
-                    self._view.trust(node)
-            self.news[node] = number
+                self._view.doubt(node)
+            elif not number & 1 and node in self._view.doubted:
+                changed = True
+                self._view.trust(node)
+            self._news[node] = number
         return changed
 
     def heard(self, peer: NodeId) -> bool:
@@ -122,18 +173,18 @@ class Diagnosis:
             return False
         if peer in self._late:
             self._late.remove(peer)
-            self._allowed[peer] = 2 * self._allowed.get(peer, self._timeout)
+            self._time_allowed[peer] = 2 * self._time_allowed.get(peer, self._timeout)
         self._believe(peer)
         return True
 
     def _doubt(self, peer: NodeId) -> None:
-        number = self.news.get(peer, 0)
-        if not number & 1:
-            self.news[peer] = number + 1
+        number = self._news.get(peer, 0)
+        self._news[peer] = number + 1 - (number & 1)
         self._view.doubt(peer)
 
     def _believe(self, peer: NodeId) -> None:
-        number = self.news.get(peer, 0)
+        number = self._news.get(peer, 0)
         if number & 1:
-            self.news[peer] = number + 1
+            self._news[peer] = number + 1
+        if peer in self._view.doubted:
             self._view.trust(peer)

@@ -16,14 +16,20 @@ What makes this cheap:
   clock and what it was held for, not what is pending, and not N.
 - Clocks on the wire hold only what changed since the source's previous message. The rest was missing for that
   one too, if it is missing at all: a message takes over what its source's previous message still waits for.
+
+Holding back saves packets and is never needed for order, so where the lists of what is missing grow too long
+(a broken source can make them) messages are no longer held.
 """
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from antecast.core import Message, NodeId
 from antecast.protocols.received import Received
+
+LISTED: Final = 1 << 20
+"""Entries in the lists of what is missing, at most: some 100 MiB. Runs of 256 busy nodes have a few dozen."""
 
 
 class Part(NamedTuple):
@@ -47,12 +53,15 @@ class _Held:
 
 
 class HoldBack:
+    """The messages held back, by name (`_held`) and by the missing dependency they wait under (`_waiting`)."""
+
     def __init__(self, received: Received, height: Callable[[NodeId], int]) -> None:
         self._received = received
         self._height = height
         self._held: dict[tuple[NodeId, int], _Held] = {}
         self._waiting: dict[tuple[NodeId, int], list[_Held]] = {}
         self._order = count()
+        self._listed = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -73,6 +82,7 @@ class HoldBack:
             return 0
         held = self._held[origin, seq] = _Held(message, height, next(self._order))
         held.missing = missing
+        self._listed += len(missing)
         return self._wait(held)
 
     def release(self, origin: NodeId, before: int) -> list[Part]:
@@ -86,6 +96,7 @@ class HoldBack:
                 level = held.level
                 if held.missing is None:
                     held.missing = self._missing(held.message, held.height)
+                    self._listed += len(held.missing)
                 if self._wait(held) < level:
                     released.append((held.order, Part(held.message, held.level, level)))
         released.sort()
@@ -96,9 +107,13 @@ class HoldBack:
         parts = [Part(held.message, 0, held.level) for held in sorted(self._held.values(), key=lambda h: h.order)]
         self._held.clear()
         self._waiting.clear()
+        self._listed = 0
         return parts
 
     def _missing(self, message: Message[Any], height: int) -> list[tuple[int, NodeId, int]]:
+        """What holds a message back: (height, source, number), the greatest height last."""
+        if self._listed > LISTED:
+            return []
         upto, entries, missing = self._received.upto, message.stamp.items(), []
         # First messages mostly depend on first messages: where no count is ahead, one look at the whole is enough.
         if message.seq > 1 or not entries <= upto.items():
@@ -120,6 +135,7 @@ class HoldBack:
         assert missing is not None
         while missing and get(missing[-1][1], 0) >= missing[-1][2]:
             missing.pop()
+            self._listed -= 1
         if missing:
             held.level, source, number = missing[-1]
             self._waiting.setdefault((source, number), []).append(held)

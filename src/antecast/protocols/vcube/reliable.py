@@ -10,8 +10,14 @@ Why everybody gets everything: the tests connect all correct nodes. Within a cub
 halves be connected in themselves; a node of one half tests the first correct node of the other, if there is
 any, and so joins them. Along each such pair the sets of received messages become equal; so they do everywhere.
 
-It depends on no packet in particular, and asks nothing of the one that crashed. A node compares with one other
-a round: one that was away for long gets what it missed once, not once from each neighbour.
+It depends on no packet in particular, and asks nothing of the one that crashed. A node asks one other a round
+for what it lacks: one that was away for long gets what it missed once, not once from each neighbour.
+
+Whom it asks goes by *turns*, so that a peer whose digest never agrees, for being broken or for lying, does not
+keep the others from being asked. Each of the t nodes under test has a turn every t rounds; all others that offer
+something, which may be many, share one every 2t rounds. So of 2t rounds in which one node under test has something
+to offer, the others take at most 2 (t − 1) + 1, and one is left for it. (Where nobody whose turn it is has
+anything to offer, the one passed over is asked at the end of the round.)
 """
 
 from hashlib import blake2b
@@ -19,9 +25,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from antecast.core import Effect, Frame, Message, NodeId, Send, State, Timer
+from antecast.core import MAX_SOURCES, Effect, Frame, Message, NodeId, RemoteFault, Send, State, Timer
 from antecast.protocols.dissemination import Above
-from antecast.protocols.retained import PATIENCE, Base, RetainedLog, Summary
+from antecast.protocols.retained import Base, RetainedLog, Summary
+from antecast.protocols.vcube.backlog import weigh
+from antecast.protocols.vcube.cuts import Cuts
 from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Diagnosis, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.trees import Trees
@@ -29,6 +37,8 @@ from antecast.protocols.vcube.trees import Trees
 
 class ReliableTrees(Trees):
     """For nodes that crash, recover, join and leave, partitions that heal, and links that lose."""
+
+    repairs = True
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet, Summary, Base, Test, Reply)
 
@@ -49,8 +59,15 @@ class ReliableTrees(Trees):
         way."""
         super().__init__(node, aggregate=aggregate, single=single, room=room, received=self._log.received)
         self._diagnosis = Diagnosis(self._view, interval=interval, timeout=timeout)
+        self._cuts = Cuts(self._received, self._linked, patience=patience)
         self._digest: int | None = None
-        self._compared = False
+        """The digest of what has been received; None when more has come since."""
+        self._asked_in_round = -1
+        """The last round in which another node was asked for what is lacking here."""
+        self._turns: dict[NodeId | None, int] = {}
+        """When nodes under test were asked last, by round, and under None when any other was."""
+        self._passed_over: NodeId | None = None
+        """A node that had something to offer in this round, when it was not its turn."""
         self._patience = patience
         self._overtaken: dict[tuple[NodeId, int], int] = {}
         """Messages that came by comparison, and when. The packet that is still on its way brings the duty to pass
@@ -64,31 +81,41 @@ class ReliableTrees(Trees):
         changed = False
         if isinstance(frame, Packet):
             super().receive(frame, sender, now, out)
-        elif isinstance(frame, Message):
-            self._check(frame, sender)
-            if (frame.origin, frame.seq) not in self._received:
-                self._overtaken[frame.origin, frame.seq] = now
-                self._take(frame, None, 0, now, out, out)
+        elif sender not in self._linked:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
         elif isinstance(frame, Test):
-            out.append(Send(sender, Reply(self._what_is_here(), self._diagnosis.news.copy())))
+            out.append(Send(sender, Reply(self._digest_of_received(), self._diagnosis.news())))
         elif isinstance(frame, Reply):
             changed = self._diagnosis.answered(sender, frame.news)
-            if frame.digest != self._what_is_here() and not self._compared:
-                self._compared = True
+            if frame.digest != self._digest_of_received() and self._may_ask(sender):
                 self._log.compare(sender, out)
+        elif isinstance(frame, Message):
+            self._take_late(frame, sender, now, out)
         elif isinstance(frame, Summary):
-            self._compare(frame, sender, now, out)
+            self._compare(frame, sender, out)
         elif isinstance(frame, Base):
-            self._give_up(frame, sender, now, out)
+            self._take_base(frame, sender, now, out)
         else:
             super().receive(frame, sender, now, out)
         if self._diagnosis.heard(sender) or changed:
             self._rearrange(now, out)
 
+    def _take_late(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
+        """A message that another sent because it was lacking here."""
+        self._refuse_self_dependence(message, sender)
+        name = message.origin, message.seq
+        if name not in self._received:
+            self._take(message, None, sender, 0, now, out, out)
+            if name in self._received:
+                self._overtaken[name] = now
+                if len(self._overtaken) > MAX_SOURCES:
+                    del self._overtaken[next(iter(self._overtaken))]
+
     def _take(
         self,
         message: Message[Any],
         packet: Packet | None,
+        sender: NodeId,
         height: int,
         now: int,
         out: list[Effect],
@@ -97,38 +124,80 @@ class ReliableTrees(Trees):
         if height and self._overtaken and self._overtaken.pop((message.origin, message.seq), None) is not None:
             self._pass_on(message, packet, height, self._received.upto.get(message.origin, 0), out)
         else:
-            effects = len(deliveries)
-            super()._take(message, packet, height, now, out, deliveries)
-            if self._log.offers and len(deliveries) == effects:
-                self._log.offers.held(message, now, out)
+            super()._take(message, packet, sender, height, now, out, deliveries)
 
-    def _compare(self, summary: Summary, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Send what the other lacks, and ask for what is lacking here unless another was asked already."""
-        if self._compared and not summary.answer:
+    def _may_ask(self, peer: NodeId) -> bool:
+        """Whether to ask a peer for what is lacking here: nobody was asked in this round, and it is its turn."""
+        rounds, tested = self._diagnosis.rounds, self._diagnosis.tested
+        if self._asked_in_round == rounds:
+            return False
+        whose = peer if peer in tested else None
+        pause = len(tested) if whose is not None else 2 * len(tested)
+        last = self._turns.get(whose)
+        if last is not None and rounds - last < pause:
+            self._passed_over = peer
+            return False
+        self._asked_in_round = self._turns[whose] = rounds
+        return True
+
+    def _ask_whom_we_passed_over(self, out: list[Effect]) -> None:
+        """At the end of a round in which nobody was asked: then one who had something, though not its turn."""
+        peer, self._passed_over = self._passed_over, None
+        if peer in self._linked and self._asked_in_round != self._diagnosis.rounds:
+            self._log.compare(peer, out)
+
+    def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
+        """Send what the other lacks, and ask for what is lacking here if it has its turn."""
+        self._cuts.heard(sender, summary.upto)
+        is_question = not summary.answer
+        if is_question and self._received.lacks(summary.upto, summary.beyond) and not self._may_ask(sender):
             summary = msgspec.structs.replace(summary, answer=True)
-        elif self._received.lacks(summary.upto, summary.beyond):
-            self._compared = True
         self._log.take_summary(summary, sender, out)
 
-    def _give_up(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Messages that nobody keeps any more may be counted as received."""
-        self._log.take_base(base, sender, now, out)
+    def _take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """A peer no longer keeps what is lacking here."""
+        if not self._log.has_asked(sender):
+            raise RemoteFault(f"node {sender} sent a base, though it was not asked what it has")
+        cut = base.upto
+        if self._log.is_false_claim(cut.get(self._node, 0), sender, out):
+            cut = {source: count for source, count in cut.items() if source != self._node}
+        self._cuts.heard(sender, cut)
+        self._cuts.offer(sender, cut, now)
+
+    def _take_cuts(self, now: int, out: list[Effect]) -> None:
+        """Go on without what nobody keeps, and ask sources whether they have broadcast as much as is said."""
+        taken, unknown = self._cuts.due(now)
+        for peer, cut in taken:
+            self._log.give_up(cut, peer, out)
+            self._after_skipping(out)
+        for source in unknown:
+            self._log.compare(source, out)
+
+    def _after_skipping(self, out: list[Effect]) -> None:
         self._digest = None
+        self._weigh_backlog()
         self._let_go(out)
+
+    def _weigh_backlog(self) -> None:
+        delivered = self.above.progress()
+        waiting = (each for each in self._log.stored() if each.seq > delivered.get(each.origin, 0))
+        self._backlog = sum(map(weigh, waiting))
 
     def _rearrange(self, now: int, out: list[Effect]) -> None:
         """The view has changed: let go of what was held for the old trees, and test the new neighbours."""
         self._let_go(out)
         self._diagnosis.hasten(now, out)
 
-    def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
-        if (message.origin, message.seq) in self._received:
+    def _note(self, message: Message[Any]) -> bool:
+        if not self._log.add(message):
             return False
-        self._log.add(message)
         self._digest = None
         return True
 
-    def _what_is_here(self) -> int:
+    def _deny(self, number: int, sender: NodeId, out: list[Effect]) -> None:
+        self._log.is_false_claim(number, sender, out)
+
+    def _digest_of_received(self) -> int:
         """A digest of the messages received: equal for equal sets, different for others but once in 2⁶³."""
         if self._digest is None:
             here = sorted(self._received.upto.items()), sorted(self._received.gaps().items())
@@ -140,33 +209,35 @@ class ReliableTrees(Trees):
         self._log.settled(message)
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        if peer in self._linked:
+            self.link_down(peer, now, out)
         self._diagnosis.link_up(peer, now, out)
         self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._log.link_down(peer)
-        self._diagnosis.link_down(peer, now, out)
-        self._let_go(out)
+        if peer in self._linked:
+            self._turns.pop(peer, None)
+            self._log.link_down(peer)
+            self._cuts.link_down(peer)
+            self._diagnosis.link_down(peer, now, out)
+            self._let_go(out)
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         if token == ROUND:
-            self._compared = False
-            self._forget_overtaken(now - self._patience)
+            self._ask_whom_we_passed_over(out)
+            if self._cuts:
+                self._take_cuts(now, out)
+            self._forget(now - self._patience)
             self._diagnosis.round(now, out)
-        elif token == OVERDUE:
-            if self._diagnosis.look(now, out):
-                self._rearrange(now, out)
-        elif token == PATIENCE:
-            self._log.timer(now, out)
-            self._digest = None
-            self._let_go(out)
+        elif token == OVERDUE and self._diagnosis.look(now, out):
+            self._rearrange(now, out)
 
-    def _forget_overtaken(self, before: int) -> None:
-        while self._overtaken and self._overtaken[first := next(iter(self._overtaken))] < before:
-            del self._overtaken[first]
-
-    def resume(self, now: int, out: list[Effect]) -> None:
-        self._log.resume(now, out)
+    def _forget(self, before: int) -> None:
+        """Packets that should have come before this time are not waited for."""
+        while self._overtaken and self._overtaken[message := next(iter(self._overtaken))] < before:
+            del self._overtaken[message]
+        while self._abroad and self._abroad[number := next(iter(self._abroad))] < before:
+            del self._abroad[number]
 
     def stored(self) -> list[Message[Any]]:
         return self._log.stored()
@@ -178,6 +249,7 @@ class ReliableTrees(Trees):
         self._spread = state["spread"]
         self._digest = None
         self._log.restore(state["kept"], messages)
+        self._weigh_backlog()
 
     def gauges(self) -> dict[str, int]:
         return super().gauges() | self._log.gauges() | {"doubted": len(self._view.doubted)}

@@ -16,27 +16,59 @@ only slow, nothing is lost. Why everybody gets everything while links hold: whoe
 first has it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its
 parts.
 
+Packets come from peers that may be broken. A packet from a node without a link, and one with a message that
+depends on itself, are refused. A message in this node's own name that it never broadcast, or that depends on one
+such, is left out, and said so once a link: the peer is wrong or was misled, or this node has lost its state. What
+waits is bounded (`backlog`), and so is the number of sources. A message that comes from another than its tree's
+parent may come with less duty than the parent's copy would have brought, and that copy counts for nothing
+afterwards; so where nobody repairs, a node takes at least the duty that it has in the tree by its own reckoning.
+
 What follows from Algorithm 2 but is not in it: messages go out before they are delivered (an application may
 answer inside a delivery, and the answer leaves behind what it answers), copies are dropped, and `vector_max` is
 the count of what was received without a gap.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from antecast.core import Effect, Frame, Message, MessageId, NodeId, RemoteFault, Send, State, Timer
+from antecast.core import (
+    MAX_SOURCES,
+    Alert,
+    Deliver,
+    Effect,
+    Frame,
+    LocalMisuse,
+    Message,
+    MessageId,
+    NodeId,
+    RemoteFault,
+    Send,
+    State,
+    Timer,
+)
 from antecast.protocols.dissemination import Dissemination
 from antecast.protocols.received import Received
+from antecast.protocols.vcube.backlog import FULL, WINDOW, weigh
 from antecast.protocols.vcube.holding import HoldBack, Part
 from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.view import View
+
+STRANGERS: Final = MAX_SOURCES // 2
+"""With so many sources, a new one is only taken from a node that is linked: half of the places in a clock are kept
+for members, whatever names others invent."""
 
 
 class Trees(Dissemination):
     """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
 
-    __slots__ = ("_abroad", "_hold", "_node", "_received", "_room", "_single", "_spread", "_view", "above")
+    __slots__ = (
+        "_abroad", "_alerted", "_backlog", "_hold", "_linked", "_node", "_received", "_room", "_single", "_spread",
+        "_view", "above",
+    )  # fmt: skip
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
+
+    repairs: ClassVar[bool] = False
+    """Whether messages that a tree did not bring come by other ways."""
 
     def __init__(
         self, node: NodeId, *, aggregate: bool, single: bool, room: int, received: Received | None = None
@@ -45,53 +77,69 @@ class Trees(Dissemination):
         self._single = single
         self._room = room
         self._view = View(node)
+        self._linked = self._view.linked
         self._received = Received() if received is None else received
+        self._backlog = 0
+        """What the messages weigh that wait for others."""
         self._hold = HoldBack(self._received, self._height) if aggregate else None
         self._spread = 0
-        self._abroad: set[int] = set()
+        """The number of this node's last message."""
+        self._abroad: dict[int, int] = {}
+        """Own messages sent to the root of the single tree, and when; they come back down the tree."""
+        self._alerted: set[NodeId] = set()
+        """Links over which messages came that claim what this node knows to be wrong."""
 
     def _height(self, source: NodeId) -> int:
         return self._view.height(self._view.root() if self._single else source)
 
+    def enter(self) -> None:
+        if len(self._received.upto) >= MAX_SOURCES:
+            raise LocalMisuse(
+                f"{MAX_SOURCES} other sources are known here, as many as a clock can name; let several sources"
+                " broadcast through one node, or split the group"
+            )
+
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._spread = message.seq
-        self._note(message, now, out)
+        self._note(message)
         root = self._view.root() if self._single else self._node
         if root == self._node:
             self._send_down(Packet((message,)), 0, self._view.dimension, out)
         else:
-            self._abroad.add(message.seq)
+            self._abroad[message.seq] = now
             out += [Send(peer, Packet((message,))) for peer in self._view.roots()]
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
+        if sender not in self._linked:
+            raise RemoteFault(f"node {sender} sent a packet without a link")
         height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
         if self._single and self._view.root() == self._node:
             height = self._view.dimension
         messages = frame.messages
         if len(messages) == 1:
             message = messages[0]
-            if message.origin == self._node:
-                self._check(frame, sender)
-            self._take(message, frame, height, now, out, out)
+            if message.origin in message.stamp:
+                self._refuse_self_dependence(message, sender)
+            self._take(message, frame, sender, height, now, out, out)
             return
-        self._check(frame, sender)
+        for message in messages:
+            self._refuse_self_dependence(message, sender)
         deliveries: list[Effect] = []
         for message in messages:
-            self._take(message, None, height, now, out, deliveries)
+            self._take(message, None, sender, height, now, out, deliveries)
         out += deliveries
 
-    def _check(self, frame: Frame, sender: NodeId) -> None:
-        for message in frame.carried:
-            if message.origin == self._node and message.seq > self._spread:
-                name = MessageId(message.origin, message.seq)
-                raise RemoteFault(f"node {sender} sent message {name}, never broadcast here")
+    def _refuse_self_dependence(self, message: Message[Any], sender: NodeId) -> None:
+        if message.stamp.get(message.origin, 0) >= message.seq:
+            raise RemoteFault(f"node {sender} sent message {message.id}, which waits for itself")
 
     def _take(
         self,
         message: Message[Any],
         packet: Packet | None,
+        sender: NodeId,
         height: int,
         now: int,
         out: list[Effect],
@@ -99,25 +147,68 @@ class Trees(Dissemination):
     ) -> None:
         """Take a message in, pass it on as the root of a subtree of a height, and hand it up. `packet` is one
         that holds it alone, if there is one already."""
-        origin = message.origin
-        if origin == self._node:
-            if message.seq in self._abroad:  # it comes back down the single tree
-                self._abroad.remove(message.seq)
+        origin, node, stamp = message.origin, self._node, message.stamp
+        if node in stamp and stamp[node] > self._spread:
+            self._deny(stamp[node], sender, out)
+            return
+        apart = node ^ origin
+        if (node ^ sender != apart & -apart or self._single) and not self.repairs:  # perhaps not from the parent
+            height = max(height, self._height(origin))
+        if origin == node:
+            if message.seq > self._spread:
+                self._deny(message.seq, sender, out)
+            elif self._abroad.pop(message.seq, None) is not None:
                 self._pass_on(message, packet, height, message.seq, out)
             return
-        before = 0 if self._hold is None else self._received.upto.get(origin, 0)
-        if self._note(message, now, out):
-            if height or self._hold is not None:
+        upto, hold = self._received.upto, self._hold
+        if (self._backlog > FULL or len(upto) >= STRANGERS) and self._no_place(message, now):
+            return
+        before = 0 if hold is None else upto.get(origin, 0)
+        if self._note(message):
+            if hold is not None:
                 self._pass_on(message, packet, height, before, out)
+            elif height:
+                self._send_down(packet or Packet((message,)), 0, height, out)
+            first = len(deliveries)
             self.above.arrived(message, now, deliveries)
+            if len(deliveries) == first:
+                self._backlog += weigh(message)
+            elif len(deliveries) > first + 1:  # others had waited for this one
+                self._backlog -= sum(
+                    weigh(each.message) for each in deliveries[first + 1 :] if isinstance(each, Deliver)
+                )
 
-    def _note(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+    def _deny(self, number: int, sender: NodeId, out: list[Effect]) -> None:
+        """A peer has a message of this node that it never broadcast, or one that depends on it: say so, once."""
+        if sender not in self._alerted:
+            self._alerted.add(sender)
+            out.append(
+                Alert(
+                    f"node {sender} has messages of this node up to {MessageId(self._node, number)}, which this "
+                    f"node never broadcast: node {sender} is wrong, or this node has lost its state; if so, start "
+                    f"it under a new number"
+                )
+            )
+
+    def _no_place(self, message: Message[Any], now: int) -> bool:
+        """Whether a message is turned away: there are many sources, or the backlog is full."""
+        origin, received, linked = message.origin, self._received, self._linked
+        is_known = origin in received.upto or origin in received.beyond or origin in linked
+        if not is_known and len(received.upto) >= STRANGERS:
+            return True
+        if self._backlog <= FULL or not self.above.early(message, now):
+            return False
+        return origin not in linked or message.seq > self.above.progress().get(origin, 0) + WINDOW
+
+    def _note(self, message: Message[Any]) -> bool:
         """Count a message as received; False if it was here already."""
         return self._received.add(message.origin, message.seq)
 
     def _pass_on(
         self, message: Message[Any], packet: Packet | None, height: int, before: int, out: list[Effect]
     ) -> None:
+        """Send a message down as the root of a subtree of a height, with what it sets free; `before` is the count
+        of its source's messages that had come without a gap before it."""
         level = 0
         if self._hold is not None:
             level = self._hold.keep(message, height) if height else 0
@@ -129,8 +220,10 @@ class Trees(Dissemination):
             self._send_down(packet or Packet((message,)), level, height, out)
 
     def _send_down(self, packet: Packet, above: int, upto: int, out: list[Effect]) -> None:
+        """Send a packet to children `above` + 1 to `upto`."""
         view = self._view
         if view.doubted:
+            upto = min(upto, view.dimension)
             out += [Send(peer, packet) for s in range(above, upto) for peer in view.candidates(s + 1)]
             return
         for child in view.children[above:upto]:
@@ -156,13 +249,16 @@ class Trees(Dissemination):
         pass
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
+        if self._alerted:
+            self._alerted.discard(peer)
         self._view.link(peer)
         if self._hold:
             self._let_go(out)
 
     def link_down(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        self._view.unlink(peer)
-        self._let_go(out)
+        if peer in self._linked:
+            self._view.unlink(peer)
+            self._let_go(out)
 
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         pass

@@ -1,41 +1,46 @@
 """A node's view of the cube: which nodes can be used, and the trees this makes.
 
-A node can be used if there is a link to it and nobody doubts it. Numbers that no node has, nodes that crashed
-and nodes cut off are all the same to a tree: the first node of a cluster that can be used takes the place of
-the first one. It covers what that one would have: the cluster's nodes all share the bits that count. So trees
-exist for any number of nodes, and with any of them missing.
+Of another node a view knows two things: whether there is a link to it (`linked`), and whether it is taken to
+have failed (`doubted`). A node is *usable* if it is linked and not doubted. Numbers that no node has, nodes that
+crashed and nodes cut off are all the same to a tree: the first usable node of a cluster takes the place of the
+first one. It covers what that one would have: the cluster's nodes all share the bits that count. So trees exist
+for any number of nodes, and with any of them missing; a place that was left for good is one more number that no
+node has.
 
-Heights in other nodes' trees are then found by walking down from the root; while every number below 2^d can be
-used, the closed form is used instead. Both are remembered until the view changes.
+Heights in other nodes' trees are then found by walking down from the root; while every number below 2^d is
+usable, the closed form is used instead. What has been worked out is remembered until the view changes.
 """
 
 from bisect import bisect_left
 
-from antecast.core import NodeId
+from antecast.core import MAX_SOURCES, NodeId
 from antecast.protocols.vcube import cube
 
 
 class View:
-    __slots__ = ("_children", "_heights", "_ids", "dimension", "doubted", "linked", "node")
+    __slots__ = (
+        "_candidates", "_children", "_heights", "_usable_ids", "dimension", "doubted", "linked", "node",
+    )  # fmt: skip
 
     def __init__(self, node: NodeId) -> None:
         self.node = node
         self.dimension = node.bit_length()
-        """Clusters that hold any node ever seen."""
+        """Clusters that hold any node ever linked."""
         self.linked: set[NodeId] = set()
         self.doubted: set[NodeId] = set()
         self._changed()
 
     def _changed(self) -> None:
+        self._candidates: dict[int, list[NodeId]] = {}
         self._children: list[NodeId | None] | None = None
         self._heights: dict[NodeId, int] | None = None
-        self._ids: list[NodeId] | None = None
+        self._usable_ids: list[NodeId] | None = None
 
     def link(self, peer: NodeId) -> None:
         self.linked.add(peer)
         if peer >> self.dimension:
             self.dimension = peer.bit_length()
-        if self._children is not None or self._heights is not None:
+        if self._children is not None or self._heights is not None or self._usable_ids is not None:
             self._changed()
 
     def unlink(self, peer: NodeId) -> None:
@@ -65,7 +70,7 @@ class View:
         wanted = cube.first(node, s)
         if wanted == self.node or self.usable(wanted):
             return wanted
-        ids = self._usable_ids()
+        ids = self._usable()
         low = wanted >> (s - 1) << (s - 1)
         left, right = bisect_left(ids, low), bisect_left(ids, low + (1 << (s - 1)))
         bit = s - 2
@@ -81,7 +86,7 @@ class View:
 
     def height(self, root: NodeId) -> int:
         """The height of this node's subtree in the tree of a root, as far as this node can tell."""
-        if self._heights is None:
+        if self._heights is None or len(self._heights) > MAX_SOURCES:  # a stamp may name sources that are not
             self._heights = {}
         found = self._heights.get(root)
         if found is None:
@@ -101,26 +106,30 @@ class View:
 
     def root(self) -> NodeId:
         """The usable node with the smallest number: the root of the single tree."""
-        return self._usable_ids()[0]
+        return self._usable()[0]
 
     def roots(self) -> list[NodeId]:
         """The nodes that may take themselves for the root of the single tree: all up to the first usable one."""
         root = self.root()
         return sorted(peer for peer in self.linked if peer <= root) if self.doubted else [root]
 
-    def _usable_ids(self) -> list[NodeId]:
-        if self._ids is None:
-            self._ids = sorted((self.linked - self.doubted) | {self.node})
-        return self._ids
+    def _usable(self) -> list[NodeId]:
+        """The nodes that can be used, this one included, by number."""
+        if self._usable_ids is None:
+            self._usable_ids = sorted((self.linked - self.doubted) | {self.node})
+        return self._usable_ids
 
     def candidates(self, s: int) -> list[NodeId]:
         """The linked nodes of cluster s of this node in their order, up to the first that can be used."""
+        found = self._candidates.get(s)
+        if found is None:
+            found = self._candidates[s] = self._find_candidates(s)
+        return found
+
+    def _find_candidates(self, s: int) -> list[NodeId]:
         wanted, child = cube.first(self.node, s), self.children[s - 1]
         if child == wanted:
             return [wanted]
-        size = 1 << (s - 1)
-        last = size if child is None else (child ^ wanted) + 1
-        return sorted(
-            (peer for peer in self.linked if peer ^ wanted < last and peer ^ wanted < size),
-            key=lambda peer: peer ^ wanted,
-        )
+        last = 1 << (s - 1) if child is None else (child ^ wanted) + 1
+        found = [peer for peer in self.linked if peer ^ wanted < last]
+        return sorted(found, key=lambda peer: peer ^ wanted)

@@ -7,6 +7,8 @@ Molli and Mostéfaoui, "An adaptive peer-sampling protocol for building networks
   turns round. No arc is made or lost, so large and small views even out.
 - *Unreachable.* An arc to a process that cannot be reached is given up; a copy of another arc takes its place
   with probability 1 − 1/|view|. A process more or less then costs as many arcs as its join brought.
+- *Lost and found.* Whoever gives up arcs remembers some of those they led to, tries one of them at each exchange,
+  and has the arc back when that one answers (`memory`). So the parts of an overlay that was split find each other.
 
 Published Spray closes an arc's connection the moment the arc is given away. A causal broadcast that brings links
 into use by a ping phase needs the old path while the new one is being opened, so arcs are lent here, then given:
@@ -19,8 +21,8 @@ into use by a ping phase needs the old path while the new one is being opened, s
 5. After `patience` without success v–y is dropped, and u keeps its arc.
 
 With a protocol whose links are safe at once this is published Spray. Departures: an exchange is one event (its
-own few frames take no time); rules 1 to 5; a process that knows nobody any more asks for a random contact, as
-a browser would ask its signalling server again.
+own few frames take no time); rules 1 to 5; the memory of the lost; a process that knows nobody, and of those it
+remembers reaches nobody, asks for a random contact, as a browser would ask its signalling server again.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from antecast.core import NodeId
+from antecast.sim.overlay.memory import Memory
 from antecast.sim.overlay.overlay import Network, Overlay
 from antecast.sim.overlay.views import Arc, Connections, choose, first_views, oldest
 from antecast.sim.streams import Stream
@@ -57,6 +60,8 @@ class SprayOverlay(Overlay):
         self.exchanges: Counter[NodeId] = Counter()
         self.dropped = 0
         """Connections given up because they did not become safe in time."""
+        self.found = 0
+        """Processes that were lost and have been found again."""
         self._topology = topology
         self._n = n
         self._seed = seed
@@ -66,6 +71,7 @@ class SprayOverlay(Overlay):
         self._opening: dict[tuple[NodeId, NodeId], Introduction] = {}
         self._joining: set[tuple[NodeId, NodeId]] = set()
         """Newcomers and the contacts they are not safe with yet."""
+        self._memories: defaultdict[NodeId, Memory] = defaultdict(Memory)
 
     def start(self) -> list[tuple[NodeId, NodeId]]:
         for p, view in enumerate(first_views(self._topology, self._n, self._seed, self._streams)):
@@ -87,6 +93,9 @@ class SprayOverlay(Overlay):
         self._tick_later(p, self._network.now + self._topology.every)
         if self._network.up(p):
             self._forget_unreachable(p)
+            self._look_for_the_lost(p)
+            if not self.views[p] and not self._network.links(p):
+                self._seek(p, None, forward=False)
             self._exchange(p)
 
     def _exchange(self, p: NodeId) -> None:
@@ -220,8 +229,14 @@ class SprayOverlay(Overlay):
             if not others:
                 return
             contact = others[self._streams[node].below(len(others))]
+        if not self._open(node, contact):
+            if forward:
+                self._memories[node].lose(contact, owed=1)
+            return
         self._take(node, Arc(contact))
-        if not self._network.connect(node, contact) or not forward:
+        if self._memories[node].owed:
+            self._memories[node].surplus += 1  # what it had will come back too
+        if not forward:
             return
         if self._network.safe(node, contact):
             self._forward(node, contact)
@@ -241,31 +256,80 @@ class SprayOverlay(Overlay):
         if self._network.up(p) and self._network.linked(p, peer):
             self._take(p, Arc(peer))
 
+    def _open(self, p: NodeId, peer: NodeId) -> bool:
+        """Try to open a connection that nobody introduces; whether the two are linked now."""
+        if not self._network.up(peer):
+            return False
+        if self._network.connect(p, peer):
+            return True
+        if not self.connections.needed(p, peer):  # else the other's arc still waits for it
+            self._network.disconnect(p, peer)
+        return False
+
     def leave(self, node: NodeId) -> None:
+        self._memories.pop(node, None)
         for arc in self.views.pop(node, []):
             self.connections.drop(node, arc.peer)
 
     def broke(self, a: NodeId, b: NodeId) -> None:
         if (a, b) in self._opening:
             self._give_up(self._opening[a, b])
+        by_a_fault = self.connections.needed(a, b)
         for node, contact in ((a, b), (b, a)):
+            if by_a_fault:
+                self._memories[node].recall()
+            else:
+                self._memories[node].part(contact)
             if (node, contact) in self._joining:
                 self._joining.remove((node, contact))
                 if self._network.up(node):  # the contact is gone: the newcomer needs another
                     self._lose(node, [arc for arc in self.views[node] if arc.peer == contact])
                     self._seek(node, None, forward=True)
+            elif self._network.up(node) and not self.views[node] and not self._network.links(node):
+                self._memories[node].lose(contact, owed=0)  # its last neighbour, to whom it had no arc
 
     def _forget_unreachable(self, p: NodeId) -> None:
         view, network, stream = self.views[p], self._network, self._streams[p]
         lost = [arc for arc in view if not arc.lent and not network.linked(p, arc.peer)]
+        if not lost:
+            return
         size = len(view)
         self._lose(p, lost)
         known = list(view)
-        for _ in lost:
-            if known and stream.uniform() > 1 / size:
+        memory = self._memories[p]
+        for arc in lost:
+            owed = 0
+            if memory.surplus:
+                memory.surplus -= 1
+            elif known and stream.uniform() > 1 / size:
                 self._take(p, Arc(known[stream.below(len(known))].peer))
-        if not view and not self._network.links(p):
-            self._seek(p, None, forward=False)
+            else:
+                owed = 1
+            memory.lose(arc.peer, owed=owed)
+
+    def _look_for_the_lost(self, p: NodeId) -> None:
+        """Try one of those that p has lost; if it has no neighbour left, all of them, until one is there."""
+        memory = self._memories.get(p)
+        for _ in range(0 if not memory else 1 if self._network.links(p) else len(memory)):
+            assert memory is not None
+            peer = memory.turn()
+            linked = self._network.linked(p, peer)
+            if not memory.owed_to(peer) and (linked or self._close(p, peer)):
+                memory.find(peer)  # there is a way to it already
+                break
+            if linked or self._open(p, peer):
+                self.found += 1
+                owed = memory.find(peer)
+                memory.surplus += not owed
+                for _ in range(max(1, owed)):
+                    self._take(p, Arc(peer))
+                break
+
+    def _close(self, p: NodeId, peer: NodeId) -> bool:
+        """Whether some process is, to both, itself, a neighbour or a neighbour's neighbour."""
+        links = self._network.links
+        mine, theirs = ({q, *links(q), *(z for y in links(q) for z in links(y))} for q in (p, peer))
+        return not mine.isdisjoint(theirs)
 
     def _lose(self, p: NodeId, arcs: list[Arc]) -> None:
         for arc in arcs:

@@ -36,6 +36,9 @@ class Walk(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
 
     file: str
     """A movement trace in any format that `antecast convert` reads."""
+    shift: bool | None = None
+    """Whether the start of the trace is time 0 of the run. If not said, it is where the trace counts from long
+    before its start, such as from 1970."""
 
 
 Mobility: TypeAlias = Still | Waypoint | Walk

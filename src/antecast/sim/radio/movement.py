@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from antecast.core import InputError
 from antecast.sim.radio.layout import Cells, Place, Still, Walk, Waypoint, distance2
 from antecast.sim.streams import Stream
+from antecast.traces.origin import describe_origin, find_origin
 
 FOREVER = 1 << 62
 _SECOND = 10**9
@@ -114,7 +115,7 @@ def random_place(stations: list[Place], reach: float, stream: Stream, *, seen_fr
 def pieces(cells: Cells, stations: list[Place], seed: int, host: int) -> Iterator[Piece]:
     """A host's movement from time 0 on; where there is no piece it is out of reach."""
     if isinstance(cells.mobility, Walk):
-        walks = load_walks(cells.mobility.file)
+        walks = load_walks(cells.mobility).walks
         yield from walks[host] if host < len(walks) else ()
         return
     stream = Stream(seed, "place", host)
@@ -142,17 +143,26 @@ def _waypoints(
             t += walk.pause
 
 
-def load_walks(file: str) -> list[list[Piece]]:
-    """The movement of a trace's nodes, in their order; read again only when the file has changed."""
+class Walks(NamedTuple):
+    """The movement of a trace's nodes, in their order, on the time of the run."""
+
+    walks: list[list[Piece]]
+    origin: int
+    """What the trace calls the time that is 0 here."""
+    notes: tuple[str, ...]
+
+
+def load_walks(walk: Walk) -> Walks:
+    """The movement of a trace; read again only when the file has changed."""
     try:
-        status = Path(file).stat()
+        status = Path(walk.file).stat()
     except OSError as error:
-        raise InputError(f"cannot read: {error.strerror}", path=file) from None
-    return _load_walks(file, status.st_mtime_ns, status.st_size)
+        raise InputError(f"cannot read: {error.strerror}", path=walk.file) from None
+    return _load_walks(walk.file, walk.shift, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4)
-def _load_walks(file: str, changed: int, size: int) -> list[list[Piece]]:
+def _load_walks(file: str, shift: bool | None, changed: int, size: int) -> Walks:
     from antecast.traces import node_order, read
 
     trace = read(Path(file))
@@ -160,6 +170,12 @@ def _load_walks(file: str, changed: int, size: int) -> list[list[Piece]]:
         raise InputError("holds contacts, not movement; hosts in cells need to know where they are", path=file)
     columns = {name: trace.table[name].to_pylist() for name in ("node", "t0", "x0", "y0", "t1", "x1", "y1")}
     walks: dict[str, list[Piece]] = {}
-    for node, *row in zip(*columns.values(), strict=True):
-        walks.setdefault(node, []).append(Piece(*row))
-    return [sorted(walks[node]) for node in sorted(walks, key=node_order)]
+    origin = find_origin(*trace.span, shift)
+    for node, t0, x0, y0, t1, x1, y1 in zip(*columns.values(), strict=True):
+        walks.setdefault(node, []).append(Piece(t0 - origin, x0, y0, t1 - origin, x1, y1))
+    notes = [*trace.notes, *([describe_origin(origin)] if origin else ())]
+    return Walks(
+        [sorted(walks[node]) for node in sorted(walks, key=node_order)],
+        origin,
+        tuple(f"{Path(file).name}: {note}" for note in notes),
+    )

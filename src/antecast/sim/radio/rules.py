@@ -27,7 +27,7 @@ def complete_cells(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     network = {key: value for key, value in _WIRES.items() if key not in said}
     changes: dict[str, Any] = {"network": msgspec.structs.replace(scenario.network, **network)}
     if isinstance(topology.mobility, Walk) and "nodes" not in values:
-        changes["nodes"] = max(1, len(load_walks(topology.mobility.file)))
+        changes["nodes"] = max(1, len(load_walks(topology.mobility).walks))
     return msgspec.structs.replace(scenario, **changes)
 
 
@@ -61,7 +61,7 @@ def _check_layout(scenario: Scenario, cells: Cells) -> None:
     if fault := wires_fault(cells):
         raise ConfigurationError(fault, field="network.topology.wires")
     if isinstance(cells.mobility, Walk) and scenario.total_nodes > (
-        walkers := len(load_walks(cells.mobility.file))
+        walkers := len(load_walks(cells.mobility).walks)
     ):
         problem = f"the trace moves {walkers} hosts, the scenario has {scenario.total_nodes}"
         raise ConfigurationError(problem, field="network.topology.mobility.file")

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from antecast.traces.gtfs.pieces import SECOND, Anchors, Pieces, anchor, join, l
 from antecast.traces.gtfs.projection import OFF
 from antecast.traces.gtfs.routes import check_wanted, speed_limit
 from antecast.traces.gtfs.timetable import Timetable, read_timetable
-from antecast.traces.gtfs.vehicles import Fleet, Runs, assign
+from antecast.traces.gtfs.vehicles import Fleet, Runs, assign, one_each
 from antecast.traces.schema import TRAJECTORIES, node_order
 
 Integers = NDArray[np.int64]
@@ -49,6 +49,8 @@ class GtfsSettings(Settings, frozen=True, kw_only=True):
     """How long a vehicle without block_id waits for a trip that it could take."""
     terminus_radius: float = 200.0
     """How near to its last stop that trip must begin, in metres."""
+    vehicles: Literal["blocks", "trips"] = "blocks"
+    """Whether vehicles drive the blocks of the feed, and chains of trips without one, or a single trip each."""
     overnight: bool = False
     """Also take the trips of the day before that are still under way."""
 
@@ -89,7 +91,8 @@ def gtfs_mobility(path: Path | str, day: date, settings: GtfsSettings | None = N
     world = _World(feed, network, stops, timetable, paths, _anchors(feed, network, timetable, paths), settings)
     main = world.day(today, shown)
     if not len(main.pieces.owner):
-        raise InputError(f"no trip of {day} has two stops with a place and a time", path=path)
+        why = "; ".join(f"{text}: {count:,}" for text, count in feed.notes.items())
+        raise InputError(f"no trip of {day} can be driven" + (f" ({why})" if why else ""), path=path)
     whole, names, late = main.pieces, main.fleet.names, 0
     if settings.overnight:
         night = world.day(yesterday, shown)
@@ -178,12 +181,15 @@ class _World:
         mine = np.isin(timetable.trip[timetable.run_trip], trips)
         trip, shift = timetable.run_trip[mine], timetable.run_shift[mine]
         runs = self._runs(trip, shift)
-        fleet = assign(
-            runs,
-            np.column_stack([self.stops.x, self.stops.y]),
-            radius=settings.terminus_radius,
-            max_layover=settings.max_layover / SECOND,
-        )
+        if settings.vehicles == "trips":
+            fleet = one_each(runs)
+        else:
+            fleet = assign(
+                runs,
+                np.column_stack([self.stops.x, self.stops.y]),
+                radius=settings.terminus_radius,
+                max_layover=settings.max_layover / SECOND,
+            )
         if fleet.split:
             self.feed.notes["vehicles more than blocks, because trips of one block overlap"] += fleet.split
         order = np.lexsort((runs.start, fleet.vehicle))
@@ -227,7 +233,7 @@ def _anchors(feed: Feed, network: Network, timetable: Timetable, paths: Paths) -
     anchors = anchor(timetable, paths.place, limits)
     for problem, count in (
         ("stops whose times leave no time to get there or away, spread by distance", anchors.rounded),
-        ("stops whose times lie before an earlier stop's, not used", anchors.backwards),
+        ("stops whose times run backwards, not used", anchors.backwards),
     ):
         if count:
             feed.notes[problem] += count

@@ -130,7 +130,9 @@ def _anchor(
                 if stop == high:
                     while kept - 1 > begin and place[stop] - places[kept - 1] > limit * (time - times[kept - 1]):
                         kept -= 1
-                        rounded += places[kept] > places[kept - 1]
+                        if places[kept] > places[kept - 1]:
+                            backwards += times[kept] > time
+                            rounded += times[kept] <= time
                 elif kept > begin and place[stop] - places[kept - 1] > limit * (time - times[kept - 1]):
                     if stop != dropped:
                         backwards += time < times[kept - 1]

@@ -86,6 +86,17 @@ def assign(runs: Runs, stops: Array, *, radius: float, max_layover: float) -> Fl
     return fleet
 
 
+def one_each(runs: Runs) -> Fleet:
+    """A vehicle for every run, named after its trip."""
+    order = sorted(range(len(runs.start)), key=lambda run: (runs.start[run], runs.end[run], runs.label[run]))
+    fleet = Fleet(np.full(len(runs.start), -1, np.int64))
+    taken: set[str] = set()
+    for run in order:
+        fleet.vehicle[run] = vehicle = fleet.add(in_block=False)
+        fleet.names[vehicle] = _unused(taken, runs.label[run], 0)
+    return fleet
+
+
 def _unused(taken: set[str], name: str, number: int) -> str:
     """The name, with a number behind it where it needs one, marked as taken."""
     found = f"{name}/{number + 1}" if number else name

@@ -13,7 +13,8 @@ exchanges, `heap` the queue, `draws` random numbers and delays, `broadcasts` the
 """
 
 from antecast.sim.overlay.compiled.flooding import NEVER, Flood, flood
-from antecast.sim.overlay.compiled.simulation import OverlayRun, Paths, Sample, simulate
+from antecast.sim.overlay.compiled.results import OverlayRun, Paths, Sample
+from antecast.sim.overlay.compiled.simulation import simulate
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot
 
 __all__ = ["NEVER", "Flood", "OverlayRun", "Paths", "Sample", "Snapshot", "flood", "simulate", "spray_snapshot"]

@@ -1,10 +1,24 @@
-"""The state of the compiled engine: processes, connections, views, messages and events as arrays.
+"""The state of the compiled engine, as arrays: this is where their layout is named.
 
-Nothing here allocates while a run goes on: the engine stops when room gets short, `roomier` gives it more, and it
-goes on. Columns that would be fields of an object are arrays; an object is an index.
+What would be an object is a row number here, and its fields are columns. There are five groups of arrays
+(`Queue`, `Links`, `Views`, `Messages`, `Counts`), and a row is one of these:
 
-A connection c is two links: 2c from the process that borrows to its new neighbour, 2c + 1 back. So the other
-direction of link d is d ^ 1, and its sender is `to[d ^ 1]`.
+| letter | stands for | rows of |
+|---|---|---|
+| p, q, u, v, y | a process, 0 … n − 1 | `views.*`, `links.of`, `messages.log`, … |
+| c | a connection between two processes | `links.number`, `by`, `arcs`, `holds`, `since` |
+| d | a link, one direction of a connection | `links.to`, `key`, `drawn`, `last`, `safe`, `ping`, `start` |
+| m | a message, in the order in which messages are broadcast | `messages.hops`, `origin`, `at`, … |
+| slot | what an event is, while it waits | `queue.what` |
+
+A connection c is the two links 2c, from the process that borrows an arc to its new neighbour, and 2c + 1 back. So
+the other direction of link d is d ^ 1, its connection is d >> 1, and its sender is `to[d ^ 1]`. Rows of
+connections are used again after they close; what is still under way on them is told apart by `number`.
+
+Two numbers are packed into one where a queue needs them in one word: see `order_of` and `slot_of`.
+
+Nothing here is allocated while a kernel runs: it stops when room gets short, `roomier_queue` or `roomier_links`
+gives it more, and it goes on.
 """
 
 from __future__ import annotations
@@ -14,65 +28,97 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from antecast.core import ConfigurationError
+from antecast.core.compiled import part
+from antecast.sim.overlay.compiled.draws import Whole
+
 Bools: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
-Bytes: TypeAlias = NDArray[np.uint8]
+Hops: TypeAlias = NDArray[np.uint8] | NDArray[np.int32]
 
-SLOT_BITS: Final = 24
-"""Of an event's order: which entry holds what the event is; the rest counts what was scheduled."""
+SLOT_BITS: Final = 28
+"""Of an event's order: which row of `Queue.what` says what the event is. The rest counts what was scheduled."""
+
+MOST_EVENTS: Final = 1 << SLOT_BITS
+"""That can wait at once: 10 GiB of them."""
+
+MOST_SCHEDULED: Final = (1 << 63 - SLOT_BITS) - (1 << 33)
+"""In one run: some hours. The margin is for what is scheduled between two looks at the count."""
+
+MOST_CONNECTIONS: Final = (1 << 31) - 1
+"""Opened in one run: their numbers are 32 bits wide in `Queue.what`."""
+
+MOST_ROWS: Final = 1 << 30
+"""Connections at once: a link's row is 32 bits wide."""
 
 SIZE, SEQUENCE, FREE = 0, 1, 2
-"""Places in `Queue.at`."""
+"""Places in `Queue.at`: events that wait, events scheduled so far, free rows of `what`."""
 
 UNHEARD: Final = 255
-"""The hops of a message that has not arrived. None takes as many: that would be a path, not an overlay."""
+"""The hops of a message that has not arrived, where hops are bytes (see `Messages.unheard`)."""
 
 
 class Queue(NamedTuple):
     """Events to come."""
 
     heap: Longs
-    """(time, order), the first on top."""
+    """A row for each event that waits: its time and its order (`order_of`). A heap with four children to a parent,
+    the first event on top."""
     what: Ints
-    """Kind of event, link, number of its connection, and two more numbers."""
+    """A row for each slot: kind of event, link, number of the link's connection when the event was scheduled,
+    and two numbers whose meaning depends on the kind (`connecting` lists the kinds)."""
     free: Ints
-    """Entries of `what` that hold nothing, the first `at[FREE]` of them."""
+    """Slots that hold nothing: the first `at[FREE]` entries."""
     at: Longs
+    """Three counters: `SIZE`, `SEQUENCE`, `FREE`."""
 
 
 class Links(NamedTuple):
-    """Connections, and the links of each process in the order in which they came up."""
+    """Connections, their links, and the links of each process."""
 
+    # A row for each link.
     to: Ints
+    """Its receiver."""
     key: NDArray[np.uint64]
-    """The stream of a link's delays, and how often it was drawn from."""
+    """The stream of its delays."""
     drawn: Ints
+    """How often a delay was drawn from that stream."""
     last: Longs
-    """When the last frame arrives that was sent over a link: none overtakes it."""
+    """When the last frame arrives that was sent over it: none overtakes that one."""
     safe: Bools
+    """Whether PC-broadcast uses it."""
     ping: Ints
-    """The number of the ping that is to make a link safe, and where its sender's log ended."""
+    """The number of the ping that is to make it safe."""
     start: Ints
+    """How long its sender's log was when that ping was sent: what came later is sent once the link is safe."""
+    # A row for each connection.
     number: Ints
-    """Of a connection: it names the random streams; 0 where there is none."""
+    """Counts connections in the order of opening, those of the start are 1. It names the random streams; 0 where
+    there is no connection in this row."""
     by: Ints
-    """Of a connection that is not safe both ways: who lends the arc for it; -1 once it is."""
+    """Until it is safe both ways: the process that lends the arc for it. Then -1."""
     arcs: Ints
+    """How many arcs need it, in either direction."""
     holds: Ints
+    """How many ping phases of others run over it."""
     since: Longs
+    """When it was opened."""
     free: Ints
-    """Connections that are none, the first `at[0]` of them; `at[1]` is the last number given."""
+    """Rows that hold no connection: the first `at[0]` entries."""
     at: Longs
+    """Two counters: free rows, and the last number that was given to a connection."""
+    # A row for each process, as wide as the most links a process may have.
     of: Ints
-    """Links of each process, all and those that are safe, each in the order in which they became so."""
+    """Its links, in the order in which they came up: the first `degree` entries."""
     degree: Ints
     usable: Ints
+    """Those that are safe, in the order in which they became so: the first `usable_degree` entries."""
     usable_degree: Ints
 
 
 class Views(NamedTuple):
-    """The arcs that each process holds."""
+    """The arcs that each process holds: the first `sizes[p]` entries of row p, in the order of the reference."""
 
     peers: Ints
     ages: Ints
@@ -83,35 +129,53 @@ class Views(NamedTuple):
     drawn: Longs
     """How often each process has drawn from its stream."""
     left: Ints
-    """Of one exchange: the arcs still to choose from, and those chosen on each side, by name."""
+    """Scratch of one exchange: the arcs still to choose from."""
     chosen: Longs
+    """Scratch of one exchange: the names of those chosen, a row for each side."""
+
+
+class Plan(NamedTuple):
+    """The broadcasts that the workloads will make, each known by its place in the plan (`broadcasts`)."""
+
+    at: Longs
+    node: Ints
+    following: Ints
+    """The broadcast that is scheduled when this one has been made; -1 for none."""
+    first: Ints
+    """Those that are scheduled at the start, in this order."""
 
 
 class Messages(NamedTuple):
-    """Broadcasts, and where they have got to."""
+    """Messages, and where they have got to."""
 
     origin: Ints
-    hops: Bytes
-    """Of PC-broadcast, a row a message; `UNHEARD` where it has not arrived."""
-    plain_hops: Bytes
+    at: Longs
+    """When each was broadcast."""
+    hops: Hops
+    """Of PC-broadcast: a row for each message, a column for each process; `unheard` where it has not arrived."""
+    plain_hops: Hops
     """Of R-broadcast, if it flows beside; else without rows."""
     arrival: Longs
+    """When it arrived by PC-broadcast, laid out as `hops`; without rows unless asked for."""
     plain_arrival: Longs
-    """When; without rows unless wanted."""
     log: Ints
-    """What each process has delivered, in order."""
+    """A row for each process: the messages it has delivered, in order, the first `logged` entries."""
     logged: Ints
     pings: Ints
+    """How many pings each process has sent."""
+    unheard: int
+    """The largest number that `hops` can hold."""
 
 
 class Counts(NamedTuple):
-    """What a run has counted so far; see `COUNTS`."""
+    """What a run has counted so far."""
 
     of: Longs
+    """See `COUNTS`."""
     exchanges: Ints
     """Those that each process has started."""
     trace: Longs
-    """Frames received (time, process, sender, message or -1), if wanted: `of[TRACED]` of them."""
+    """Frames received (time, process, sender, message or -1), if asked for: the first `of[TRACED]` rows."""
 
 
 COUNTS: Final = (
@@ -123,12 +187,29 @@ FRAMES, EXCHANGES, IDLE, BROADCASTS, LOST, OPENED, PINGS, FLUSHED, LONGEST, TRAC
 connection; connections opened; ping phases begun; messages sent from buffers; the longest ping phase;
 rows of the trace; what went wrong."""
 
-FINE, NARROW, STRAY = 0, 1, 2
+FINE, NARROW, STRAY, FAR, ENDLESS = range(5)
 """What went wrong: nothing; a process had more links or arcs than the arrays are wide; a connection was not
-where it had to be."""
+where it had to be; a message took more hops than `Messages.hops` can hold; a counter ran out."""
+
+
+@part
+def order_of(sequence: Whole, slot: Whole) -> Whole:
+    """What breaks ties between events of one instant, the order of scheduling, with the event's slot behind it."""
+    return (np.int64(sequence) << SLOT_BITS) | np.int64(slot)
+
+
+@part
+def slot_of(order: Whole) -> Whole:
+    return order & (MOST_EVENTS - 1)
 
 
 def make_queue(room: int) -> Queue:
+    if room > MOST_EVENTS:
+        raise ConfigurationError(
+            f"the compiled engine would need room for {room:,} events at once and has it for {MOST_EVENTS:,};"
+            " simulate fewer nodes, or fewer broadcasts",
+            field="nodes",
+        )
     free = np.arange(room, dtype=np.int32)[::-1].copy()
     return Queue(np.empty((room, 2), np.int64), np.zeros((room, 5), np.int32), free, np.array([0, 0, room]))
 
@@ -138,10 +219,11 @@ _EACH_WAY: Final = {
     "start": np.int32,
 }  # fmt: skip
 _EACH: Final = {"number": np.int32, "by": np.int32, "arcs": np.int32, "holds": np.int32, "since": np.int64}
-"""Columns with an entry a link, and with one a connection."""
+"""Columns with an entry for each link, and with one for each connection."""
 
 
 def make_links(nodes: int, room: int, width: int) -> Links:
+    _check_rows(room)
     columns: dict[str, Any] = {name: np.zeros(2 * room, kind) for name, kind in _EACH_WAY.items()}
     columns |= {name: np.zeros(room, kind) for name, kind in _EACH.items()}
     for name in ("of", "usable"):
@@ -154,8 +236,6 @@ def make_links(nodes: int, room: int, width: int) -> Links:
 def roomier_queue(queue: Queue) -> Queue:
     """The same events, with room for twice as many."""
     room = len(queue.heap)
-    if 2 * room > 1 << SLOT_BITS:
-        raise MemoryError(f"more than {1 << SLOT_BITS} events wait at once; simulate fewer processes or messages")
     more = make_queue(2 * room)
     more.heap[:room], more.what[:room], more.at[:] = queue.heap, queue.what, queue.at
     _refill(queue.free, more.free, more.at, FREE, room)
@@ -165,6 +245,7 @@ def roomier_queue(queue: Queue) -> Queue:
 def roomier_links(links: Links) -> Links:
     """The same connections, with room for twice as many."""
     room = len(links.number)
+    _check_rows(2 * room)
     columns: dict[str, NDArray[Any]] = {name: getattr(links, name) for name in (*_EACH_WAY, *_EACH)}
     grown: dict[str, Any] = {
         name: np.concatenate([column, np.zeros_like(column)]) for name, column in columns.items()
@@ -172,6 +253,15 @@ def roomier_links(links: Links) -> Links:
     free, at = np.empty(2 * room, np.int32), links.at.copy()
     _refill(links.free, free, at, 0, room)
     return links._replace(**grown, free=free, at=at)
+
+
+def _check_rows(room: int) -> None:
+    if room > MOST_ROWS:
+        raise ConfigurationError(
+            f"the compiled engine would need room for {room:,} connections and has it for {MOST_ROWS:,};"
+            " simulate fewer nodes, or fewer arcs",
+            field="nodes",
+        )
 
 
 def _refill(old: Ints, new: Ints, at: Longs, place: int, room: int) -> None:

@@ -10,27 +10,31 @@ import numpy as np
 
 from antecast.core.compiled import part
 from antecast.sim.overlay.compiled.arrays import (
+    ENDLESS,
     FLUSHED,
     FREE,
     LONGEST,
+    MOST_CONNECTIONS,
     NARROW,
     OPENED,
     PINGS,
     SEQUENCE,
     SIZE,
-    SLOT_BITS,
     STRAY,
     WRONG,
     Counts,
     Links,
     Messages,
     Queue,
+    order_of,
 )  # fmt: skip
 from antecast.sim.overlay.compiled.draws import Model, Whole, child, delay
 from antecast.sim.overlay.compiled.heap import push
 
 TICK, BROADCAST, MESSAGE, PLAIN, PING, RELAY, PONG = range(7)
-"""Kinds of event. A ping goes to the introducer, who relays it to its target."""
+"""Kinds of event, and what their last two numbers are: TICK (process, -), BROADCAST (place in the plan, -),
+MESSAGE and PLAIN (message, hops so far), PING (target, number of the ping), RELAY (origin, number), PONG (-,
+number). A ping goes to the introducer, who relays it to its target. A TICK and a BROADCAST have no link."""
 
 
 @part
@@ -41,7 +45,7 @@ def schedule(queue: Queue, time: Whole, kind: Whole, link: Whole, number: Whole,
     queue.what[slot, 0], queue.what[slot, 1], queue.what[slot, 2] = kind, link, number
     queue.what[slot, 3], queue.what[slot, 4] = a, b
     at[SEQUENCE] += 1
-    at[SIZE] = push(queue.heap, at[SIZE], time, (at[SEQUENCE] << SLOT_BITS) | np.int64(slot))
+    at[SIZE] = push(queue.heap, at[SIZE], time, order_of(at[SEQUENCE], slot))
 
 
 @part
@@ -159,6 +163,9 @@ def introduce(
     b: Whole,
 ) -> Whole:
     """Open a connection between two neighbours of `by` and hold the two that the pings go over."""
+    if links.at[1] >= MOST_CONNECTIONS:
+        counts.of[WRONG] = ENDLESS
+        return np.int64(-1)
     links.at[1] += 1
     c = connect(links, counts, a, b, key, links.at[1])
     if c < 0:

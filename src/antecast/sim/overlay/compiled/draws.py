@@ -1,11 +1,12 @@
 """Random streams and delays for compiled kernels: the very draws of `sim.streams` and `sim.delays`.
 
 Constants are 64-bit unsigned on purpose: where signed and unsigned numbers meet, Numba would turn to floating
-point. A delay model is an array of five numbers that `delay_model` makes and `delay` reads.
+point. A delay model is an array of six numbers that `delay_model` makes and `delay` reads.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
 from antecast.core.compiled import part
+from antecast.core.settings import format_duration
 from antecast.sim.delays import Constant, Growing, Uniform
 
 Model: TypeAlias = NDArray[np.float64]
@@ -43,10 +45,23 @@ def delay_model(delay: object, *, field: str = "network.delay") -> Model:
     raise ConfigurationError(f"kernels know constant, uniform and growing delays, not {named}", field=field)
 
 
+def longest_delay(delay: object) -> int:
+    """No draw of a delay model is longer, in nanoseconds."""
+    match delay:
+        case Constant(value=value):
+            return value
+        case Uniform(high=high):
+            return high
+        case Growing(low=low, high=high, spread=spread):
+            return math.ceil(max(low, high) * (1 + spread))
+    raise TypeError(f"no bound is known for {delay}")
+
+
 def _exact(field: str, *numbers: float) -> Model:
     """Numbers as floats that are still whole: nanoseconds up to 2⁵³, some 104 days."""
     if max(numbers) > 1 << 53:
-        raise ConfigurationError("kernels know delays of up to 104 days", field=field)
+        problem = f"kernels know delays of up to 104 days, not {format_duration(int(max(numbers)))}"
+        raise ConfigurationError(problem, field=field)
     return np.array([*numbers, *[0.0] * (6 - len(numbers))], np.float64)
 
 

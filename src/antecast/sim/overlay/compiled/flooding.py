@@ -13,15 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.core.compiled import compiled
+from antecast.core import ConfigurationError
+from antecast.core.compiled import compiled, part
 from antecast.sim.delays import Delay
-from antecast.sim.overlay.compiled.draws import CONSTANT, Model, child, delay, delay_model
+from antecast.sim.overlay.compiled.draws import CONSTANT, Model, Whole, child, delay, delay_model
 from antecast.sim.overlay.compiled.heap import grown, pop, push
 from antecast.sim.overlay.compiled.snapshots import Snapshot
 from antecast.sim.streams import stream_key
 
-_NODE_BITS = 24
-"""Of a queue's order: the rest counts what was sent."""
+_NODE_BITS = 32
+"""Of a queue's order: which process the frame goes to. The rest counts what was sent."""
+
+MOST_NODES, MOST_LINKS = (1 << 31) - 1, (1 << 31) - 1
+"""Targets of links are 32 bits wide, and a flood sends at most once over a link: the count fits beside them."""
+
+_LATEST = (1 << 63) - (1 << 55)
+"""Nanoseconds, 291 years: no delay from then on leads beyond 64 bits."""
 
 NEVER = -1
 """The arrival at a process that is not reached."""
@@ -58,13 +65,37 @@ class Flood:
 
 
 def flood(snapshot: Snapshot, source: int, *, model: Delay, start: int = 0, seed: int = 1) -> Flood:
-    """Broadcast once from a process, over the links that are usable."""
+    """Broadcast once from a process, over the links that are usable.
+
+    `model` says how long each link takes, `start` is the instant of the broadcast in nanoseconds, and `seed` names
+    the random streams of the delays: with the same seed a link takes as long as in a run of the reference.
+    """
+    for what, found, most in (("processes", snapshot.nodes, MOST_NODES), ("links", snapshot.links, MOST_LINKS)):
+        if found > most:
+            raise ConfigurationError(f"a flood goes over at most {most:,} {what}, not {found:,}", field="snapshot")
     if not 0 <= source < snapshot.nodes:
         raise IndexError(f"there is no process {source}; processes are 0 to {snapshot.nodes - 1}")
+    if not 0 <= start <= _LATEST:
+        raise ConfigurationError(f"a flood starts between 0 and {_LATEST} ns, not at {start} ns", field="start")
     usable = snapshot.usable if snapshot.usable is not None else np.ones(0, np.bool_)
     key = np.uint64(stream_key(seed, "delay"))
     arrival, hops = _flood(snapshot.offsets, snapshot.targets, usable, source, start, delay_model(model), key)
+    if hops[source] < 0:
+        raise ConfigurationError(
+            "frames would arrive after more than 291 years; make delays shorter", field="model"
+        )
     return Flood(source, start, arrival, hops)
+
+
+@part
+def order_of(sent: Whole, p: Whole) -> Whole:
+    """What breaks ties between arrivals of one instant, the order of sending, with the receiver behind it."""
+    return (np.int64(sent) << _NODE_BITS) | np.int64(p)
+
+
+@part
+def receiver_of(order: Whole) -> Whole:
+    return order & ((1 << _NODE_BITS) - 1)
 
 
 @compiled
@@ -77,6 +108,7 @@ def _flood(
     model: Model,
     key: np.uint64,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """First arrivals and hops; the source's hops are -1 if time ran over."""
     n = len(offsets) - 1
     choosy = len(usable) > 0
     drawn = model[0] != CONSTANT
@@ -84,14 +116,16 @@ def _flood(
     arrival = np.full(n, never, np.int64)
     hops = np.zeros(n, np.int32)
     heap = np.empty((max(1024, n // 4), 2), np.int64)
-    node_mask = (1 << _NODE_BITS) - 1
     link_key = np.uint64(0)
     arrival[source] = start
     size = push(heap, 0, start, source)
     sent = 0
     while size > 0:
-        now, p = heap[0, 0], heap[0, 1] & node_mask
+        now, p = heap[0, 0], receiver_of(heap[0, 1])
         size = pop(heap, size)
+        if now > _LATEST:
+            hops[source] = -1
+            break
         if now > arrival[p]:
             continue  # one that was sent later came first
         from_p = child(key, p)
@@ -110,7 +144,7 @@ def _flood(
                 sent += 1
                 if size == len(heap):
                     heap = grown(heap, size)
-                size = push(heap, size, arrives, (sent << _NODE_BITS) | q)
+                size = push(heap, size, arrives, order_of(sent, q))
     for p in range(n):
         if arrival[p] == never:
             arrival[p] = -1

@@ -7,20 +7,24 @@ import numpy as np
 from antecast.core.compiled import compiled
 from antecast.sim.overlay.compiled.arrays import (
     BROADCASTS,
+    ENDLESS,
+    FAR,
     FINE,
     FRAMES,
     FREE,
     LOST,
+    MOST_SCHEDULED,
+    SEQUENCE,
     SIZE,
-    SLOT_BITS,
     TRACED,
-    UNHEARD,
     WRONG,
     Counts,
     Links,
     Messages,
+    Plan,
     Queue,
     Views,
+    slot_of,
 )  # fmt: skip
 from antecast.sim.overlay.compiled.connecting import (
     BROADCAST,
@@ -52,15 +56,15 @@ def begin(
     views: Views,
     counts: Counts,
     pairs: np.ndarray[tuple[int, int], np.dtype[np.int64]],
-    broadcasts: np.ndarray[tuple[int], np.dtype[np.int64]],
+    plan: Plan,
     every: int,
     until: int,
     phase_key: np.uint64,
     delay_key: np.uint64,
 ) -> None:
     """The first instant, in the order of `Engine.__init__`: broadcasts, exchanges, connections."""
-    for m in range(len(broadcasts)):
-        schedule(queue, broadcasts[m], BROADCAST, 0, 0, m, 0)
+    for each in range(len(plan.first)):
+        schedule(queue, plan.at[plan.first[each]], BROADCAST, 0, 0, plan.first[each], 0)
     for p in range(len(views.sizes)):
         first = wide_below(mix(child(phase_key, p), np.uint64(1)), max(1, every))
         if every > 0 and first < until:
@@ -82,6 +86,7 @@ def advance(
     links: Links,
     views: Views,
     messages: Messages,
+    plan: Plan,
     counts: Counts,
     model: Model,
     spray_key: np.uint64,
@@ -92,8 +97,8 @@ def advance(
 ) -> int:
     """Run all events up to a time, that included; or to the event that there is no room for."""
     heap, what, at = queue.heap, queue.what, queue.at
-    slot_mask = (1 << SLOT_BITS) - 1
     count = counts.of
+    unheard = messages.unheard
     # The most that one event can schedule: a frame on every link, twice; or a whole log.
     reserve = 2 * links.of.shape[1] + messages.log.shape[1] + 8 * views.peers.shape[1] + 2
     plain = len(messages.plain_hops) > 0
@@ -107,24 +112,28 @@ def advance(
             return WANTS_TRACE
         if count[WRONG] != FINE:
             return FAILED
-        now, slot = heap[0, 0], heap[0, 1] & slot_mask
+        now, slot = heap[0, 0], slot_of(heap[0, 1])
         kind, number = what[slot, 0], what[slot, 2]
         d, a, b = np.int64(what[slot, 1]), np.int64(what[slot, 3]), np.int64(what[slot, 4])
         at[SIZE] = pop(heap, at[SIZE])
         queue.free[at[FREE]] = slot
         at[FREE] += 1
 
+        if kind <= BROADCAST and at[SEQUENCE] >= MOST_SCHEDULED:
+            count[WRONG] = ENDLESS
+            return FAILED
         if kind == TICK:
             if now + every < until:
                 schedule(queue, now + every, TICK, 0, 0, a, 0)
             exchange(queue, links, views, messages, counts, model, spray_key, delay_key, now, a)
             continue
-        p, sender = np.int64(-1), np.int64(-1)
+        p, sender, following = np.int64(-1), np.int64(-1), np.int64(-1)
         if kind == BROADCAST:
+            p, following = np.int64(plan.node[a]), np.int64(plan.following[a])
+            a, b = np.int64(count[BROADCASTS]), np.int64(0)
             count[BROADCASTS] += 1
-            p = np.int64(messages.origin[a])
+            messages.origin[a], messages.at[a] = p, now
             kind = np.int32(MESSAGE)
-            b = np.int64(0)
             if plain:
                 messages.plain_hops[a, p] = 0
                 if plain_timed:
@@ -143,7 +152,10 @@ def advance(
                 count[TRACED] += 1
 
         if kind == MESSAGE:
-            if messages.hops[a, p] == UNHEARD:
+            if messages.hops[a, p] == unheard:
+                if b >= unheard:
+                    count[WRONG] = FAR
+                    return FAILED
                 messages.hops[a, p] = b
                 if timed:
                     messages.arrival[a, p] = now
@@ -153,8 +165,13 @@ def advance(
                     e = links.usable[p, each]
                     if links.to[e] != sender:
                         send(queue, links, model, now, e, MESSAGE, a, b + 1)
+            if following >= 0:  # scheduled now, not before: between events of one instant the order decides
+                schedule(queue, plan.at[following], BROADCAST, 0, 0, following, 0)
         elif kind == PLAIN:
-            if messages.plain_hops[a, p] == UNHEARD:
+            if messages.plain_hops[a, p] == unheard:
+                if b >= unheard:
+                    count[WRONG] = FAR
+                    return FAILED
                 messages.plain_hops[a, p] = b
                 if plain_timed:
                     messages.plain_arrival[a, p] = now

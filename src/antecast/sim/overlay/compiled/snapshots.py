@@ -74,7 +74,8 @@ def spray_views(
     keys = [np.uint64(stream_key(seed, purpose)) for purpose in ("spray", "spray/join", "spray/start")]
     width = 32
     while True:  # until all views fit
-        arcs = -1.0 if topology.arcs is None else topology.arcs
+        # Nobody has more arcs than there are others; larger numbers would not fit into the kernel's integers.
+        arcs = -1.0 if topology.arcs is None else min(topology.arcs, float(nodes))
         views = _spray_views(nodes, min(topology.core, nodes), arcs, topology.settle, width, *keys)
         if views[2][0] >= 0:
             return views

@@ -1,0 +1,210 @@
+"""The page of an audit: the verdict, what it rests on, the witness, and what could not be judged.
+
+Everything comes from the folder that `antecast audit --out` writes: `verdict.json` and `violations.parquet`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from antecast.core.errors import InputError
+from antecast.history.witness import Event, Witness
+from antecast.reporting import figures
+from antecast.reporting.diagram import witness_diagram
+from antecast.reporting.folders import Beside, command_line, read_json, read_table
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.run import draw
+from antecast.text.wording import number, plural
+
+MOST_ROWS = 40
+"""Violations that a page lists."""
+
+MOST_NODES = 24
+"""Nodes that the plot of violations shows: those with most."""
+
+_TONES: dict[str, Tone] = {"causal": "good", "violated": "bad", "inconclusive": "plain"}
+_MEANING = {
+    "nodes": "nodes that broadcast or delivered something",
+    "messages": "messages whose broadcast is in the log",
+    "deliveries": "deliveries, repeated and unknown ones included",
+    "early": "delivered before something of their causal past",
+    "late": "delivered after something that follows them",
+    "duplicates": "delivered again",
+    "before_broadcast": "delivered before their broadcast, by the clock",
+    "unknown": "delivered without a broadcast in the log",
+    "pairs": "pairs in the wrong order",
+}
+_ORDER = ("early", "late", "duplicate", "before-broadcast")
+
+
+def audit_page(folder: Path) -> Page:
+    """The page of the audit in a folder; its tables go to `report/` beside it."""
+    result = read_json(folder / "verdict.json")
+    try:
+        outcome: str = result["verdict"]
+        counts: Mapping[str, int | None] = result["counts"]
+        tone = _TONES[outcome]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"not the verdict of an audit (no {error})", path=folder / "verdict.json") from None
+    beside = Beside(folder)
+    summary = beside.summary(counts)
+    violations = folder / "violations.parquet"
+    rows = read_table(violations).to_pylist() if violations.is_file() else []
+    sections = [
+        *_witness(result.get("witness"), beside),
+        *_unknown(counts, result),
+        *_violations(rows, counts, beside),
+        _counts(counts, summary),
+        _read(result),
+    ]
+    return Page(
+        title=f"Audit of {_what(result)}",
+        verdict=_verdict(outcome, counts),
+        tone=tone,
+        figures=[
+            Figure("nodes", number(counts.get("nodes"))),
+            Figure("messages", number(counts.get("messages"))),
+            Figure("deliveries", number(counts.get("deliveries"))),
+            Figure("too early", number(counts.get("early"))),
+            Figure("not in the log", number(counts.get("unknown")), "deliveries without a broadcast"),
+        ],
+        sections=sections,
+        facts=_facts(result, folder, beside),
+    )
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    files = result.get("files") or ["a log"]
+    return str(files[0]) if len(files) == 1 else plural(len(files), "file")
+
+
+def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
+    scope = f"{plural(counts.get('deliveries') or 0, 'delivery', 'deliveries')} of "
+    scope += f"{plural(counts.get('messages') or 0, 'message')} at {plural(counts.get('nodes') or 0, 'node')}"
+    if outcome == "causal" and not counts.get("deliveries"):
+        return f"Nothing was delivered, so there is no order to judge: {scope}."
+    if outcome == "causal":
+        return f"Causal order is kept in {scope}."
+    if outcome == "inconclusive" and not counts.get("deliveries"):
+        return f"Inconclusive: nothing was delivered ({scope})."
+    if outcome == "inconclusive":
+        lost = plural(counts.get("unknown") or 0, "delivery has", "deliveries have")
+        return f"Inconclusive: nothing wrong is found in {scope}, but {lost} no broadcast in the log."
+    found = {"too early": "early", "too late": "late", "again": "duplicates"}
+    found["before their broadcast"] = "before_broadcast"
+    parts = [f"{counts[name]:,} {words}" for words, name in found.items() if counts.get(name)]
+    return f"Causal order is violated: of {scope}, {', '.join(parts)}."
+
+
+def _witness(told: Mapping[str, Any] | None, beside: Beside) -> list[Section]:
+    if told is None:
+        return []
+    words = str(told["words"])
+    blocks: list[Block] = [Text(words[:1].upper() + words[1:])]
+    if told.get("events"):
+        events = tuple(Event(each["node"], each["pos"], each["verb"], each["message"]) for each in told["events"])
+        witness = Witness(told.get("run"), told["node"], tuple(told["chain"]), words, events)
+        blocks.append(draw(witness_diagram(witness, None), beside, "witness"))
+    return [Section("Witness", [*blocks, Text(str(told["diagram"]), pre=True)])]
+
+
+def _unknown(counts: Mapping[str, int | None], result: Mapping[str, Any]) -> list[Section]:
+    lost = counts.get("unknown")
+    if not lost:
+        return []
+    text = (
+        f"{plural(lost, 'delivery is', 'deliveries are')} of messages whose broadcast is not in the log. Such a "
+        "message has no known past, so it can hide violations and make none: what is said of the others stands. "
+        "Logs of nodes that are missing, or of a time before the log begins, are the usual reason."
+    )
+    blocks: list[Block] = [Text(text)]
+    if examples := result.get("unknown_examples"):
+        blocks.append(TableBlock("Examples", ("delivery",), [(str(each),) for each in examples]))
+    return [Section("What cannot be judged", blocks)]
+
+
+def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], beside: Beside) -> list[Section]:
+    if not rows:
+        return []
+    if len({row.get("run") for row in rows}) == 1:
+        rows = [row | {"run": None} for row in rows]  # no need to tell runs apart
+    nodes = Counter(_node(row) for row in rows)
+    shown = [node for node, _ in sorted(nodes.items(), key=lambda each: (-each[1], each[0]))[:MOST_NODES]]
+    tally = Counter((_node(row), row["problem"]) for row in rows)
+    points = [
+        {"node": node, "problem": problem, "violations": tally[node, problem]}
+        for node in shown
+        for problem in _ORDER
+        if tally[node, problem]
+    ]
+    where = beside.write("violations-by-node", pa.Table.from_pylist(points))
+    problems = [each for each in _ORDER if any(point["problem"] == each for point in points)]
+    spec = figures.bars(
+        points,
+        figures.axis("node", "node", kind="nominal", sort=shown),
+        figures.axis("violations", "violations", whole=True),
+        series="problem",
+        order=problems,
+    )
+    total = sum(counts.get(name) or 0 for name in ("early", "late", "duplicates", "before_broadcast"))
+    words = f"{plural(len(nodes), 'node has', 'nodes have')} violations, {shown[0]} most: {nodes[shown[0]]:,}."
+    cuts = []
+    if total > len(rows):
+        cuts.append(f"{len(rows):,} violations are listed of {total:,}")
+    if len(nodes) > len(shown):
+        cuts.append(f"the {len(shown)} nodes with most of them are shown")
+    cut = f"Cut: {'; '.join(cuts)}. " if cuts else ""
+    lines = [
+        (_node(row), f"{row['origin']}:{row['seq']}", number(row["pos"]), row["problem"], _cause(row))
+        for row in rows[:MOST_ROWS]
+    ]
+    more = [f"Cut: {len(rows) - MOST_ROWS:,} more are in violations.parquet."] if len(rows) > MOST_ROWS else []
+    header = ("node", "message", "position", "problem", "because of")
+    table = TableBlock("The first of them", header, lines, [*more, "Data: violations.parquet."])
+    chart = Chart("Where they are", spec, words, f"{cut}Data: {where}, violations.parquet.")
+    return [Section("Violations", [chart, table])]
+
+
+def _node(row: Mapping[str, Any]) -> str:
+    return f"{row['run']} {row['node']}" if row.get("run") is not None else str(row["node"])
+
+
+def _cause(row: Mapping[str, Any]) -> str:
+    if row["cause_seq"] is None:
+        return ""
+    return f"{row['cause_origin']}:{row['cause_seq']} at position {row['cause_pos']:,}"
+
+
+def _counts(counts: Mapping[str, int | None], summary: str) -> Section:
+    rows = [
+        (name.replace("_", " "), number(counts[name]), words) for name, words in _MEANING.items() if name in counts
+    ]
+    return Section("Counts", [TableBlock("", ("", "count", "meaning"), rows, [f"Data: {summary}."])])
+
+
+def _read(result: Mapping[str, Any]) -> Section:
+    files = [str(each) for each in result.get("files") or ()]
+    more = [f"Cut: {len(files) - MOST_ROWS:,} more are in verdict.json."] if len(files) > MOST_ROWS else []
+    blocks: list[Block] = [TableBlock("", ("file",), [(each,) for each in files[:MOST_ROWS]], more)]
+    names = {
+        f"{what} {name}": str(value)
+        for what in ("column", "kind")
+        for name, value in (result.get(f"{what}s") or {}).items()
+        if name != value
+    }
+    if names:
+        blocks.append(TableBlock("What the log calls things", ("", "in the log"), list(names.items())))
+    if command := command_line(result.get("command")):
+        blocks += [Text("The command that repeats it:"), Text(command, pre=True)]
+    return Section("Files read", blocks)
+
+
+def _facts(result: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:
+    facts = {"command": command_line(result.get("command")) or "from Python"}
+    facts |= {name: str(result[name]) for name in ("version", "engine", "clock", "python") if result.get(name)}
+    return facts | {"folder": str(folder), "tables": ", ".join(["violations.parquet", *beside.tidy()])}

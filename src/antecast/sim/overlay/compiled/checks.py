@@ -1,0 +1,126 @@
+"""What the compiled engine runs, and how it says so where it does not.
+
+The engine makes the run of the reference or none: whatever could make a difference is refused before the run
+starts, with the field, its value and what would be right.
+
+- Faults, losses, bandwidths, links of their own, packets, other protocols, topologies, delays and workloads: there
+  is no code for them.
+- PC-broadcast has three ways to make a link safe. The engine has one: the first ping, through the neighbour who
+  introduced the two. So no ping phase may outlast `protocol.timeout` or the overlay's `patience`, no sync may be
+  needed (`tries` at least 1, all messages kept), and nobody may have to be announced (`founders`).
+- A process that knows nobody asks for a contact at its first exchange: such a link has no introducer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NoReturn
+
+import numpy as np
+
+from antecast.core import ConfigurationError
+from antecast.core.settings import format_duration
+from antecast.protocols.preventive.settings import PreventiveSettings
+from antecast.sim.overlay.compiled.arrays import Ints, Plan
+from antecast.sim.overlay.compiled.draws import delay_model, longest_delay
+from antecast.sim.scenario import At, Scenario
+from antecast.sim.streams import Stream
+from antecast.sim.topology import Spray
+
+LONGEST_RUN = 1 << 62
+"""Nanoseconds, 146 years: twice as many still fit into 64 bits."""
+
+HOPS_OF_A_PING_PHASE = 3
+"""To the introducer, to the target, and back."""
+
+
+def check_scenario(scenario: Scenario) -> Spray:
+    """Refuse settings that the compiled engine does not know; the topology, which is one it knows."""
+    network, topology = scenario.network, scenario.network.topology
+    if scenario.specification.name != "pc-broadcast":
+        _refuse("protocol.name", f"runs pc-broadcast, not {scenario.specification.name}")
+    if not isinstance(topology, Spray):
+        _refuse("network.topology.kind", f"runs over spray, not {_tag(topology)}")
+    delay_model(network.delay)
+    if not network.fifo:
+        _refuse("network.fifo", "needs links that keep order: fifo = true")
+    for field, given, simple in (
+        ("loss", network.loss, 0),
+        ("bandwidth", network.bandwidth, None),
+        ("processing", network.processing, 0),
+        ("transmission", network.transmission, None),
+        ("delays", network.delays, "frame"),
+        ("notice", network.notice, None),
+        ("links", network.links, []),
+    ):
+        if given != simple:
+            shown = f"{len(given)} links of their own" if isinstance(given, list) else repr(given)
+            _refuse(f"network.{field}", f"knows links that only take time, not {shown}; leave this out")
+    if scenario.faults:
+        _refuse("faults", f"knows no faults, and there are {len(scenario.faults)}; leave them out")
+    for field, given in (("duration", scenario.horizon), ("network.topology.every", topology.every or 0)):
+        if given >= LONGEST_RUN:
+            _refuse(field, f"counts up to 146 years, drain included, not {format_duration(given)}")
+    for index, workload in enumerate(scenario.workload):
+        for each in workload.broadcasts if isinstance(workload, At) else [workload]:
+            if getattr(each, "lifetime", None) is not None:
+                _refuse(f"workload[{index}].lifetime", "runs pc-broadcast, which knows no lifetimes")
+    return topology
+
+
+def check_broadcasts(scenario: Scenario, topology: Spray, plan: Plan) -> None:
+    """Refuse settings of the protocol that matter for these broadcasts, and that the engine does not know."""
+    settings = scenario.protocol_settings
+    assert isinstance(settings, PreventiveSettings)
+    messages = len(plan.at)
+    if messages > settings.retain:
+        _refuse(
+            "protocol.retain", f"keeps all messages: {settings.retain} is too few, set it to {messages} or more"
+        )
+    founders = scenario.nodes if settings.founders is None else settings.founders
+    if messages and plan.node.max() >= founders:
+        problem = (
+            f"announces no sources, and node {plan.node.max()} broadcasts: set it to {plan.node.max() + 1} or more"
+        )
+        _refuse("protocol.founders", problem)
+    if not messages or not topology.every:
+        return  # no process has both a past and a new link: there are no pings
+    if settings.tries < 1:
+        _refuse("protocol.tries", "makes links safe by pings: set it to 1 or more")
+    phase = HOPS_OF_A_PING_PHASE * longest_delay(scenario.network.delay)
+    fastest = 1 + scenario.clocks.drift / 1e6  # a clock that runs fast times out early
+    for field, limit, wanted in (
+        ("protocol.timeout", settings.timeout, math.ceil(phase * fastest) + 2),
+        ("network.topology.patience", topology.patience, phase + 1),
+    ):
+        if limit < wanted:
+            problem = (
+                f"knows no second try, and a ping phase may take {format_duration(phase)}: three times the longest"
+                f" delay; {format_duration(limit)} is too short, set it to {format_duration(wanted)} or more"
+            )
+            _refuse(field, problem)
+
+
+def check_views(scenario: Scenario, topology: Spray, peers: Ints, sizes: Ints) -> None:
+    """Refuse a start at which a process that knows nobody, and is known by nobody, would ask for a contact."""
+    if not topology.every or scenario.nodes == 1:
+        return
+    alone = sizes == 0
+    alone[peers[np.arange(peers.shape[1])[None, :] < sizes[:, None]]] = False
+    for p in np.flatnonzero(alone).tolist():
+        first_exchange = Stream(scenario.seed, "spray/phase", p).below(topology.every)
+        if first_exchange < scenario.duration:
+            given = "" if topology.arcs is None else f", and {topology.arcs} is too few"
+            _refuse(
+                "network.topology.arcs",
+                f"runs overlays in which everyone has a neighbour: node {p} starts without one{given}; set this"
+                " higher, leave it out, or let nobody exchange (every = 0)",
+            )
+
+
+def _refuse(field: str, problem: str) -> NoReturn:
+    raise ConfigurationError(f"the compiled engine {problem}", field=field)
+
+
+def _tag(settings: object) -> str:
+    return str(getattr(getattr(type(settings), "__struct_config__", None), "tag", type(settings).__name__))

@@ -1,0 +1,391 @@
+"""The contract of `core.protocol`, checked for any protocol on a restless bench.
+
+`plans(specification)` draws a small network, settings and a list of moves: broadcasts, links whose ends change at
+moments of their own, links that come up twice, crashes between two calls and in the middle of one, nodes that lose
+their state and come back under a new number. `assert_contract` plays a plan, lets the network heal, and judges:
+
+- integrity, and the orders that were promised, over everything that happened;
+- *agreement on what is kept*: a message that everyone who delivered it still keeps is delivered by all;
+- *liveness*: once the network is whole and quiet, a new broadcast of any node reaches all of them, whatever was
+  lost or given up before. Where next to nothing is kept, the first may be what shows that something is missing,
+  and be given up with it; the second must arrive;
+- a node is a function of its calls: made again, they give the same effects, refused frames left out;
+- a state that is saved and restored is the same state; frames of peers without a link are refused; a `link_down`
+  of a link that is not up does nothing.
+
+All of it is drawn by Hypothesis from few, ordered choices, so counterexamples shrink to a few moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+from hypothesis import strategies as st
+
+from antecast.core import CancelTimer, Effect, Frame, Leaving, Message, MessageId, NodeId, RemoteFault
+from antecast.core.settings import Duration
+from antecast.protocols.registry import Guarantee, Need, Specification
+from antecast.testing.driver import Bench, ContractBroken, Flight
+from antecast.testing.judging import order_faults
+from antecast.testing.settings import drawn_settings
+
+MS, SECOND = 10**6, 10**9
+NOBODY = 4_000_000
+"""The number of a node that does not exist."""
+
+BURST = 7
+"""Broadcasts at once: more than the small values of `retain`."""
+
+_MOVES = (
+    "broadcast", "cut", "link", "crash", "recover", "burst", "doom", "flap", "shock", "broadcast", "flap", "shock",
+    "stranger", "rebirth", "join", "leave",
+)  # fmt: skip
+_LASTING = "broadcast", "burst", "stranger"
+"""What may happen where members and links stay."""
+
+_WAITS = (0, 100, 0, 5, 100, 3000, 12_000)
+
+
+class Move(NamedTuple):
+    """Something that happens, and how long nothing else does."""
+
+    verb: str
+    node: int = 0
+    """Counted among those that are up."""
+    peer: int = 0
+    """How many places further on the other end of a link is; of a doomed node, how many effects it carries out."""
+    wait: int = 0
+    """In milliseconds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A network and what happens in it. `repr` is what to write to have it again."""
+
+    protocol: str
+    nodes: int
+    moves: tuple[Move, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    delay: int = 0
+    """The longest a frame takes, in milliseconds."""
+    notice: int = 0
+    """The longest an end of a link takes to notice that it came up or broke."""
+    loss: float = 0.0
+    blackout: bool = False
+    """Whether, at the end, all nodes crash at once soon after each has broadcast, and nothing happens after that
+    which could wake them."""
+    answers: bool = False
+    """Whether nodes answer, from inside the delivery, what the node before them broadcast."""
+    seed: int = 0
+
+
+@st.composite
+def plans(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 4, max_moves: int = 20) -> Plan:
+    """What a protocol must bear."""
+    settings = draw(drawn_settings(spec))
+    needs = spec.needs(spec.configure(settings))
+    nodes = draw(st.sampled_from([2, 3, *range(1, max_nodes + 1)]))
+    verbs = _LASTING if Need.STATIC_MEMBERS in needs else _MOVES
+    index = st.integers(0, max_nodes)
+    step = st.sampled_from([0, 0, 0, 1, 2])
+    move = st.builds(Move, st.sampled_from(verbs), index, step, st.sampled_from(_WAITS))
+    least = draw(st.sampled_from([0, max_moves // 2]))  # or most lists would be short
+    lossless = Need.RELIABLE_LINKS in needs and Need.CELLS not in needs
+    return Plan(
+        protocol=spec.name,
+        nodes=nodes,
+        settings=settings,
+        delay=draw(st.sampled_from([0, 10, 500, 2000])),
+        notice=draw(st.sampled_from([0, 100, 5000])),
+        loss=0.0 if lossless else draw(st.sampled_from([0.0, 0.2])),
+        answers=draw(st.booleans()),
+        blackout=Need.STATIC_MEMBERS not in needs and draw(st.booleans()),
+        seed=draw(st.integers(0, 3)),
+        moves=tuple(draw(st.lists(move, min_size=least, max_size=max_moves))),
+    )
+
+
+class Restless:
+    """A plan being played on a bench."""
+
+    def __init__(self, spec: Specification, plan: Plan) -> None:
+        self.spec, self.plan = spec, plan
+        settings = spec.configure(plan.settings)
+        self.needs = spec.needs(settings)
+        self.cells = Need.CELLS in self.needs
+        self.stations = (NOBODY + 1, NOBODY + 2) if self.cells else ()
+        self.members = list(range(plan.nodes))
+        """Who belongs to the network, up or down."""
+        self.leaving: set[NodeId] = set()
+        self.newcomers: set[NodeId] = set()
+        self.last: Frame | None = None
+        self.bench = Bench(
+            spec,
+            nodes=plan.nodes,
+            stations=self.stations,
+            settings=plan.settings,
+            seed=plan.seed,
+            delay=(lambda draw: draw.randrange(plan.delay * MS)) if plan.delay else 0,
+            loss=0.0 if self.cells else plan.loss,
+            radio_loss=plan.loss,
+            record=True,
+            on_deliver=self._answer if plan.answers else None,
+            on_send=self._overhear,
+        )
+        durations = [value for value in map(getattr, [settings] * 99, settings.__struct_fields__)
+                     if isinstance(value, Duration)]  # fmt: skip
+        self.quiet = 30 * SECOND + 3 * sum(each for each in durations if each < 60 * SECOND)
+        """Long enough for every patience and retry."""
+        if self.cells:
+            self.bench.link(*self.stations)
+            for host in self.members:
+                self.bench.move(host, self.stations[host % 2])
+            self.bench.run(60 * SECOND)
+        else:
+            for a, b in self._whole():
+                self.bench.link(a, b)
+
+    def _answer(self, node: NodeId, message: Message[Any]) -> None:
+        if message.origin == node - 1 and len(message.payload) < 3 and node not in self.leaving:
+            self.bench.broadcast(node, message.payload + b"a")
+
+    def _overhear(self, flight: Flight) -> None:
+        self.last = flight.frame
+
+    def _whole(self) -> list[tuple[NodeId, NodeId]]:
+        """The links of the network when nothing is wrong: all, or a line."""
+        pairs = combinations if Need.COMPLETE_GRAPH in self.needs else pairwise
+        return list(pairs(self.members, 2)) if pairs is combinations else list(pairwise(self.members))
+
+    def _notice(self) -> int:
+        return self.bench.random.randrange(self.plan.notice * MS) if self.plan.notice else 0
+
+    def play(self) -> Bench:
+        for move in self.plan.moves:
+            self.move(move)
+            self.bench.run(move.wait * MS)
+        self.heal()
+        self.bench.run(self.quiet)
+        self._judge_delivery(self.kept(), "kept by all who have it", self.newcomers)
+        if self.plan.blackout:
+            self._blackout()
+            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", self.newcomers)
+        first = self._round()
+        self._judge_delivery(first & self.kept(), "broadcast after all had healed", set())
+        self._judge_delivery(self._round(), "the second broadcast after all had healed", set())
+        self.judge()
+        return self.bench
+
+    def move(self, move: Move) -> None:
+        bench = self.bench
+        up = [node for node in self.members if node in bench.nodes and node not in self.leaving]
+        down = [node for node in self.members if node in bench.saved]
+        if move.verb == "recover" and down:
+            back = down[move.node % len(down)]
+            bench.recover(back)
+            if self.cells:
+                bench.move(back, self.stations[move.peer % 2])
+            else:
+                self._connect(back)
+            return
+        if not up:
+            return
+        node = up[move.node % len(up)]
+        peer = up[(move.node + 1 + move.peer) % len(up)]
+        match move.verb:
+            case "broadcast":
+                bench.broadcast(node)
+            case "burst":
+                for _ in range(BURST):
+                    if node in bench.nodes:
+                        bench.broadcast(node)
+            case "cut" if self.cells:
+                bench.move(node, None)
+            case "link" if self.cells:
+                bench.move(node, self.stations[move.peer % 2])
+            case "cut" if Need.COMPLETE_GRAPH in self.needs:
+                for other in list(bench.links[node]):
+                    bench.unlink(node, other, notice=(self._notice(), self._notice()))
+            case "link" if Need.COMPLETE_GRAPH in self.needs:
+                self._connect(node)
+            case "cut" if node != peer:
+                bench.unlink(node, peer, notice=(self._notice(), self._notice()))
+            case "link" if node != peer:
+                self._relink(node, peer)
+            case "crash":
+                bench.crash(node, notice=self._notice)
+            case "doom":
+                bench.doomed[node] = move.peer
+            case "flap" if node != peer and not self.cells:  # a new link, while frames are on the old one
+                bench.broadcast(node)
+                self._relink(node, peer)
+            case "shock" if node != peer:  # a crash soon after something new has come
+                bench.broadcast(peer)
+                bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
+                if node in bench.nodes:
+                    bench.crash(node, notice=self._notice)
+            case "stranger":
+                self._strange(node)
+            case "rebirth" if not self.cells and node != 0:  # someone stays who was there from the start
+                self._replace(node)
+            case "join" if not self.cells:
+                self._join()
+            case "leave" if node != 0:
+                self._leave(node)
+
+    def _blackout(self) -> None:
+        bench = self.bench
+        for node in self.members:
+            bench.broadcast(node)
+        bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
+        for node in self.members:
+            bench.crash(node, notice=self._notice)
+        self.heal()
+        bench.run(self.quiet)
+
+    def _relink(self, a: NodeId, b: NodeId) -> None:
+        if a in self.bench.nodes and b in self.bench.nodes:
+            self.bench.link(a, b, notice=(self._notice(), self._notice()))
+
+    def _connect(self, node: NodeId) -> None:
+        for a, b in self._whole():
+            if node in (a, b):
+                self._relink(a, b)
+
+    def _replace(self, node: NodeId) -> None:
+        """It has lost its state: a newcomer takes its place."""
+        number = max(self.members) + 1
+        self.bench.rebirth(node, number)
+        self.members[self.members.index(node)] = number
+        self.newcomers.add(number)
+        self._connect(number)
+
+    def _join(self) -> None:
+        number = max(self.members) + 1
+        self.bench.start(number)
+        self.members.append(number)
+        self.newcomers.add(number)
+        self._connect(number)
+
+    def _leave(self, node: NodeId) -> None:
+        protocol = self.bench.nodes[node]
+        if isinstance(protocol, Leaving) and node not in self.leaving:
+            self.leaving.add(node)
+            self.bench.call(node, "leave")
+
+    def _strange(self, node: NodeId) -> None:
+        """What the contract says of peers without a link."""
+        bench = self.bench
+        before = bench.nodes[node].snapshot()
+        protocol, now = bench.nodes[node], bench.clock(node)
+        effects = [each for each in protocol.link_down(NOBODY, now) if not self._idle(node, each)]
+        if effects or protocol.snapshot() != before:
+            raise ContractBroken("link_down", f"node {node}: a link_down without a link gave {effects}")
+        if self.last is None or self.cells:
+            return
+        try:
+            effects = protocol.receive(self.last, NOBODY, now)
+        except RemoteFault:
+            if protocol.snapshot() != before:
+                raise ContractBroken("changed", f"node {node} refused {self.last!r}, and changed") from None
+        else:
+            raise ContractBroken("no link", f"node {node} took {self.last!r} of a peer without a link: {effects}")
+
+    def _idle(self, node: NodeId, effect: Effect) -> bool:
+        return isinstance(effect, CancelTimer) and effect.token not in self.bench.timers[node]
+
+    def heal(self) -> None:
+        """Everyone comes back, those who leave have left, and the network is whole."""
+        bench = self.bench
+        bench.run(10 * SECOND)  # whatever was to be noticed has been
+        bench.doomed.clear()
+        for node in [each for each in self.members if each in bench.saved]:
+            bench.recover(node)
+        for node in self.leaving & set(self.members):
+            if node in bench.nodes:
+                bench.kill(node)
+            self.members.remove(node)
+        bench.loss = bench.radio_loss = 0.0
+        for number, node in enumerate(self.members):
+            if self.cells and node not in bench.cells:
+                bench.move(node, self.stations[number % 2])
+        for a, b in () if self.cells else self._whole():
+            if (link := bench.links[a].get(b)) is None or bench.links[b].get(a) is not link:
+                bench.link(a, b)
+
+    def kept(self) -> set[MessageId]:
+        """Messages that all who have delivered them still keep, and that a node of the network delivered."""
+        bench, settings = self.bench, self.bench.settings
+        size = getattr(settings, "retain", None)
+        capacity = getattr(settings, "capacity", None)
+        if getattr(settings, "newcomers", "kept") == "now":  # whoever has no past yet begins with what is to come
+            return set()
+        delivered = {node: list(dict.fromkeys(names)) for node, names in bench.delivered.items()}
+        here = set().union(*(names for node, names in delivered.items() if node in self.members))
+        if capacity is not None and len(set().union(*delivered.values())) > capacity:
+            return set()
+        dropped = set() if size is None else {
+            name for names in delivered.values() for name in names[: max(0, len(names) - size)]
+        }  # fmt: skip
+        return here - dropped
+
+    def _round(self) -> set[MessageId]:
+        """A new broadcast of each node, and time for it to arrive."""
+        names = set()
+        for node in self.members:
+            name = self.bench.broadcast(node, b"new")
+            assert name is not None
+            names.add(name)
+            self.bench.run(SECOND)
+        self.bench.run(self.quiet)
+        return names
+
+    # Judgement.
+
+    def _judge_delivery(self, names: set[MessageId], what: str, but: set[NodeId]) -> None:
+        for node in self.members if Guarantee.AGREEMENT in self.spec.guarantees else ():
+            missing = sorted(names - set(self.bench.delivered[node]))
+            if missing and node not in but:
+                raise ContractBroken("lost", f"node {node} never delivered {missing[0]}, {what}")
+
+    def judge(self) -> None:
+        bench, promised = self.bench, self.spec.guarantees
+        orders = {"fifo": Guarantee.FIFO in promised, "causal": Guarantee.CAUSAL in promised}
+        for problem in order_faults(bench.log, **orders):
+            raise ContractBroken("order", problem)
+        if bench.refusals:
+            raise ContractBroken("refused", f"frames of honest nodes were refused: {bench.refusals[:3]}")
+        for node in bench.nodes:
+            self._same_state(node)
+            self._same_effects(node)
+
+    def _same_state(self, node: NodeId) -> None:
+        saved = msgspec.msgpack.encode(self.bench.nodes[node].snapshot())
+        copy = self._make(node)
+        copy.restore(msgspec.msgpack.decode(saved, strict=False))
+        again = msgspec.msgpack.decode(msgspec.msgpack.encode(copy.snapshot()))
+        if again != msgspec.msgpack.decode(saved):
+            raise ContractBroken("snapshot", f"node {node}: restored, its state is another")
+
+    def _same_effects(self, node: NodeId) -> None:
+        copy = self._make(node)
+        for method, arguments, effects in self.bench.calls[node]:
+            if method == "restore":
+                copy = self._make(node)
+                copy.restore(msgspec.msgpack.decode(arguments[0], strict=False))
+            elif (again := getattr(copy, method)(*arguments)) != effects:
+                raise ContractBroken("determinism", f"node {node}: {method} gave {effects}, and then {again}")
+
+    def _make(self, node: NodeId) -> Any:
+        make = self.spec.make_station if node in self.stations else self.spec.make
+        assert make is not None
+        return make(node, self.bench.settings)
+
+
+def assert_contract(spec: Specification, plan: Plan) -> Bench:
+    """Play a plan and check the contract; the bench, for further questions."""
+    return Restless(spec, plan).play()

@@ -1,0 +1,111 @@
+"""One radio for all contacts of a node: a contact that ends frees it, and what was not sent is not counted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.sim import run
+from antecast.sim.scenario import make_scenario
+
+SECOND = 10**9
+BITS_NS = 8 * 10**9
+BANDWIDTH = 1000
+
+
+def scenario(contacts, broadcasts, **network):
+    faults = []
+    for start, end, a, b in contacts:
+        faults.append({"kind": "link", "at": f"{start}ms", "a": a, "b": b})
+        faults.append({"kind": "cut", "at": f"{end}ms", "a": a, "b": b})
+    return make_scenario(
+        {
+            "nodes": 4,
+            "duration": "400s",
+            "protocol": {"name": "epidemic", "order": "oldest"},
+            "network": {
+                "topology": {"kind": "links", "links": []},
+                "delay": "0s",
+                "bandwidth": f"{BANDWIDTH}b/s",
+                **network,
+            },
+            "workload": [{"kind": "at", "broadcasts": [{"t": f"{t}ms", "node": node} for t, node in broadcasts]}],
+            "faults": faults,
+            "log": {"sample": 0},
+        }
+    )
+
+
+def rows(result, *kinds):
+    return [row for row in result.events.to_pylist() if row["kind"] in kinds]
+
+
+@pytest.mark.parametrize("queue", ["node", "link"])
+def test_a_contact_that_ends_frees_the_radio(queue):
+    """A hundred frames of 0.6 s wait for a contact of 1 s. The next contact finds the radio free."""
+    result = run(
+        scenario(
+            [(100_000, 101_000, 0, 1), (200_000, 400_000, 0, 2)], [(0, 0)] * 100, queue=queue, bandwidth="10kb/s"
+        )
+    )
+    first = next(row for row in rows(result, "deliver") if row["node"] == 2)
+    assert 200 * SECOND < first["t"] < 201 * SECOND
+    to_one = [row for row in rows(result, "send") if row["node"] == 0 and row["peer"] == 1]
+    received = [row for row in rows(result, "receive") if row["node"] == 1]
+    assert len(to_one) - len(received) == 1  # the one that was on the air
+    assert len(rows(result, "deliver")) == 200 + len([row for row in received if row["origin"] is not None])
+
+
+def test_other_contacts_need_not_wait_for_one_that_ended():
+    """0 is sending to 1 when that contact ends; 2, in contact all the time, gets its turn at once."""
+    result = run(scenario([(10_000, 11_000, 0, 1), (10_500, 60_000, 0, 2)], [(0, 0)] * 10))
+    sent = [row for row in rows(result, "send") if row["node"] == 0 and row["peer"] == 2]
+    assert sent[0]["t"] == 11 * SECOND
+
+
+def assert_one_at_a_time(result, bandwidth):
+    """A node has one frame on the air at a time, unless its contact ended; what is received was sent before, just
+    as long as it takes."""
+    busy, sent = {}, {}
+    for row in rows(result, "send", "receive", "down", "crash"):
+        node, t = row["node"], row["t"]
+        if row["kind"] == "crash":
+            busy.pop(node, None)
+        elif row["kind"] == "down":
+            if node in busy and busy[node][1] == row["peer"]:
+                del busy[node]
+        elif row["kind"] == "send":
+            assert node not in busy or busy[node][0] <= t
+            busy[node] = t + row["bytes"] * BITS_NS // bandwidth, row["peer"]
+            sent.setdefault((node, row["peer"], row["origin"], row["seq"]), []).append((t, row["bytes"]))
+        else:
+            frames = sent[row["peer"], node, row["origin"], row["seq"]]
+            assert any(at + size * BITS_NS // bandwidth == t and size == row["bytes"] for at, size in frames)
+
+
+@st.composite
+def meetings(draw):
+    contacts, free = [], {}
+    for _ in range(draw(st.integers(1, 12))):
+        a, b = draw(st.sampled_from([(a, b) for a in range(4) for b in range(a + 1, 4)]))
+        start = max(draw(st.integers(0, 30_000)), free.get((a, b), 0))
+        end = start + draw(st.sampled_from([1, 300, 1_000, 20_000]))
+        free[a, b] = end + 1
+        contacts.append((start, end, a, b))
+    broadcasts = draw(st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 3)), max_size=30))
+    return scenario(contacts, broadcasts, queue_limit=draw(st.sampled_from([None, 300, 2000])))
+
+
+@given(meetings())
+def test_a_node_has_one_frame_on_the_air_at_a_time_and_counts_what_it_sent(made):
+    result = run(made)
+    assert_one_at_a_time(result, BANDWIDTH)
+
+
+def test_a_node_that_crashes_sends_nothing_more_and_starts_anew():
+    made = scenario([(0, 400_000, 0, 1), (0, 400_000, 0, 2)], [(0, 0)] * 20)
+    faults = [{"kind": "crash", "at": "5s", "node": 0}, {"kind": "recover", "at": "6s", "node": 0}]
+    plain = made.plain()
+    result = run(make_scenario(plain | {"faults": [*plain["faults"], *faults]}))
+    assert_one_at_a_time(result, BANDWIDTH)
+    assert not [row for row in rows(result, "send") if row["node"] == 0 and 5 * SECOND <= row["t"] < 6 * SECOND]
+    assert {row["node"] for row in rows(result, "deliver") if row["seq"] == 20} == {0, 1, 2}

@@ -1,0 +1,111 @@
+"""The fuzzer finds the faults of toys, with few steps, and none in our protocols."""
+
+from random import Random
+
+import msgspec
+import pytest
+import toys
+
+from antecast.core import Message
+from antecast.protocols import Need, specifications
+from antecast.testing.frames import FrameMaker
+from antecast.testing.fuzz import Campaign, growth, main
+from antecast.testing.hostile import Stage, Step, play, told
+
+FRAMES = 2_000
+everything = pytest.mark.parametrize("spec", specifications(), ids=lambda spec: spec.name)
+
+
+def first_finding(make, frames=4_000):
+    return next(Campaign(toys.spec_of(make)).findings(frames), None)
+
+
+def test_a_protocol_that_bears_everything_passes():
+    assert first_finding(toys.Gossip) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "words"),
+    [
+        (toys.Crashes, "crash", "IndexError"),
+        (toys.Hangs, "hang", "CPU time"),
+        (toys.ChangesFirst, "changed", "Poke"),
+        (toys.TrustsStrangers, "no link", "without a link"),
+        (toys.Believes, "lost", "never delivered"),
+    ],
+)
+def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words, monkeypatch):
+    monkeypatch.setattr("antecast.testing.hostile.STEP_SECONDS", 0.2)
+    finding = first_finding(make)
+    assert finding.fault.kind == kind
+    assert words in str(finding)
+    assert len(finding.steps) <= 2
+    assert "bench.inject(" in str(finding)
+    assert play(finding.stage, finding.steps).kind == kind
+
+
+def test_memory_that_grows_is_found():
+    assert growth(toys.spec_of(toys.Short), frames=400).bounded
+    assert not growth(toys.spec_of(toys.Hoards), frames=1200).bounded
+
+
+def test_plays_are_the_same_each_time():
+    campaigns = [Campaign(toys.SPEC, seed=5) for _ in range(2)]
+    assert campaigns[0].play(3)[1] == campaigns[1].play(3)[1]
+    assert campaigns[0].play(3)[1] != Campaign(toys.SPEC, seed=6).play(3)[1]
+
+
+@everything
+def test_every_type_of_frame_is_made_and_decodes(spec):
+    codec = spec.make(0, spec.fit(spec.configure({}), 3)).codec
+    maker = FrameMaker(codec, Random(1), (0, 1, 2), 9, forge=True)
+    for kind in maker.kinds:
+        for _ in range(20):
+            frame = maker.make(kind)
+            assert codec.decode(codec.encode(frame)) == frame
+
+
+def test_without_forging_no_message_is_in_an_honest_name_and_names_stand_for_one_message():
+    maker = FrameMaker(toys.SPEC.make(0, None).codec, Random(1), (0, 1, 2), 9, forge=False)
+    genuine = Message(0, 1, b"x", None)
+    maker.overhear(genuine)
+    made = [frame for frame in (maker.make() for _ in range(2_000)) if isinstance(frame, Message)]
+    assert {frame for frame in made if frame.origin in (0, 1, 2)} == {genuine}
+    strange = {frame for frame in made if frame.origin not in (0, 1, 2)}
+    assert len({frame.id for frame in strange}) == len(strange)
+
+
+def test_a_step_that_would_be_a_forgery_is_not_played():
+    data = msgspec.msgpack.encode(Message(1, 9, b"forged", None))
+    stage = Stage(toys.spec_of(toys.Gossip))
+    step = Step("frame", 9, 0, b"\x01" + data)
+    assert play(stage, [step]) is None
+    assert "Message(origin=1, seq=9" in told(stage, [step])
+
+
+@everything
+def test_hostile_frames_do_no_harm(spec):
+    finding = next(Campaign(spec, seed=1).findings(FRAMES), None)
+    assert finding is None, str(finding)
+
+
+@everything
+def test_hostile_frames_in_honest_names_neither_crash_nor_hang(spec):
+    finding = next(Campaign(spec, seed=2, forge=True).findings(FRAMES // 2), None)
+    assert finding is None, str(finding)
+
+
+@everything
+def test_memory_does_not_grow_with_hostile_frames(spec, monkeypatch):
+    monkeypatch.setattr("antecast.protocols.vcube.trees.FULL", 4000)  # bounds that a few frames reach
+    monkeypatch.setattr("antecast.protocols.vcube.trees.WINDOW", 8)
+    if Need.STATIC_MEMBERS in spec.needs(spec.configure({})):
+        pytest.skip("a member that falls silent is a failed one, for which everything is kept")
+    held = growth(spec, frames=600)
+    assert held.bounded, held
+
+
+def test_the_command_counts_and_exits_with_what_it_found(capsys):
+    assert main(["epidemic", "--frames", "100"]) in (0, 1)
+    assert "frames in" in capsys.readouterr().out
+    assert main(["no-such-protocol"]) == 2
