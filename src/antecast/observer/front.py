@@ -101,7 +101,9 @@ class RowClock(Generic[T]):
         """A row has arrived. `evidence` is what another clock shows: rows that leap no further are not doubted."""
         front, out = self.front, list[Ruling[T]]()
         if now is None or front.leader is None:
-            return [self._accept(item, r, source, r if now is None else now)]
+            first = self._accept(item, r, source, r if now is None else now)
+            front.ground = max(front.ground, front.ground if evidence is None else evidence)
+            return [first]
         if evidence is not None and evidence > front.ground:
             front.ground = evidence
             now = self._release(now, out)
@@ -243,9 +245,10 @@ def moved(
     if front.behind or not len(r):
         return None if front.behind else (np.zeros(0, np.int64), front)
     after = front.copy()
-    if evidence is not None and front.leader is not None:
-        after.ground = max(after.ground, evidence)
     known = front.leader is not None and now is not None
+    shows = -(1 << 62) if evidence is None else evidence
+    if known:
+        after.ground = max(after.ground, shows)
     if known and now > after.ground + reach:  # type: ignore[operator]
         return None
     clock, known, ground, leader, leader_r, several, shown = follow(
@@ -255,6 +258,7 @@ def moved(
         reach,
         max(gap, reach),
         -(1 << 62) if now is None else now,
+        shows,
         known,
         after.ground,
         after.leader if known else 0,  # type: ignore[arg-type]
@@ -277,6 +281,7 @@ def follow(
     reach: int,
     gap: int,
     now: int,
+    evidence: int,
     known: bool,
     ground: int,
     leader: int,
@@ -292,7 +297,7 @@ def follow(
             if not known:
                 known, leader, leader_r, shown = True, by, at, 1
                 now = max(now, at)
-                ground = now
+                ground = max(now, evidence)
             else:
                 if at > ground + reach and by != leader:
                     ground = max(ground, leader_r)
