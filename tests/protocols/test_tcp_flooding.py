@@ -1,14 +1,28 @@
 """TCP-like connections: everything once and in order over a medium that loses; and what makes TCP slow."""
 
 import random
+from collections import deque
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.core import CancelTimer, Deliver, Message, RemoteFault, Send, SetTimer, Transmit
+from antecast.core import (
+    Accepted,
+    Alert,
+    CancelTimer,
+    Deliver,
+    Message,
+    Protocol,
+    RemoteFault,
+    Send,
+    SetTimer,
+    Transmit,
+)
 from antecast.protocols import specification
+from antecast.protocols.tcp_flooding.connection import Connection
 from antecast.protocols.tcp_flooding.frames import Open, Opened, Segment, SegmentAck
 
 MS = 10**6
@@ -197,3 +211,180 @@ def test_what_nobody_would_send_is_refused():
         pair.nodes[STATION].receive(Open(1), OTHER, 0)
     with pytest.raises(RemoteFault):
         pair.nodes[0].receive(Open(1), STATION, 0)
+
+
+# The contract.
+
+
+def state(node):
+    """Everything inside a node, timers and connections too."""
+
+    def plain(value):
+        if isinstance(value, dict):
+            return [(plain(key), plain(each)) for key, each in value.items()]
+        if isinstance(value, (list, tuple, deque)):
+            return [plain(each) for each in value]
+        if isinstance(value, (Protocol, Connection)):
+            return [(name, plain(each)) for name, each in sorted(vars(value).items())]
+        return value if isinstance(value, (int, float, str, bytes, type(None))) else repr(value)
+
+    return plain(node)
+
+
+def test_a_broadcast_is_delivered_at_once_and_named_once():
+    pair = Pair()
+    for _ in range(2):
+        effects = pair.nodes[0].broadcast(b"x", pair.now)
+        assert [isinstance(effect, (Deliver, Accepted)) for effect in effects].count(True) == 1
+        pair.perform(0, effects)
+        pair.run(pair.now + 100 * MS)
+
+
+def restored(node, make, settings):
+    again = make(node.node, settings)
+    again.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(node.snapshot()), strict=False))
+    return again
+
+
+def test_a_station_goes_on_from_its_snapshot():
+    """In the middle of sending, with messages under way in both directions and others paced."""
+    pair = Pair(3)
+    pair.run(100 * MS)
+    pair.from_afar(20)
+    pair.perform(0, pair.nodes[0].broadcast(b"x", pair.now))
+    pair.run(108 * MS)
+    station = restored(pair.nodes[STATION], specification("tcp-flooding").make_station, pair.settings)
+    assert station.snapshot() == pair.nodes[STATION].snapshot()
+    pair.nodes[STATION] = station
+    pair.timers = {who: at for who, at in pair.timers.items() if who[0] != STATION}
+    pair.perform(STATION, station.resume(pair.now))
+    pair.perform(STATION, station.link_up(OTHER, pair.now))
+    pair.run(60_000 * MS)
+    for host in (0, 1, 2):
+        assert [each for each in pair.delivered[host] if each[0] == 7] == [(7, seq) for seq in range(1, 21)]
+        assert pair.delivered[host].count((0, 1)) == 1
+
+
+def test_what_a_host_had_still_to_send_outlives_a_crash_and_a_new_connection():
+    pair = Pair(lose=lambda frame: isinstance(frame, Segment))
+    pair.run(100 * MS)
+    for _ in range(3):
+        pair.perform(0, pair.nodes[0].broadcast(b"x", pair.now))
+    pair.nodes[0] = restored(pair.nodes[0], specification("tcp-flooding").make, pair.settings)
+    pair.timers = {who: at for who, at in pair.timers.items() if who[0] != 0}
+    pair.lose = lambda frame: False
+    pair.perform(0, pair.nodes[0].resume(pair.now))
+    pair.perform(0, pair.nodes[0].link_up(STATION, pair.now))
+    pair.run(60_000 * MS)
+    assert [frame.id for _, frame in pair.wired] == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_links_that_are_up_twice_or_not_at_all_are_no_trouble():
+    pair = Pair()
+    station, host = pair.nodes[STATION], pair.nodes[0]
+    assert station.link_down(99, 0) == []
+    station.link_up(OTHER, 0)
+    assert host.link_down(99, 0) == []
+    pair.perform(0, host.link_up(STATION, 0))
+    pair.run(1000 * MS)
+    pair.perform(0, host.broadcast(b"x", pair.now))
+    pair.run(5000 * MS)
+    assert [(to, frame.id) for to, frame in pair.wired] == [(OTHER, (0, 1))]
+
+
+far = 2**63 - 1
+
+REFUSED_BY_STATION = [
+    (Opened(0, 1), 0),
+    (Message(0, 1, b"", None), 0),
+    (Segment(STATION, 0, 0, [Message(9, 1, b"", None)]), 0),
+    (Segment(STATION, far, 0, [Message(0, 1, b"", None)]), 0),
+    (Segment(STATION, 46, 0, []), 0),
+    (Open(1), OTHER),
+    (Segment(STATION, 0, 0, []), OTHER),
+    (SegmentAck(STATION, 0), OTHER),
+    (Opened(STATION, 1), OTHER),
+]
+REFUSED_BY_HOST = [Open(1), Message(9, 1, b"", None), Segment(0, far, far, [Message(9, 1, b"", None)])]
+
+
+@pytest.mark.parametrize(("frame", "sender"), REFUSED_BY_STATION)
+def test_a_station_that_refuses_a_frame_has_changed_nothing(frame, sender):
+    pair = Pair()
+    pair.run(100 * MS)
+    before = state(pair.nodes[STATION])
+    with pytest.raises(RemoteFault):
+        pair.nodes[STATION].receive(frame, sender, pair.now)
+    assert state(pair.nodes[STATION]) == before
+
+
+@pytest.mark.parametrize("frame", REFUSED_BY_HOST)
+def test_a_host_that_refuses_a_frame_has_changed_nothing(frame):
+    pair = Pair()
+    pair.run(100 * MS)
+    before = state(pair.nodes[0])
+    with pytest.raises(RemoteFault):
+        pair.nodes[0].receive(frame, STATION, pair.now)
+    assert state(pair.nodes[0]) == before
+
+
+def test_a_host_that_hears_of_messages_it_never_broadcast_says_so_once_and_goes_on():
+    pair = Pair()
+    pair.run(100 * MS)
+    messages = [Message(0, 5, b"", None), Message(9, 1, b"", None), Message(0, 6, b"", None)]
+    effects = pair.nodes[0].receive(Segment(0, 0, 0, messages), STATION, pair.now)
+    (alert,) = [effect for effect in effects if isinstance(effect, Alert)]
+    assert "0:5" in alert.text
+    assert [effect.message.origin for effect in effects if isinstance(effect, Deliver)] == [9]
+
+
+number = st.sampled_from([0, 1, 2, 3, 45, 46, 47, 1000, 2**31, 2**62, far])
+source = st.sampled_from([0, 1, 2, 9, STATION, OTHER, 2**32 - 1])
+messages = st.lists(
+    st.builds(Message, source, number.map(lambda n: max(n, 1)), st.just(b""), st.none()), max_size=3
+)
+hostile = st.one_of(
+    st.builds(Open, number), st.builds(Opened, source, number), st.builds(SegmentAck, source, number),
+    st.builds(Segment, source, number, number, messages), messages.filter(bool).map(lambda each: each[0]),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, STATION]), source, hostile), min_size=1, max_size=60))
+def test_whatever_a_stranger_sends_is_refused_or_harmless(attack):
+    """Frames under numbers that nobody honest uses (8 and above) leave the honest hosts as they were."""
+    pair = Pair(2)
+    pair.run(1000 * MS)
+    for to, sender, frame in attack:
+        if (to != STATION and sender == STATION) or (to == STATION and sender in (0, 1, OTHER)):
+            continue  # a forged number of an honest node: beyond what can be known without signatures
+        node, before = pair.nodes[to], state(pair.nodes[to])
+        try:
+            pair.perform(to, node.receive(frame, sender, pair.now))
+        except RemoteFault:
+            assert state(node) == before
+    pair.wired.clear()
+    pair.from_afar(5)
+    pair.perform(0, pair.nodes[0].broadcast(b"x", pair.now))
+    pair.run(120_000 * MS)
+    assert [each for each in pair.delivered[1] if each[0] in (0, 7)].count((0, 1)) == 1
+    for host in (0, 1):
+        assert [each for each in pair.delivered[host] if each[0] == 7] == [(7, seq) for seq in range(1, 6)]
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, STATION]), source, hostile), min_size=1, max_size=200))
+def test_forged_frames_never_raise_anything_but_a_remote_fault_nor_fill_memory(attack):
+    """Whoever they claim to be from."""
+    pair = Pair(2)
+    pair.run(1000 * MS)
+    for to, sender, frame in attack:
+        node, before = pair.nodes[to], state(pair.nodes[to])
+        try:
+            pair.perform(to, node.receive(frame, sender, pair.now))
+        except RemoteFault:
+            assert state(node) == before
+        codec = node.codec
+        for _, _, sent in pair.sent[-3:]:
+            assert codec.decode(codec.encode(sent)) == sent
+    pair.run(pair.now + 5000 * MS)
+    for host in (0, 1):
+        assert pair.nodes[host].gauges()["host_received_buffer"] <= 46 * 3

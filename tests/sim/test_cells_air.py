@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from antecast.core import Message
 from antecast.sim.radio.air import Air
 from antecast.sim.radio.layout import Cells, Fading
 from antecast.sim.scheduler import Scheduler
@@ -124,6 +125,14 @@ def test_a_queue_has_an_end():
     taken = [scene.air.transmit(LEFT, number, 1000) for number in range(5)]
     assert taken == [True, True, True, False, False]
     assert scene.heard() == {0: [0, 1, 2]}
+
+
+def test_no_second_copy_waits_behind_the_first():
+    scene = Scene({0: 10, LEFT: 0})
+    message, other = Message(1, 1, b"x", 0), Message(1, 2, b"x", 1)
+    assert [scene.air.transmit(LEFT, frame, 1000) for frame in (message, other, message)] == [True, True, False]
+    scene.scheduler.at(10**9, lambda _: scene.air.transmit(LEFT, message, 1000), None)
+    assert scene.heard() == {0: [message, other, message]}
 
 
 def test_a_host_that_has_moved_is_still_heard_where_it_spoke():

@@ -78,7 +78,7 @@ def test_a_calm_cell_needs_a_third_of_the_frames_of_tcp_flooding_and_a_fraction_
     assert audit(tcp).outcome == "causal"
     assert 0.35 < frames_a_delivery(calm) < 0.5
     assert 1.25 < frames_a_delivery(tcp) < 1.6
-    assert 0.1 < delay(calm) < 0.3
+    assert delay(calm) < 0.15  # the paper waits a second or less to send again, here that is measured
     assert delay(tcp) > 3 * delay(calm)
     assert loss(tcp) < loss(calm) < 0.12
 
@@ -87,7 +87,7 @@ def test_35_broadcasts_a_second_are_sustained():
     """The paper: 0.31 s, 35 messages kept by a station, 6 by a host, 0.29 messages a delivery."""
     busy = run(evaluation(35, duration=45))
     assert complete(busy)
-    assert delay(busy) < 0.45
+    assert delay(busy) < 0.3
     assert frames_a_delivery(busy) < 0.35
     assert mean_buffer(busy, "station_sent_buffer") < 70
     assert mean_buffer(busy, "host_received_buffer") < 10
@@ -186,6 +186,6 @@ def test_nothing_grows_in_the_long_run(request):
     assert {gauge: value for gauge, value in largest.items() if value > most[gauge]} == {}
     for station in stations:
         assert station.gauges()["station_sent_buffer"] == 0  # all that is left are hosts that have everything
-        assert not station._waves
-        assert len(station._routes) < 7
+        assert not station.searching
+        assert len(station._wires.routes) < 7
     assert sum(station.gauges()["station_hosts"] for station in stations) == HOSTS

@@ -147,7 +147,7 @@ def test_collisions_are_counted():
             "every and lasts must make 1ms at least, got 0s and 1us",
         ),
         ({"protocol": {"name": "cellular", "connect": 0}}, "connect must be 1ms at least, got 0s"),
-        ({"protocol": {"name": "cellular", "evict": "1ms"}}, "evict must be 100ms at least, or 0 for never"),
+        ({"protocol": {"name": "cellular", "evict": "1ms"}}, "evict must be 2s at least, twice connect and ack"),
     ],
 )
 def test_what_cannot_be_is_refused(change, problem):

@@ -16,3 +16,17 @@ def dither(node: NodeId, count: int, span: int) -> int:
     scrambled ^= scrambled >> 15
     scrambled = scrambled * 0x2C1B3C6D & 0xFFFFFFFF
     return span * (scrambled >> 16) >> 16
+
+
+class Dither:
+    """The waits of one node, counted."""
+
+    __slots__ = ("_count", "_node")
+
+    def __init__(self, node: NodeId) -> None:
+        self._node = node
+        self._count = 0
+
+    def __call__(self, span: int) -> int:
+        self._count += 1
+        return dither(self._node, self._count, span)

@@ -28,7 +28,7 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     """How often a node compares notes with a neighbour; needed over links that lose."""
     patience: Duration = Duration(10 * 10**9)
     """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
-    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 27
+    early: Annotated[int, msgspec.Meta(ge=1000)] = 1 << 27
     """Bytes of memory that early messages from one neighbour may take, about; more of them are taken later."""
 
 

@@ -138,7 +138,7 @@ class Restless:
         )
         durations = [value for value in map(getattr, [settings] * 99, settings.__struct_fields__)
                      if isinstance(value, Duration)]  # fmt: skip
-        self.quiet = 30 * SECOND + 3 * sum(each for each in durations if each < 60 * SECOND)
+        self.quiet = 30 * SECOND + 3 * sum(each for each in durations if each <= 60 * SECOND)
         """Long enough for every patience and retry."""
         if self.cells:
             self.bench.link(*self.stations)

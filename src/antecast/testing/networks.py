@@ -189,7 +189,7 @@ def _scenario(
     *,
     offset: int,
     start: int = 0,
-    drain: str = "30s",
+    drain: str = "60s",
 ) -> Scenario:
     return make_scenario(
         {

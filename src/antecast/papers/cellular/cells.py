@@ -197,7 +197,7 @@ class Cells:
 
     def kept(self, station: NodeId) -> list[Name]:
         """The messages that a station keeps."""
-        return [(message.origin, message.seq) for message in self.nodes[station]._buffer]
+        return [(message.origin, message.seq) for message in self.nodes[station].kept]
 
     def wrong(self) -> list[str]:
         """What is wrong when all is said and done."""
@@ -236,8 +236,8 @@ class Cells:
             if node.gauges()["station_sent_buffer"]:
                 kept = ", ".join(map(written, self.kept(station)))
                 faults.append(f"{called(station)} keeps {kept or 'what nobody there lacks'}")
-            for host, record in node._records.items():
-                if not record.holds:
+            for host, record in node.records.items():
+                if not record.held:
                     faults.append(f"{called(station)} is stuck with a handoff of {called(host)}")
                 elif host not in hosts or self.cell[host] != station:
                     faults.append(f"{called(station)} still holds {called(host)}")

@@ -112,7 +112,7 @@ def footprint(hosts: int, seed: int) -> dict[str, Any]:
         {name: value for name, value in asdict(record).items() if name not in ("early", "catch_up")}
         for station in stations
         if isinstance(station, Station)
-        for record in station._records.values()
+        for record in station.records.values()
     ]
     floors = sum(station.gauges()["station_floors"] for station in stations)
     return {

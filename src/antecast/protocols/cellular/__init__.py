@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from antecast.core import NodeId, Protocol
 from antecast.protocols.cellular.host import CellHost
-from antecast.protocols.cellular.published import PublishedHost, PublishedStation
-from antecast.protocols.cellular.settings import CellularSettings, Rule
+from antecast.protocols.cellular.rules import Rule
+from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.cellular.station import Station
-from antecast.protocols.registry import Guarantee, Need, Specification, register
+from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
 
 __all__ = ["CELLULAR", "CellHost", "CellularSettings", "Rule", "Station"]
 
@@ -16,13 +15,14 @@ def _needs(_: CellularSettings) -> frozenset[Need]:
     return frozenset({Need.CELLS, Need.RELIABLE_LINKS, Need.FIFO_LINKS})
 
 
-def make_host(node: NodeId, settings: CellularSettings) -> Protocol:
-    return PublishedHost(node, settings) if settings.published else CellHost(node, settings)
-
-
-def make_station(node: NodeId, settings: CellularSettings) -> Protocol:
-    return PublishedStation(node, settings) if settings.published else Station(node, settings)
-
+_BUFFERS = ("host_sent_buffer", "host_received_buffer", "station_sent_buffer", "station_received_buffer")
+_HANDOFFS = ("listed", "carried", "skipped", "meanwhile", "longest")
+GAUGES = {
+    **dict.fromkeys(_BUFFERS, Unit.MESSAGES),
+    **dict.fromkeys(("station_hosts", "station_floors"), Unit.ENTRIES),
+    **dict.fromkeys(("station_handoffs", *(f"handoff_{what}" for what in _HANDOFFS)), Unit.COUNTER),
+}
+"""What the gauges of hosts and stations count."""
 
 CELLULAR = register(
     Specification(
@@ -36,8 +36,9 @@ CELLULAR = register(
         memory="host: what is under way; station: what its hosts lack, and a few numbers a host",
         delivery="constant",
         settings=CellularSettings,
-        make=make_host,
-        make_station=make_station,
+        make=CellHost,
+        make_station=Station,
+        gauges=GAUGES,
         draws={"evict": ("5min", "0s")},  # who is given up misses what was broadcast meanwhile
     )
 )

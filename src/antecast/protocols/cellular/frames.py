@@ -24,6 +24,9 @@ from antecast.core.frames import Count, Seq, Source
 MAX_LISTED = 1 << 16
 """Most messages a list may name: a station that keeps more than this for one host is lost anyway."""
 
+MOST_SESSIONS = 1 << 62
+"""A host begins a session with each stay: it never comes near this number."""
+
 Id: TypeAlias = tuple[Source, Seq]
 Ids: TypeAlias = Annotated[Sequence[Id], msgspec.Meta(max_length=MAX_LISTED)]
 Numbers: TypeAlias = Annotated[list[Count], msgspec.Meta(max_length=MAX_LISTED)]

@@ -2,25 +2,24 @@
 
 A host is *established* in a session from the station's `InitAck` until it changes cell or crashes. Only then
 does it send, acknowledge and take messages: numbers mean something within a session alone. It delivers first
-the messages that it missed elsewhere (`CatchUp`, in their own order), then the cell's messages by number,
-stepping over those that the `InitAck` named as delivered elsewhere.
+the messages that it missed elsewhere, then the cell's messages by number (`inbox.py`).
 
 Each stay has a larger session number than all before. While it is not established the host repeats `Init`, or
 `Join` if it never was a member. `Init` tells where it stood in the last established session, so that the
 station that holds it knows what it has delivered, acknowledged or not.
 
-What must outlive a crash is what `snapshot` returns: position and session change together with each delivery,
-so a driver that saves it before it hands the deliveries on never delivers a message twice.
+What must outlive a crash is what `snapshot` returns: position and session change together with each delivery.
+A driver that saves it with the deliveries of each call loses none and repeats none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from antecast.core import (
     MAX_PAYLOAD,
     Accepted,
+    Alert,
     CancelTimer,
     Codec,
     Deliver,
@@ -40,7 +39,7 @@ from antecast.core import (
 )
 from antecast.protocols.cellular.frames import (
     CODEC,
-    Ack,
+    MAX_LISTED,
     Acks,
     CatchUp,
     Data,
@@ -50,9 +49,14 @@ from antecast.protocols.cellular.frames import (
     Join,
     Leave,
     LeaveAck,
+    Marked,
 )
+from antecast.protocols.cellular.inbox import Inbox
+from antecast.protocols.cellular.outbox import Outbox
+from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
-from antecast.protocols.dither import dither
+from antecast.protocols.dither import Dither
+from antecast.protocols.lost_state import lost_state
 
 CONNECT: Timer = "connect"
 RESEND: Timer = "resend"
@@ -62,6 +66,15 @@ ALIVE: Timer = "alive"
 _SIGNS_OF_LIFE = 16
 """How often a silent host shows itself before it would be given up: half of all frames may be lost."""
 
+_ACKS_PER_WINDOW = 6
+"""An acknowledgement waits for this part of a window at most: the station must not run out of room."""
+
+_MOST_NUMBERS = 1 << 62
+"""No station comes near: a host that began there could not count on."""
+
+_UNKNOWN = 1 << 62
+"""Catch-up messages to come, while the station has not said how many (printed rules only)."""
+
 
 class CellHost(Protocol):
     codec: ClassVar[Codec] = CODEC  # type: ignore[misc]
@@ -69,29 +82,29 @@ class CellHost(Protocol):
     def __init__(self, node: NodeId, settings: CellularSettings) -> None:
         self.node = node
         self._settings = settings
-        # Durable.
-        self._ses = 0
-        self._lc = 0
+        self._rules = Rules.of(settings.published)
+        self._dither = Dither(node)
+        # Durable, with parts of inbox and outbox.
+        self._session = 0
+        self._last_established = 0
         self._member = False
-        self._seq = 0
-        self._sent = 0
-        self._unacknowledged: dict[int, Data] = {}
-        self._co = 0
-        self._seqc = 0
         self._leaving = False
         self._left = False
+        self._inbox = Inbox(settings.window, selective=settings.selective)
+        self._outbox = Outbox(node, settings)
         # Of this session.
         self._station: NodeId | None = None
         self._established = False
-        self._catch_up = 0
-        self._skip: set[int] = set()
-        self._early_catch_up: dict[int, Data] = {}
-        self._early: dict[int, Data] = {}
-        self._sent_at: dict[int, int] = {}
+        self._catching_up = False
+        """Printed rules only: messages to catch up on have come before `InitAck`."""
         self._ack_set = False
         self._resend_set = False
-        self._spoke_at = 0
-        self._dithered = 0
+        self._ack_after = max(1, settings.window // _ACKS_PER_WINDOW) if settings.measured else settings.window
+        self._reported_at = 0
+        """When it last told what it has: only to that does a station that has given it up say so."""
+        self._alerted = False
+        self._saved = (0, 0)
+        """Printed rules only: the position that was last acknowledged."""
 
     # What the application and the driver ask.
 
@@ -102,9 +115,8 @@ class CellHost(Protocol):
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
         if self._leaving:
             raise LocalMisuse("a host that leaves broadcasts no more")
-        self._seq += 1
-        message: Data = Message(self.node, self._seq, payload, None)
-        self._unacknowledged[self._seq] = message
+        message: Data = Message(self.node, self._outbox.last + 1, payload, None)
+        self._outbox.add(message)
         out: list[Effect] = [Accepted(message.id)]
         self._send_window(now, out)
         return out
@@ -127,6 +139,7 @@ class CellHost(Protocol):
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         """The host is in the cell of this station now: a new session begins."""
         self._station = peer
+        self._alerted = False
         out: list[Effect] = []
         self._new_session(now, out)
         return out
@@ -149,7 +162,7 @@ class CellHost(Protocol):
             self._ack_set = False
             self._acknowledge(now, out)
         elif token == ALIVE and self._established:
-            if now - self._spoke_at >= self._settings.evict // _SIGNS_OF_LIFE:
+            if now - self._reported_at >= self._settings.evict // _SIGNS_OF_LIFE:
                 self._acknowledge(now, out)
             out.append(SetTimer(ALIVE, now + self._settings.evict // _SIGNS_OF_LIFE))
         return out
@@ -161,17 +174,17 @@ class CellHost(Protocol):
         if isinstance(frame, Message):
             self._take(frame, now, out)
         elif isinstance(frame, Acks):
-            if self._acknowledged(frame.next.get(self.node, 0)):
+            if self._outbox.acknowledged(self._believable(frame.next.get(self.node, 0), out), now):
                 self._send_window(now, out)
                 self._say_goodbye(now, out)
         elif isinstance(frame, InitAck):
-            if frame.host == self.node and frame.ses == self._ses and not self._established:
-                self._establish(frame, now, out)
+            if frame.host == self.node:
+                self._confirmed(frame, now, out)
         elif isinstance(frame, Gone):
-            if frame.host == self.node and frame.ses == self._ses:
+            if frame.host == self.node and frame.ses == self._session:
                 self._new_session(now, out)
         elif isinstance(frame, LeaveAck):
-            if frame.host == self.node and self._leaving:
+            if frame.host == self.node and self._leaving and not self._outbox:
                 self._left = True
                 self._established = False
                 out += [CancelTimer(token) for token in (CONNECT, RESEND, ACK, ALIVE)]
@@ -182,43 +195,72 @@ class CellHost(Protocol):
     # Sessions.
 
     def _new_session(self, now: int, out: list[Effect]) -> None:
-        self._ses += 1
-        self._established = False
-        self._early.clear()
-        self._early_catch_up.clear()
-        self._sent_at.clear()
+        self._session += 1
+        self._established = self._catching_up = False
+        self._inbox.clear()
+        self._outbox.begin()
         self._connect(now, out)
 
     def _connect(self, now: int, out: list[Effect]) -> None:
         if self._station is None or self._left:
             return
-        if self._leaving and not self._unacknowledged:
-            self._speak(Leave(self._ses), now, out)
+        first_unsent = 1 if self._rules.send_always else self._outbox.sent + 1  # hole 4
+        if self._leaving and not self._outbox:
+            self._speak(Leave(self._session), out)
         elif self._established:
             return
         elif self._member:
-            self._speak(Init(self._ses, self._lc, self._co, self._seqc, self._first_unsent()), now, out)
+            position = self._inbox.caught_up, self._inbox.next
+            self._speak(Init(self._session, self._last_established, *position, first_unsent), out)
         else:
-            self._speak(Join(self._ses, self._first_unsent()), now, out)
+            self._speak(Join(self._session, first_unsent), out)
         out.append(SetTimer(CONNECT, now + self._settings.connect + self._dither(self._settings.connect)))
+
+    def _confirmed(self, frame: InitAck, now: int, out: list[Effect]) -> None:
+        if frame.catch_up > MAX_LISTED or frame.seqc >= _MOST_NUMBERS:
+            raise RemoteFault(f"{frame.catch_up} messages to catch up on, then number {frame.seqc}")
+        if any(not frame.seqc <= number < _MOST_NUMBERS for number in frame.skip):
+            raise RemoteFault(f"numbers to step over that are not behind {frame.seqc}")
+        if frame.ses > self._session:
+            self._alert(
+                f"station {self._station} knows session {frame.ses} of this node, which has begun "
+                f"{self._session}: the station is wrong, or this node has lost its state; if so, start it under a "
+                "new number",
+                out,
+            )
+        elif frame.ses == self._session and not self._established:
+            self._establish(frame, now, out)
+
+    def _believable(self, acknowledged: int, out: list[Effect]) -> int:
+        """A station cannot have what was never sent."""
+        known = self._outbox.sent + 1
+        if acknowledged > known and not self._rules.printed:
+            self._alert(lost_state(self._station or 0, MessageId(self.node, acknowledged - 1)).text, out)
+            return known
+        return acknowledged
+
+    def _alert(self, text: str, out: list[Effect]) -> None:
+        if not self._alerted:
+            self._alerted = True
+            out.append(Alert(text))
 
     def _establish(self, frame: InitAck, now: int, out: list[Effect]) -> None:
         self._member = self._established = True
-        self._lc = self._ses
-        self._co, self._catch_up = 0, frame.catch_up
-        self._seqc = frame.seqc
-        self._skip = set(frame.skip)
+        self._catching_up = False
+        self._last_established = self._session
+        self._inbox.begin(frame)
+        if self._rules.mark_copies:  # hole 3
+            self._inbox.skip.clear()
+        passed_on = self._outbox.acknowledged(self._believable(frame.seqh, out), now)
         if frame.fresh:
-            lost = [seq for seq in self._unacknowledged if seq < frame.seqh]
-            out += [Discard(MessageId(self.node, seq), "evicted") for seq in lost]
-        self._acknowledged(frame.seqh)
+            out += [Discard(message, "evicted") for message in passed_on]
         if self._settings.evict:
             out.append(SetTimer(ALIVE, now + self._settings.evict // _SIGNS_OF_LIFE))
         self._send_window(now, out)
         self._say_goodbye(now, out)
 
     def _say_goodbye(self, now: int, out: list[Effect]) -> None:
-        if self._leaving and not self._unacknowledged and not self._left:
+        if self._leaving and not self._outbox and not self._left:
             self._connect(now, out)
 
     # Down: messages to deliver.
@@ -226,158 +268,102 @@ class CellHost(Protocol):
     def _take(self, message: Data, now: int, out: list[Effect]) -> None:
         stamp = message.stamp
         if isinstance(stamp, int):
-            if self._may_take():
-                self._take_numbered(stamp, message, now, out)
+            if self._established or self._rules.take_always:  # hole 1
+                self._deliver(self._inbox.take(stamp, message), now, out)
         elif isinstance(stamp, CatchUp):
-            if stamp.host == self.node and stamp.ses == self._ses and self._may_catch_up():
-                self._take_catch_up(stamp.index, message, now, out)
+            if stamp.host == self.node and stamp.ses == self._session and self._may_catch_up():
+                self._deliver(self._inbox.take_catch_up(stamp.index, message), now, out)
+        elif isinstance(stamp, Marked) and self._rules.mark_copies:  # hole 3
+            if self._established or self._rules.take_always:
+                marked = self._inbox.step_over(stamp.number) if self.node in stamp.hosts else []
+                self._deliver(marked + self._inbox.take(stamp.number, message), now, out)
         else:
             raise RemoteFault("a station sends its cell only messages with a number")
 
-    def _may_take(self) -> bool:
-        return self._established
-
     def _may_catch_up(self) -> bool:
-        return self._established
+        if not self._established and self._rules.catch_up_first and not self._catching_up:  # hole 9
+            self._catching_up = True
+            self._last_established = self._session
+            self._inbox.begin_unannounced(_UNKNOWN)
+        return self._established or self._catching_up
 
-    def _take_numbered(self, number: int, message: Data, now: int, out: list[Effect]) -> None:
-        if self._seqc <= number < self._seqc + self._settings.window:  # a station sends no further ahead
-            self._early[number] = message
-            if number == self._seqc:
-                self._deliver_in_order(out)
-        # An old one too: the station sends again what it thinks missing, so an acknowledgement was lost.
-        self._set_ack(now, out)
-
-    def _take_catch_up(self, index: int, message: Data, now: int, out: list[Effect]) -> None:
-        if self._co <= index < self._co + self._settings.window:
-            self._early_catch_up[index] = message
-            self._deliver_in_order(out)
-        self._set_ack(now, out)
-
-    def _deliver_in_order(self, out: list[Effect]) -> None:
-        while self._co < self._catch_up:
-            message = self._early_catch_up.pop(self._co, None)
-            if message is None:
-                return
-            self._co += 1
-            out.append(Deliver(message))
-        while True:
-            if self._seqc in self._skip:  # delivered elsewhere; the station may not even have it any more
-                self._skip.remove(self._seqc)
-                self._early.pop(self._seqc, None)
-            elif (message := self._early.pop(self._seqc, None)) is not None:
-                out.append(Deliver(message))
+    def _deliver(self, messages: list[Data], now: int, out: list[Effect]) -> None:
+        for message in messages:
+            if message.origin == self.node and message.seq > self._outbox.last:
+                self._alert(lost_state(self._station or 0, message.id).text, out)
             else:
-                return
-            self._seqc += 1
-
-    def _set_ack(self, now: int, out: list[Effect]) -> None:
-        if not self._ack_set:
+                out.append(Deliver(message))
+        if self._inbox.taken > self._ack_after:
+            self._acknowledge(now, out)  # at this pace the station would have to wait with the next window
+        # Also where the message was an old one: the station sends again what it thinks missing, so an
+        # acknowledgement was lost.
+        elif not self._ack_set:
             self._ack_set = True
             wait = self._settings.ack
             out.append(SetTimer(ACK, now + wait + self._dither(wait // 4)))
 
     def _acknowledge(self, now: int, out: list[Effect]) -> None:
-        if self._may_acknowledge() and not (self._leaving and not self._unacknowledged):
-            top = max(self._early, default=-1) + 1 if self._settings.selective else 0
-            holes = [
-                number
-                for number in range(self._seqc, top)
-                if number not in self._early and number not in self._skip
-            ]
-            self._speak(Ack(self._ses, self._co, self._seqc, top, holes), now, out)
-
-    def _may_acknowledge(self) -> bool:
-        return self._established
+        may = self._established or self._catching_up or self._rules.ack_always  # hole 2
+        if may and not (self._leaving and not self._outbox):
+            self._reported_at = now
+            self._speak(self._inbox.report(self._session), out)
+            self._saved = self._inbox.caught_up, self._inbox.next
 
     # Up: messages of its own.
 
+    def _may_send(self) -> bool:
+        return self._established or self._rules.send_always  # hole 4
+
     def _send_window(self, now: int, out: list[Effect]) -> None:
         """Send what has not been sent in this session and finds room in the window."""
-        if not self._unacknowledged or not self._may_send():
-            return
-        for seq, message in self._in_window():
-            if seq not in self._sent_at:
-                self._send(seq, message, now, out)
-        self._set_resend(now, out)
-
-    def _may_send(self) -> bool:
-        return self._established
-
-    def _first_unsent(self) -> int:
-        """The number of the first message that no station can have."""
-        return self._sent + 1
-
-    def _in_window(self) -> Iterable[tuple[int, Data]]:
-        first = next(iter(self._unacknowledged), 0)
-        return [
-            (seq, message) for seq, message in self._unacknowledged.items() if seq < first + self._settings.window
-        ]
-
-    def _send(self, seq: int, message: Data, now: int, out: list[Effect]) -> None:
-        self._sent_at[seq] = now
-        self._sent = max(self._sent, seq)
-        self._speak(message, now, out)
-
-    def _set_resend(self, now: int, out: list[Effect]) -> None:
-        if not self._resend_set and self._sent_at:
-            self._resend_set = True
-            interval = self._settings.interval(len(self._sent_at))
-            at = max(now, min(self._sent_at.values()) + interval)
-            out.append(SetTimer(RESEND, at + self._dither(interval // 8)))
+        if self._outbox and self._may_send():
+            for message in self._outbox.unsent(now):
+                self._speak(message, out)
+            self._set_resend(now, out)
 
     def _resend(self, now: int, out: list[Effect]) -> None:
-        if not self._may_send():
-            return
-        interval = self._settings.interval(len(self._sent_at))
-        for seq, message in self._in_window():
-            if seq not in self._sent_at or self._sent_at[seq] + interval <= now:
-                self._send(seq, message, now, out)
-        self._set_resend(now, out)
+        if self._may_send():
+            for message in self._outbox.overdue(now):
+                self._speak(message, out)
+            self._set_resend(now, out)
+            if now - self._reported_at > self._settings.silence:
+                self._acknowledge(now, out)  # does the station know this host at all?
 
-    def _acknowledged(self, upto: int) -> bool:
-        """Everything below this number has reached a station; whether that is news."""
-        done = [seq for seq in self._unacknowledged if seq < upto]
-        for seq in done:
-            del self._unacknowledged[seq]
-            self._sent_at.pop(seq, None)
-        return bool(done)
+    def _set_resend(self, now: int, out: list[Effect]) -> None:
+        due_at = self._outbox.due_at
+        if due_at is not None and not self._resend_set:
+            self._resend_set = True
+            out.append(SetTimer(RESEND, max(now, due_at) + self._dither(self._outbox.interval // 8)))
 
-    def _speak(self, frame: Frame, now: int, out: list[Effect]) -> None:
+    def _speak(self, frame: Frame, out: list[Effect]) -> None:
         if self._station is not None:
-            self._spoke_at = now
             out.append(Transmit(frame))
-
-    def _dither(self, span: int) -> int:
-        self._dithered += 1
-        return dither(self.node, self._dithered, span)
 
     # Crashes.
 
     def snapshot(self) -> State:
+        saved_with_acks = self._rules.save_with_acks  # hole 16
+        caught_up, following = self._saved if saved_with_acks else (self._inbox.caught_up, self._inbox.next)
         return {
-            "ses": self._ses,
-            "lc": self._lc,
+            "session": self._session,
+            "last_established": self._last_established,
             "member": self._member,
-            "co": self._co,
-            "seqc": self._seqc,
-            "seq": self._seq,
-            "sent": self._sent,
+            "caught_up": caught_up,
+            "next": following,
+            "last": self._outbox.last,
+            "sent": self._outbox.sent,
             "leaving": self._leaving,
             "left": self._left,
-            "unacknowledged": [self.codec.encode(message) for message in self._unacknowledged.values()],
+            "unacknowledged": [self.codec.encode(message) for message in self._outbox.unacknowledged.values()],
         }
 
     def restore(self, state: State) -> None:
-        self._ses, self._lc, self._member = state["ses"], state["lc"], state["member"]
-        self._co, self._seqc = state["co"], state["seqc"]
-        self._seq, self._sent = state["seq"], state["sent"]
-        self._leaving, self._left = state["leaving"], state["left"]
+        self._session, self._last_established = state["session"], state["last_established"]
+        self._member, self._leaving, self._left = state["member"], state["leaving"], state["left"]
+        self._inbox.caught_up, self._inbox.next = state["caught_up"], state["next"]
+        self._outbox.last, self._outbox.sent = state["last"], state["sent"]
         frames = [self.codec.decode(data) for data in state["unacknowledged"]]
-        self._unacknowledged = {frame.seq: frame for frame in frames if isinstance(frame, Message)}
+        self._outbox.unacknowledged = {frame.seq: frame for frame in frames if isinstance(frame, Message)}
 
     def gauges(self) -> dict[str, int]:
-        return {
-            "host_sent_buffer": len(self._unacknowledged),
-            "host_received_buffer": len(self._early) + len(self._early_catch_up),
-        }
+        return {"host_sent_buffer": len(self._outbox), "host_received_buffer": len(self._inbox)}

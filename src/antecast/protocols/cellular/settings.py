@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from antecast.core.settings import Duration, Settings
+from antecast.protocols.cellular.rules import Rule
 
 _MS = 10**6
 
@@ -16,33 +16,14 @@ _LEAST_EVICT = Duration(100 * _MS)
 """Hosts give signs of life, and stations look for them, several times in the time of `evict`."""
 
 
-class Rule(StrEnum):
-    """A rule of the paper, as printed, that breaks a promise; `published.py` has each with its consequence."""
-
-    ALL = "all"
-    TAKE_ALWAYS = "take-always"
-    ACK_ALWAYS = "ack-always"
-    MARK_COPIES = "mark-copies"
-    SEND_ALWAYS = "send-always"
-    ACCEPT_EARLY = "accept-early"
-    ACCEPT_LATE = "accept-late"
-    NO_LOCK = "no-lock"
-    ONE_REQUEST = "one-request"
-    CATCH_UP_FIRST = "catch-up-first"
-    LIST_ALL = "list-all"
-    ANY_SESSION = "any-session"
-    NO_FLOOR = "no-floor"
-    KEEP_STALE = "keep-stale"
-    SILENT_REJOIN = "silent-rejoin"
-    LEAVE_IF_KNOWN = "leave-if-known"
-    SAVE_WITH_ACKS = "save-with-acks"
-
-
 class CellularSettings(Settings, frozen=True, kw_only=True):
     retransmit: Duration = Duration(1000 * _MS)
-    """After how long a message that is not acknowledged is sent again, when little is under way."""
+    """After how long a message that is not acknowledged is sent again, while no round trip has been measured."""
     retransmit_least: Duration = Duration(200 * _MS)
-    """The same when a whole window is under way; in between it falls evenly."""
+    """A message is not sent again sooner than this."""
+    measured: bool = True
+    """Whether the time to a retransmission follows the round trips measured. The paper's falls evenly from
+    `retransmit` to `retransmit_least` as the window fills: the more is under way, the more copies are added."""
     window: Annotated[int, msgspec.Meta(ge=1, le=1 << 15)] = 150
     """Messages under way at once, of a station to its cell or of a host."""
     ack: Duration = Duration(500 * _MS)
@@ -56,6 +37,9 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     """A host not heard of for so long is probed with one message, not with all that it lacks."""
     evict: Duration = Duration(300_000 * _MS)
     """A host not heard of for so long is given up, and new when it comes back; 0 for never."""
+    handoff: Duration = Duration(30_000 * _MS)
+    """After how long a handoff that does not come to its end is broken off: longer than frames take to cross all
+    wires three times."""
     forget: Duration = Duration(60_000 * _MS)
     """How long a radio frame may be under way: for so long a station remembers the sessions of hosts that are
     elsewhere."""
@@ -65,14 +49,16 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.connect < _MS:
             raise ValueError(f"connect must be 1ms at least, got {self.connect}; a host would do nothing but ask")
-        if 0 < self.evict < _LEAST_EVICT:
-            raise ValueError(f"evict must be {_LEAST_EVICT} at least, or 0 for never; got {self.evict}")
+        if self.handoff < _LEAST_EVICT:
+            raise ValueError(f"handoff must be {_LEAST_EVICT} at least, got {self.handoff}; none would ever end")
+        least = max(_LEAST_EVICT, Duration(2 * (self.connect + self.ack)))
+        if 0 < self.evict < least:
+            raise ValueError(
+                f"evict must be {least} at least, twice connect and ack together, or 0 for never; "
+                f"got {self.evict}: a host could not show itself in time"
+            )
 
     def interval(self, pending: int) -> int:
-        """When to send again, with so many messages under way."""
+        """When to send again by the paper's rule, with so many messages under way."""
         span = self.retransmit - self.retransmit_least
         return max(self.retransmit_least, self.retransmit - span * pending // self.window)
-
-    @property
-    def rules(self) -> frozenset[Rule]:
-        return frozenset(Rule) if Rule.ALL in self.published else frozenset(self.published)

@@ -3,8 +3,8 @@
 Stations pass messages on over their wires, and to each of their hosts over a TCP-like connection of its own.
 All links are reliable and FIFO and make a tree, so flooding keeps causal order (Friedman and Manor, *Causal
 ordering in deterministic overlay networks*) as long as they stay: hosts that move or crash need a new
-connection, which begins where its station is, and messages under way on the old one are lost. The protocol
-therefore needs static membership. It delivers nothing twice in any run.
+connection, which begins where its station is, and messages on their way down the old one are lost. The protocol
+therefore needs static membership. It delivers nothing twice, and nothing out of its source's order, in any run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from antecast.core import (
     MAX_PAYLOAD,
-    Accepted,
+    MAX_SOURCES,
     CancelTimer,
     Codec,
     Deliver,
@@ -32,9 +32,10 @@ from antecast.core import (
     Transmit,
 )
 from antecast.protocols.dither import dither
-from antecast.protocols.received import Received
+from antecast.protocols.lost_state import lost_state
+from antecast.protocols.cellular import GAUGES
 from antecast.protocols.registry import Guarantee, Need, Specification, register
-from antecast.protocols.tcp_flooding.connection import Connection
+from antecast.protocols.tcp_flooding.connection import Connection, message_of, plain
 from antecast.protocols.tcp_flooding.frames import CODEC, Open, Opened, Segment, SegmentAck, TcpSettings
 
 CONNECT: Timer = "connect"
@@ -49,13 +50,16 @@ class TcpHost(Protocol):
         self._settings = settings
         self._seq = 0
         self._count = 0
-        self._received = Received()
+        self._delivered: dict[NodeId, int] = {}
+        """The newest message of each source. Flooding keeps their order, so an older one is a copy or late."""
         self._station: NodeId | None = None
         self._connection: Connection | None = None
         self._patience: int = settings.connect
         self._asked = 0
         self._unsent: deque[Message[None]] = deque()
+        """What waits for a connection; what the last one had not brought to its end comes first."""
         self._arrived: list[Message[None]] = []
+        self._alerted = False
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None:
@@ -64,8 +68,7 @@ class TcpHost(Protocol):
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
         self._seq += 1
         message: Message[None] = Message(self.node, self._seq, payload, None)
-        self._received.add(self.node, self._seq)
-        out: list[Effect] = [Accepted(message.id)]
+        out: list[Effect] = []
         if self._connection is None:
             self._unsent.append(message)
         else:
@@ -74,15 +77,23 @@ class TcpHost(Protocol):
         return out
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
+        out = self.link_down(self._station, now) if self._station is not None else []
         self._station = peer
-        self._connection = None
         self._count += 1
         self._patience = self._settings.connect
-        return self._ask(now)
+        self._alerted = False
+        return out + self._ask(now)
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
+        if peer != self._station:
+            return []
+        out: list[Effect] = [CancelTimer(CONNECT)]
+        if self._connection is not None:
+            # The station may have some of these: hosts that do take them for copies.
+            self._unsent.extendleft(reversed(self._connection.unacknowledged))
+            out += self._connection.cancel()
         self._station = self._connection = None
-        return [CancelTimer(CONNECT)]
+        return out
 
     def _ask(self, now: int) -> list[Effect]:
         wait, self._patience = self._patience, min(2 * self._patience, self._settings.retransmit_most)
@@ -111,28 +122,51 @@ class TcpHost(Protocol):
                 out.append(CancelTimer(CONNECT))
                 while self._unsent:
                     self._connection.send(self._unsent.popleft(), now, out)
-        elif self._connection is None:
-            pass
         elif isinstance(frame, Segment):
-            self._connection.received(frame, now, out)
-            arrived, self._arrived[:] = self._arrived[:], []
-            out += [Deliver(each) for each in arrived if self._received.add(each.origin, each.seq)]
+            if self._connection is not None:
+                self._connection.check(frame)
+                self._check_sources(frame)
+                self._connection.received(frame, now, out)
+                arrived, self._arrived[:] = self._arrived[:], []
+                for message in arrived:
+                    self._deliver(message, out)
         elif isinstance(frame, SegmentAck):
-            self._connection.acknowledged(frame.ack, now, out, pure=True)
+            if self._connection is not None:
+                self._connection.acknowledged(frame.ack, now, out, pure=True)
         else:
             raise RemoteFault(f"a station does not send {type(frame).__name__} to its cell")
         return out
 
+    def _check_sources(self, frame: Segment) -> None:
+        if len(self._delivered) + len(frame.messages) > MAX_SOURCES:
+            sources = self._delivered.keys() | {message.origin for message in frame.messages}
+            if len(sources) > MAX_SOURCES:
+                raise RemoteFault(f"messages of more than {MAX_SOURCES} sources")
+
+    def _deliver(self, message: Message[None], out: list[Effect]) -> None:
+        if message.origin == self.node:
+            if message.seq > self._seq and not self._alerted:
+                self._alerted = True
+                out.append(lost_state(self._station or 0, message.id))
+        elif message.seq > self._delivered.get(message.origin, 0):
+            self._delivered[message.origin] = message.seq
+            out.append(Deliver(message))
+
     def snapshot(self) -> State:
-        """Connections do not outlive a crash, nor what was under way on them."""
-        upto = [[origin, seq] for origin, seq in self._received.upto.items()]
-        beyond = [[origin, *sorted(numbers)] for origin, numbers in self._received.beyond.items()]
-        return {"seq": self._seq, "count": self._count, "upto": upto, "beyond": beyond}
+        """A connection does not outlive a crash; what the host had still to send over it does."""
+        unsent = [*(self._connection.unacknowledged if self._connection else ()), *self._unsent]
+        delivered = [[origin, seq] for origin, seq in self._delivered.items()]
+        return {
+            "seq": self._seq,
+            "count": self._count,
+            "delivered": delivered,
+            "unsent": [plain(message) for message in unsent],
+        }
 
     def restore(self, state: State) -> None:
         self._seq, self._count = state["seq"], state["count"]
-        self._received.upto = {origin: seq for origin, seq in state["upto"]}  # noqa: C416
-        self._received.beyond = {origin: set(numbers) for origin, *numbers in state["beyond"]}
+        self._delivered = {origin: seq for origin, seq in state["delivered"]}  # noqa: C416
+        self._unsent = deque(map(message_of, state["unsent"]))
 
     def gauges(self) -> dict[str, int]:
         connection = self._connection
@@ -160,11 +194,13 @@ class TcpStation(Protocol):
         raise LocalMisuse("a station has no application; hosts broadcast")
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
-        self._wires.append(peer)
+        if peer not in self._wires:
+            self._wires.append(peer)
         return []
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
-        self._wires.remove(peer)
+        if peer in self._wires:
+            self._wires.remove(peer)
         return []
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
@@ -174,22 +210,37 @@ class TcpStation(Protocol):
                 raise RemoteFault(f"a station does not send {type(frame).__name__} over a wire")
             self._flood(frame, sender, now, out)
         elif isinstance(frame, Open):
-            if frame.count > self._counts.get(sender, 0):
-                self._counts[sender] = frame.count
-                self._connections[sender] = Connection(self.node, sender, self._settings, self._arrived.append)
-            out.append(Transmit(Opened(sender, frame.count)))
-        elif (connection := self._connections.get(sender)) is None:
-            pass
+            self._open(frame, sender, out)
         elif isinstance(frame, Segment):
-            connection.received(frame, now, out)
-            arrived, self._arrived[:] = self._arrived[:], []
-            for message in arrived:
-                self._flood(message, sender, now, out)
+            self._segment(frame, sender, now, out)
         elif isinstance(frame, SegmentAck):
-            connection.acknowledged(frame.ack, now, out, pure=True)
+            if frame.to == self.node and sender in self._connections:
+                self._connections[sender].acknowledged(frame.ack, now, out, pure=True)
         else:
             raise RemoteFault(f"a host does not send {type(frame).__name__}")
         return out
+
+    def _open(self, frame: Open, host: NodeId, out: list[Effect]) -> None:
+        known = self._counts.get(host)
+        if known is None and len(self._counts) >= MAX_SOURCES:
+            raise RemoteFault(f"a station serves {MAX_SOURCES} hosts at most")
+        if frame.count > (known or 0):
+            if host in self._connections:
+                out += self._connections[host].cancel()
+            self._counts[host] = frame.count
+            self._connections[host] = Connection(self.node, host, self._settings, self._arrived.append)
+        out.append(Transmit(Opened(host, frame.count)))
+
+    def _segment(self, frame: Segment, host: NodeId, now: int, out: list[Effect]) -> None:
+        if any(message.origin != host for message in frame.messages):
+            raise RemoteFault(f"host {host} sent a message of another source as its own")
+        connection = self._connections.get(host)
+        if connection is not None and frame.to == self.node:
+            connection.check(frame)
+            connection.received(frame, now, out)
+            arrived, self._arrived[:] = self._arrived[:], []
+            for message in arrived:
+                self._flood(message, host, now, out)
 
     def _flood(self, message: Message[None], came_from: NodeId, now: int, out: list[Effect]) -> None:
         out += [Send(peer, message) for peer in self._wires if peer != came_from]
@@ -225,10 +276,26 @@ class TcpStation(Protocol):
         return out
 
     def snapshot(self) -> State:
-        raise LocalMisuse("stations do not crash; what they know is not made to outlive them")
+        return {
+            "counts": [[host, count] for host, count in self._counts.items()],
+            "connections": [connection.snapshot() for connection in self._connections.values()],
+            "paced": [[at, host, plain(message)] for at, host, message in self._paced],
+        }
 
     def restore(self, state: State) -> None:
-        raise LocalMisuse("stations do not crash; what they know is not made to outlive them")
+        self._counts = {host: count for host, count in state["counts"]}  # noqa: C416
+        for saved in state["connections"]:
+            connection = Connection(self.node, saved["peer"], self._settings, self._arrived.append)
+            connection.restore(saved)
+            self._connections[connection.peer] = connection
+        self._paced = deque((at, host, message_of(values)) for at, host, values in state["paced"])
+
+    def resume(self, now: int) -> list[Effect]:
+        out: list[Effect] = []
+        for connection in self._connections.values():
+            connection.resume(now, out)
+        self._send_paced(now, out)
+        return out
 
     def gauges(self) -> dict[str, int]:
         connections = self._connections.values()
@@ -257,5 +324,6 @@ TCP_FLOODING = register(
         settings=TcpSettings,
         make=TcpHost,
         make_station=TcpStation,
+        gauges=GAUGES,
     )
 )

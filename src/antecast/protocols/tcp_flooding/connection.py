@@ -11,10 +11,10 @@ another one is under way (Nagle).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from antecast.core import CancelTimer, Effect, Message, NodeId, SetTimer, Timer, Transmit
+from antecast.core import CancelTimer, Effect, Message, NodeId, RemoteFault, SetTimer, State, Timer, Transmit
 from antecast.protocols.dither import dither
 from antecast.protocols.tcp_flooding.frames import Segment, SegmentAck, TcpSettings
 
@@ -69,6 +69,11 @@ class Connection:
     @property
     def early(self) -> int:
         return sum(len(segment) for segment in self._early.values())
+
+    @property
+    def unacknowledged(self) -> list[Message[None]]:
+        """In the order of sending."""
+        return [*(message for sent in self._flight for message in sent.segment), *self._waiting]
 
     def send(self, message: Message[None], now: int, out: list[Effect]) -> None:
         self._waiting.append(message)
@@ -162,6 +167,13 @@ class Connection:
 
     # Receiving.
 
+    def check(self, frame: Segment) -> None:
+        """Refuse a segment that the peer's window does not allow yet."""
+        if frame.number >= self._expected + self._settings.window:
+            raise RemoteFault(
+                f"segment {frame.number} of {self.peer} is beyond the window; due is {self._expected}"
+            )
+
     def received(self, frame: Segment, now: int, out: list[Effect]) -> None:
         self.acknowledged(frame.ack, now, out, pure=False)
         if frame.number != self._expected:
@@ -191,3 +203,43 @@ class Connection:
         if self._ack_set:
             self._ack_set = False
             out.append(Transmit(SegmentAck(self.peer, self._expected)))
+
+    def cancel(self) -> list[Effect]:
+        """The connection is over: nothing of it fires any more."""
+        timers = ((self._timer_set, self._rto_timer), (self._ack_set, self._ack_timer))
+        self._timer_set = self._ack_set = False
+        return [CancelTimer(token) for was_set, token in timers if was_set]
+
+    # Crashes.
+
+    def snapshot(self) -> State:
+        """Both directions. What was under way counts as lost: the timer starts anew, with one segment."""
+        return {
+            "peer": self.peer,
+            "waiting": [plain(message) for message in self._waiting],
+            "flight": [[plain(message) for message in sent.segment] for sent in self._flight],
+            "first": self._first,
+            "expected": self._expected,
+            "early": [[number, [plain(each) for each in early]] for number, early in sorted(self._early.items())],
+        }
+
+    def restore(self, state: State) -> None:
+        self._waiting = deque(map(message_of, state["waiting"]))
+        self._flight = deque(_Sent(tuple(map(message_of, each)), 0, True) for each in state["flight"])
+        self._first, self._expected = state["first"], state["expected"]
+        self._early = {number: tuple(map(message_of, early)) for number, early in state["early"]}
+
+    def resume(self, now: int, out: list[Effect]) -> None:
+        """The first call after `restore`: the peer is told what is expected, and sent what it may lack."""
+        self.acknowledge(now, out)
+        self._set_timer(now, out, anew=True)
+        self._push(now, out)
+
+
+def plain(message: Message[None]) -> list[object]:
+    return [message.origin, message.seq, message.payload]
+
+
+def message_of(values: Sequence[Any]) -> Message[None]:
+    origin, seq, payload = values
+    return Message(origin, seq, payload, None)

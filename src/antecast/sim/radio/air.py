@@ -54,11 +54,13 @@ class _Sending:
 class Radio:
     """One node's radio: its queue, and what it has heard and missed."""
 
-    __slots__ = ("busy", "draw", "heard", "host", "look", "lost", "missed", "queue", "received", "sent")
+    __slots__ = ("busy", "draw", "heard", "host", "look", "lost", "missed", "queue", "received", "sent", "waiting")
 
     def __init__(self, host: RadioHost, draw: Stream, lost: Stream) -> None:
         self.host = host
         self.queue: deque[_Waiting] = deque()
+        self.waiting: set[int] = set()
+        """The frames of the queue, by identity."""
         self.busy = False
         """Whether it sends, or waits for its turn."""
         self.draw = draw
@@ -116,11 +118,13 @@ class Air:
     def silence(self, node: NodeId) -> None:
         """A host has stopped: what waits at its radio is gone."""
         self.radios[node].queue.clear()
+        self.radios[node].waiting.clear()
 
     def transmit(self, node: NodeId, frame: Frame, size: int) -> bool:
-        """Put a frame into a radio's queue; False if there is no room."""
+        """Put a frame into a radio's queue; False if there is no room, or the very same frame waits there already:
+        a second copy would come too early to be of use."""
         radio = self.radios[node]
-        if len(radio.queue) >= self._cells.queue:
+        if len(radio.queue) >= self._cells.queue or id(frame) in radio.waiting:
             return False
         to = None
         if node not in self._stations:
@@ -128,6 +132,7 @@ class Air:
             if to is None:
                 return True  # nobody is there to hear it
         radio.queue.append(_Waiting(frame, size, to))
+        radio.waiting.add(id(frame))
         if not radio.busy:
             radio.busy = True
             self._wait(radio, self._scheduler.now)
@@ -147,7 +152,9 @@ class Air:
             if ends:
                 self._wait(radio, max(ends))
                 return
-        self._start(radio, radio.queue.popleft())
+        what = radio.queue.popleft()
+        radio.waiting.discard(id(what.frame))
+        self._start(radio, what)
 
     def _start(self, radio: Radio, what: _Waiting) -> None:
         node, now, cells = radio.host.node, self._scheduler.now, self._cells

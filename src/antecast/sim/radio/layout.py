@@ -88,8 +88,9 @@ class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     loss: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of receptions lost for other reasons than collisions."""
     fading: Fading | None = None
-    queue: Annotated[int, msgspec.Meta(ge=1)] = 2000
-    """Frames that may wait at a radio; one that finds no room is dropped."""
+    queue: Annotated[int, msgspec.Meta(ge=1)] = 200
+    """Frames that may wait at a radio; one that finds no room is dropped. They wait a quarter of a second at most,
+    and a window of messages finds room."""
 
     def __post_init__(self) -> None:
         if self.places is not None and not self.places:
