@@ -222,3 +222,51 @@ def test_a_corrupted_clock_is_right_again_once_clocks_have_moved_on_by_epsilon(m
     stamp, expected = clock.send(200), right.send(200)
     assert (stamp.r, stamp.c, stamp.kn) == (expected.r, expected.c, expected.kn)
     assert stamp.before is None or stamp.before <= 200
+
+
+@clocks
+@pytest.mark.parametrize("nodes", [None, 3])
+@given(data=st.data(), seed=seeds)
+def test_a_source_s_own_order_survives_any_clock(make, nodes, data, seed):
+    """The clock is set back by anything, there are more events in a tick than promised, others say what they like:
+    what the source sends sorts in the order in which it was sent, within the bounds that others hold it to."""
+    draw = random.Random(seed)
+    bounds = Bounds(epsilon=3, delta=5, nodes=nodes, events_a_tick=2)
+    width, most = (4, bounds.most) if make is BoundedClock else (1, bounds.most_hybrid)
+    clock, now, last = make(bounds), 1000, None
+    for _ in range(60):
+        now += draw.choice([0, 0, 0, 1, 2, 5, -1, -4, -50, 60])
+        try:
+            if draw.random() < 0.4:
+                kn = tuple(draw.randrange(9 if most is None else most + 1) for _ in range(width))
+                clock.receive(Timestamp(now + draw.randrange(-5, 5), draw.randrange(4), kn), now)
+                continue
+            stamp = clock.send(now)
+        except LocalMisuse:
+            continue
+        assert 0 <= stamp.c <= bounds.epsilon
+        assert stamp.r >= now
+        assert most is None or max(stamp.kn) <= most
+        assert last is None or last.key(0) < stamp.key(0)
+        last = stamp
+    assert clock.resets == 0
+
+
+@clocks
+def test_a_clock_that_is_set_back_is_counted_and_can_be_reset(make):
+    clock = make(Bounds(epsilon=2, delta=5))
+    before = clock.send(1000)
+    after = clock.send(10)
+    assert less(before, 0, after, 0)
+    assert (after.r, after.c, clock.forced, clock.resets) == (998, 2, 1, 0)
+    clock.reset(11)
+    assert clock.send(11).latest == 11
+
+
+def test_a_hybrid_clock_with_more_events_in_a_tick_than_promised_keeps_its_order():
+    bounds = Bounds(epsilon=1, delta=2, nodes=2)
+    clock = HybridClock(bounds)
+    stamps = [clock.send(50) for _ in range(20)]
+    assert [each.key(0) for each in stamps] == sorted(each.key(0) for each in stamps)
+    assert max(each.kn[0] for each in stamps) <= bounds.most_hybrid
+    assert clock.forced > 0

@@ -343,3 +343,42 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
         for group in by_group(read_file := [json.loads(line) for line in file.read_text().splitlines()]):
             positions = [row["position"] for row in read_file if row["g"] == group]
             assert positions == sorted(positions)
+
+
+def test_a_checkpoint_takes_new_columns_and_refuses_other_settings(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    options: dict[str, Any] = {"key": "g", "delta": 10, "stamps": "physical"}
+
+    def run(schema: str, rows: list[dict[str, Any]], **more: Any) -> list[Any]:
+        out: list[Any] = []
+        number = len(list(folder.iterdir()))
+        (folder / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        frame = spark.readStream.schema(schema).json(str(folder))
+        writer = causal_order(frame, **options, **more).writeStream
+        writer = writer.foreachBatch(lambda batch, _: out.extend(batch.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return out
+
+    assert run("g string, r long, source string", [{"g": "a", "r": 100, "source": "x"}], epsilon=2) == []
+    rows = [{"g": "a", "r": 100 + n, "source": "xy"[n % 2], "colour": "red"} for n in range(1, 30)]
+    out = run("g string, r long, source string, colour string", rows, epsilon=2)
+    assert [row.r for row in out] == list(range(100, 117))
+    assert [row.colour for row in out] == [None, *["red"] * 16]
+    with pytest.raises(Exception, match="was made with stamps physical of 0 in r/source, epsilon 2"):
+        run("g string, r long, source string", [{"g": "a", "r": 130, "source": "x"}], epsilon=3)
+
+
+def test_a_state_store_that_cannot_do_it_is_told_and_not_replaced(spark: Any, tmp_path: Path) -> None:
+    name = "spark.sql.streaming.stateStore.providerClass"
+    before = spark.conf.getAll.get(name)
+    plain = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    spark.conf.set(name, plain)
+    try:
+        frame = spark.readStream.schema("r long").json(str(tmp_path))
+        with pytest.raises(ConfigurationError, match="which cannot keep this state"):
+            causal_order(frame, epsilon=2, delta=10, stamps="physical")
+        assert spark.conf.get(name) == plain
+    finally:
+        spark.conf.unset(name) if before is None else spark.conf.set(name, before)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from antecast.core import ConfigurationError
 from antecast.observer import BatchObserver, Bounds, Observer, Policy, Timestamp
 from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
-from antecast.spark.observe_group import GroupObserver, State
+from antecast.spark.observe_group import DUPLICATE, LATE, GroupObserver, State
 from antecast.spark.observe_rows import (
     FAULT,
     INTERNAL,
@@ -69,7 +71,7 @@ def observer_for(epsilon: int = 2, *, percent: int = 40, ordered: bool = True) -
     policy = Policy(bounds=Bounds(epsilon=epsilon, delta=4), percent=percent)
     roles = ROLES if ordered else {role: name for role, name in ROLES.items() if role != "arrival"}
     rows = RowFormat(policy=policy, key=("g",), columns=roles, tick=10**6)
-    return GroupObserver(BatchObserver(policy=policy, gap=500), rows, ordered)
+    return GroupObserver(BatchObserver(policy=policy, gap=500, together=not ordered), rows, ordered)
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:
@@ -227,3 +229,87 @@ def test_a_hybrid_clock_without_physical_time_will_do() -> None:
 def test_internal_columns_stay_inside() -> None:
     got = through_packs(observer_for(), rows_of(random.Random(1), 20, 2, wild=0.2), [7])
     assert not {name for row in got for name in row} & set(INTERNAL)
+
+
+def step_all(group: GroupObserver, parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    state, out = State.load(None), []
+    for part in parts:
+        done = group.step(State.load(state.dump()), [read_rows(table(part), group.rows)] if part else [])
+        state = done.state
+        out += [] if done.out is None else done.out.to_pylist()
+    done = group.step(State.load(state.dump()), [], flush=True)
+    return out + ([] if done.out is None else done.out.to_pylist())
+
+
+def plain(n: int, r: int, **more: Any) -> dict[str, Any]:
+    source = "ada" if n % 2 else "ben"
+    return {"g": "a", "r": r, "c": 0, "kn": [0, 0, 0], "source": source, "n": n, "extra": None} | more
+
+
+def test_columns_may_be_added_and_dropped_while_rows_wait() -> None:
+    group = observer_for()
+    first = group.step(State.load(None), [read_rows(table([plain(n, 100 + n) for n in range(5)]), group.rows)])
+    assert first.state.waiting
+    wider = table([plain(n, 100 + n) for n in range(5, 30)]).drop_columns(["extra"])
+    wider = wider.append_column("colour", pa.array(["red"] * 25))
+    done = group.step(State.load(first.state.dump()), [read_rows(wider, group.rows)], flush=True)
+    out = ([] if first.out is None else first.out.to_pylist()) + done.out.to_pylist()
+    assert [row["n"] for row in out] == list(range(30))
+    assert {row.get("colour") for row in out} == {None, "red"}
+    names = pa.schema(
+        [("n", pa.int64()), ("colour", pa.string()), ("size", pa.float64()), ("reason", pa.string())]
+    )
+    blobs = pa.array([write_stream(each.out) for each in (first, done) if each.out is not None], pa.binary())
+    unpacked = pa.Table.from_batches(list(unpack([pa.RecordBatch.from_arrays([blobs], ["rows"])], names)))
+    assert unpacked.schema.names == names.names
+    assert unpacked.column("size").null_count == 30
+
+
+def test_a_column_that_has_changed_its_kind_is_told() -> None:
+    group = observer_for()
+    first = group.step(State.load(None), [read_rows(table([plain(n, 100 + n) for n in range(5)]), group.rows)])
+    other = table([plain(5, 105)]).drop_columns(["extra"]).append_column("extra", pa.array(["text"]))
+    with pytest.raises(ConfigurationError, match="columns may be added, but not change their type"):
+        group.step(State.load(first.state.dump()), [read_rows(other, group.rows)])
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    group = observer_for(2)
+    state = group.step(State.load(None), [read_rows(table([plain(0, 100)]), group.rows)]).state.dump()
+    group.step(State.load(state), [])
+    policy = group.observer.policy
+    hybrid = Policy(bounds=policy.bounds, stamps="hybrid")
+    others = [
+        observer_for(3),
+        GroupObserver(BatchObserver(policy=hybrid), group.rows, True),
+        GroupObserver(BatchObserver(policy=policy, clock="given"), group.rows, True),
+        GroupObserver(group.observer, RowFormat(policy=policy, key=("h",), columns=ROLES, tick=10**6), True),
+        GroupObserver(group.observer, RowFormat(policy=policy, key=("g",), columns=ROLES, tick=10**3), True),
+    ]
+    for other in others:
+        with pytest.raises(ConfigurationError, match=r"was made with stamps bounded of 3 .* epsilon 2, .* key g;"):
+            other.step(State.load(state), [])
+
+
+def test_late_rows_can_be_kept_apart() -> None:
+    group = replace(observer_for(percent=100), quarantine=True)
+    rows = [plain(n, 100 + n) for n in range(40)] + [plain(40, 105)] + [plain(41 + n, 140 + n) for n in range(20)]
+    out = step_all(group, [rows[:35], rows[35:50], rows[50:]])
+    assert [(row["n"], row["reason"], row["position"]) for row in out if row["reason"]] == [(40, LATE, None)]
+    assert [row["position"] for row in out if not row["reason"]] == list(range(60))
+
+
+def test_duplicates_are_removed_by_their_key_within_a_step_and_across_steps() -> None:
+    group = observer_for()
+    group = replace(group, rows=msgspec.structs.replace(group.rows, unique=("source", "n")))
+    rows = [plain(n, 100 + n) for n in range(60)]
+    parts = [rows[:20] + rows[5:10], rows[15:40], rows[38:60]]
+    out = step_all(group, parts)
+    assert [row["n"] for row in out if not row["reason"]] == list(range(60))
+    assert sorted(row["n"] for row in out if row["reason"]) == [*range(5, 10), *range(15, 20), 38, 39]
+    assert {row["reason"] for row in out if row["reason"]} == {DUPLICATE}
+    state = State.load(None)
+    for n in range(0, 3000, 50):
+        more = [plain(n + each, 100 + n + each) for each in range(50)]
+        state = group.step(State.load(state.dump()), [read_rows(table(more), group.rows)]).state
+    assert len(state.seen) < 100

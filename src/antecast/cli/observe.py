@@ -40,8 +40,12 @@ def observe(
         str, typer.Option(metavar="COLUMN,...", help="What makes a group; all rows are one, if not said.")
     ] = "",
     mode: Annotated[
-        Literal["exact", "earlier-send", "dapw", "cbd", "margin"], typer.Option(help="When rows go.")
+        Literal["exact", "earlier-send", "dapw", "cbd", "margin", "paced"], typer.Option(help="When rows go.")
     ] = "cbd",
+    violations: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help='Wait as little as keeps violations below this: "0.5%", "0.005".'),
+    ] = None,
     percent: Annotated[
         int, typer.Option("--percent", "-c", min=0, max=100, help="The part of the exact wait that is waited.")
     ] = 100,
@@ -63,12 +67,23 @@ def observe(
         Literal["rows", "arrival"],
         typer.Option(help="The observer's clock: the largest r, or the arrival column."),
     ] = "rows",
-    gap: Annotated[str | None, typer.Option(help="How far r may leap before it is doubted.")] = None,
+    gap: Annotated[
+        str | None, typer.Option(help="How far off a clock that two sources vouch for must be to be set back.")
+    ] = None,
     timers: Annotated[
         Literal["none", "event", "processing"] | None,
         typer.Option(help="What moves the clock of a group that is silent; processing with --follow, else none."),
     ] = None,
     slack: Annotated[str, typer.Option(help="How much longer timers wait, for the way of rows to Spark.")] = "1s",
+    late: Annotated[
+        Literal["deliver", "refuse"], typer.Option(help="Whether late rows are delivered, or go to refused/.")
+    ] = "deliver",
+    unique: Annotated[
+        str, typer.Option(metavar="COLUMN,...", help="What tells rows apart: of several that agree, one stays.")
+    ] = "",
+    forget: Annotated[
+        str | None, typer.Option(help="After what silence a group is forgotten; never, if not said.")
+    ] = None,
     spark_source: Annotated[
         str | None, typer.Option("--source", metavar="FORMAT", help="A source of Spark: socket, kafka, rate …")
     ] = None,
@@ -126,6 +141,15 @@ def observe(
         "timers": timers or ("processing" if follow else "none"),
         "slack": slack,
     }
+    # Not named unless chosen, so that a checkpoint from before there was the choice goes on.
+    if violations is not None:
+        chosen["violations"] = _share(violations)
+    if unique:
+        chosen["unique"] = [each.strip() for each in unique.split(",") if each.strip()]
+    if forget is not None:
+        chosen["forget"] = forget
+    if late != "deliver":
+        chosen["late"] = late
     result = out_format or (kind if kind in ("parquet", "json") else "parquet")
     note = clocked(quiet=quiet or as_json)
 
@@ -142,7 +166,8 @@ def observe(
     with spark_session("antecast observe", master=master, log=log, settings=settings) as spark:
         try:
             if checkpoint is None:
-                del chosen["timers"], chosen["slack"]
+                for name in ("timers", "slack", "forget"):
+                    chosen.pop(name, None)
                 tally = observe_table(spark, origin, folder, result, **chosen)
             else:
                 with _until_interrupted() as stoppable:
@@ -200,6 +225,16 @@ def _span(text: str) -> int | str:
     return int(text) if text.isdigit() else text
 
 
+def _share(text: str) -> float:
+    try:
+        share = float(text.rstrip("% ")) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ConfigurationError(f"expected a share such as 0.5% or 0.005, got {text!r}", field="--violations")
+    return share
+
+
 def _pairs(option: str, parts: list[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for part in parts:
@@ -219,6 +254,8 @@ def _report(tally: Tally, folder: Path, *, as_json: bool, quiet: bool) -> None:
         "batches": tally.batches,
         "out": str(folder),
     }
+    if tally.allowed is not None:
+        summary = {**summary, "violations": {"allowed": tally.allowed, "measured": tally.measured}}
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
@@ -228,6 +265,8 @@ def _report(tally: Tally, folder: Path, *, as_json: bool, quiet: bool) -> None:
     table.add_column(style="dim")
     table.add_column()
     table.add_row("delivered", f"{tally.delivered:,} rows, {tally.late:,} of them late")
+    if tally.allowed is not None:
+        table.add_row("violations", f"{tally.measured:.3%} measured, {tally.allowed:.3%} allowed")
     for reason, size in sorted(tally.refused.items()):
         table.add_row("refused", f"{size:,}: {reason}")
     if tally.waiting:

@@ -6,9 +6,9 @@ are divided into calls changes nothing: the clock moves with each message as it 
 
 How it works. Messages and the buffer get ranks by timestamp, in one sort. Without a look at the
 queue, a message goes at the first reading of the clock after its due: a binary search, and a sort by
-(reading, rank). With it (`cbd`), a heap of ranks in a compiled loop. What arrays cannot do well is rare: stamps
-from a doubtful future, a clock that must be set back, a state that is not valid. Then the batch goes through
-`online` itself, message by message.
+(reading, rank). With it (`cbd`), a heap of ranks in a compiled loop. Where stamps are doubted, the clock alone is
+followed message by message. What arrays cannot do well is rare: a clock that must be set back, a state that is not
+valid. Then the batch goes through `online` itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 from antecast.core.compiled import compiled
 from antecast.core.errors import LocalMisuse
 from antecast.observer.columns import UNKNOWN, Batch, Carried, Flags, Stamps
-from antecast.observer.online import CONFIRM, ClockKind, Observed, Observer, Waiting, default_gap
+from antecast.observer.front import Doubted, Front, RowClock, Ruling, moved
+from antecast.observer.online import ClockKind, Observed, Observer, Waiting, default_gap
 from antecast.observer.policy import (
     FUTURE,
     LARGE_C,
@@ -39,6 +40,22 @@ REASONS = (NEGATIVE_C, LARGE_C, WRONG_LENGTH, WRONG_COUNT, WRONG_BEFORE, FUTURE)
 _LONG_AGO = -(1 << 62)
 
 
+@dataclass(frozen=True, eq=False)
+class _Arrivals:
+    """What the clock makes of the messages of a call. Rows are numbered through, the carried ones first."""
+
+    rows: Longs
+    """Those that join the buffer, in this order, and the readings at which they do."""
+    joined: Longs
+    clock: Longs
+    """The readings of the clock one after another, and which of the rows joins at each, −1 if none does."""
+    joins: Longs
+    refused: Longs
+    reason: Longs
+    held: Longs
+    front: Front
+
+
 @dataclass(frozen=True, kw_only=True)
 class BatchObserver:
     """An observer without state of its own.
@@ -54,7 +71,8 @@ class BatchObserver:
     policy: Policy
     clock: ClockKind = "rows"
     gap: int | None = None
-    confirm: int = CONFIRM
+    together: bool = False
+    """Whether the messages of one call have no order of arrival, but were sorted; for the clock `rows`."""
     every_tick: bool = False
     """Whether the observer looks at every tick, as one does that sleeps until the next due; otherwise it looks
     when something comes."""
@@ -77,37 +95,45 @@ class BatchObserver:
         if self.policy.stamps == "physical":
             stamps = Stamps.make(stamps.r, stamps.source)
         faults = self._faults(stamps)
-        clock = self._clock(carried, stamps, faults, readings, evidence)
-        if clock is None or carried.held or not self._valid(carried):
+        arrivals = None
+        if self._valid(carried):
+            if self.clock == "given":
+                arrivals = self._by_readings(carried, stamps, faults, readings)
+            else:
+                if readings is not None:
+                    raise LocalMisuse("the clock of this observer is the largest r it has seen; pass no readings")
+                arrivals = self._by_rows(carried, stamps, faults, until, flush, evidence)
+        if arrivals is None:
             return self._one_by_one(carried, stamps, readings, until, flush, evidence)
-        if self.clock == "given":
-            future = stamps.r + stamps.c > clock + self.policy.bounds.epsilon
-            faults[future & (faults < 0)] = REASONS.index(FUTURE)
-        return self._arrays(carried, stamps, clock, faults, until, flush)
+        return self._arrays(carried, stamps, arrivals, until, flush)
 
-    def _arrays(
-        self, carried: Carried, stamps: Stamps, clock: Longs, faults: Longs, until: int | None, flush: bool
-    ) -> Batch:
-        """All messages at once, of which those without a fault join the buffer at their reading of the clock."""
-        good = np.flatnonzero(faults < 0)
-        fine, joined = (stamps, clock) if len(good) == len(stamps) else (stamps.take(good), clock[good])
-        due = self.policy.due(fine.r, fine.c, self._before(fine))
-        due = np.concatenate([carried.due, np.clip(due, joined, joined + self.policy.bounds.longest)])
-        arrived = np.concatenate([carried.arrived, joined])
-        all_stamps = carried.stamps + fine
+    def _arrays(self, carried: Carried, stamps: Stamps, new: _Arrivals, until: int | None, flush: bool) -> Batch:
+        """All messages at once."""
+        size = len(carried) - carried.held
+        whole, names = carried.stamps + stamps, np.append(np.arange(size), new.rows)
+        all_stamps = whole.take(names)
+        fine = all_stamps.take(slice(size, None))
+        pace = None if carried.pace is None else carried.pace.copy()
+        if pace is not None:
+            due = pace.follow(self.policy, fine.keys(), fine.r, fine.before, new.joined)
+        else:
+            due = self.policy.due(fine.r, fine.c, self._before(fine))
+        due = np.clip(due, new.joined, new.joined + self.policy.bounds.longest)
+        due = np.concatenate([carried.due[:size], due])
+        arrived = np.concatenate([carried.arrived[:size], new.joined])
         keys = all_stamps.keys()
         by_key = np.lexsort((due, *keys.T[::-1]))
         rank = np.empty(len(keys), np.int64)
         rank[by_key] = np.arange(len(keys))
+        clock = new.clock
         now = _latest(carried.now, int(clock[-1]) if len(clock) and clock[-1] > _LONG_AGO else None)
         last = now if until is None else _latest(now, until)
         if flush and self.every_tick and len(due):
             last = _latest(last, int(due.max()) + 1)  # the clock ticks on until nothing waits
         end = _LONG_AGO if last is None else last
         if self.policy.queued:
-            joins = np.full(len(clock), -1)
-            joins[good] = len(carried) + np.arange(len(good))
-            order, at = drain(rank, by_key, due, len(carried), clock, joins, end, self.every_tick)
+            joins = np.where(new.joins < 0, -1, new.joins + size)
+            order, at = drain(rank, by_key, due, size, clock, joins, end, self.every_tick)
         else:
             order, at = self._by_due(rank, due, np.append(clock, end))
         gone = np.zeros(len(keys), bool)
@@ -118,24 +144,25 @@ class BatchObserver:
             order = np.concatenate([order, rest])
             gone[:] = True
         top, late = self._late(carried.top, keys, by_key, order)
+        went = all_stamps.take(order)
+        late &= ~self.policy.excused(went.r, self._before(went), arrived[order])
         kept = np.flatnonzero(~gone)
+        blank = np.zeros(len(new.held), np.int64)
         after = replace(
             carried,
-            stamps=all_stamps.take(kept),
-            arrived=arrived[kept],
-            due=due[kept],
+            stamps=all_stamps.take(kept) + whole.take(new.held),
+            arrived=np.concatenate([arrived[kept], blank]),
+            due=np.concatenate([due[kept], blank]),
+            held=len(new.held),
             now=last,
             position=carried.position + len(order),
             top=top,
             late=carried.late + int(late.sum()),
-            behind=0 if len(good) else carried.behind,
+            front=new.front,
+            pace=pace,
         )
-        names = np.concatenate([np.arange(len(carried)), len(carried) + good])
-        bad = np.flatnonzero(faults >= 0)
-        waited = at - arrived[order]
-        return Batch(
-            names[order], carried.position, waited, late, len(carried) + bad, faults[bad], names[kept], after
-        )
+        waited, kept = at - arrived[order], np.append(names[kept], new.held)
+        return Batch(names[order], carried.position, waited, late, new.refused, new.reason, kept, after)
 
     def _by_due(self, rank: Longs, due: Longs, readings: Longs) -> tuple[Longs, Longs]:
         """Rows that go, in order, and the reading at which each goes."""
@@ -179,34 +206,80 @@ class BatchObserver:
         faults[stamps.c < 0] = REASONS.index(NEGATIVE_C)
         return faults
 
-    def _clock(
-        self, carried: Carried, stamps: Stamps, faults: Longs, readings: Longs | None, evidence: int | None
-    ) -> Longs | None:
-        """The reading of the clock when each message arrives; None if it does not simply move on."""
-        start = carried.now
-        if self.clock == "given":
-            if readings is None:
-                raise LocalMisuse("pass the readings of the observer's clock, one a message")
-            clock = np.maximum.accumulate(readings)
-            if start is not None:
-                clock = np.maximum(clock, start)
-            return None if (readings < clock - self.policy.bounds.epsilon).any() else clock
-        if readings is not None:
-            raise LocalMisuse("the clock of this observer is the largest r it has seen; pass no readings")
-        believed = np.flatnonzero(faults < 0)
-        r = np.full(len(stamps), _LONG_AGO)
-        r[believed] = stamps.r[believed]
-        clock = np.maximum.accumulate(r)
-        if start is not None:
-            clock = np.maximum(clock, start)
-        if len(believed):
-            gap = default_gap(self.policy) if self.gap is None else self.gap
-            seen = clock[believed]
-            before = np.append(seen[0] if start is None else start, seen[:-1])
-            r, shown = stamps.r[believed], before if evidence is None else np.maximum(before, evidence)
-            if (r > shown + gap).any() or (r < before - gap).any():
-                return None
-        return clock
+    def _by_readings(
+        self, carried: Carried, stamps: Stamps, faults: Longs, readings: Longs | None
+    ) -> _Arrivals | None:
+        """By the observer's own clock; None if that goes back."""
+        if readings is None:
+            raise LocalMisuse("pass the readings of the observer's clock, one a message")
+        clock = np.maximum.accumulate(readings)
+        if carried.now is not None:
+            clock = np.maximum(clock, carried.now)
+        if (readings < clock - self.policy.bounds.epsilon).any():
+            return None
+        future = stamps.r + stamps.c > clock + self.policy.bounds.epsilon
+        faults[future & (faults < 0)] = REASONS.index(FUTURE)
+        return self._as_they_come(carried, faults, clock, carried.front)
+
+    def _as_they_come(self, carried: Carried, faults: Longs, clock: Longs, front: Front) -> _Arrivals:
+        """Messages without a fault join at their reading of the clock."""
+        good, bad, start = np.flatnonzero(faults < 0), np.flatnonzero(faults >= 0), len(carried)
+        joins = np.full(len(clock), -1)
+        joins[good] = np.arange(len(good))
+        none = np.zeros(0, np.int64)
+        return _Arrivals(start + good, clock[good], clock, joins, start + bad, faults[bad], none, front)
+
+    def _by_rows(
+        self,
+        carried: Carried,
+        stamps: Stamps,
+        faults: Longs,
+        until: int | None,
+        flush: bool,
+        evidence: int | None,
+    ) -> _Arrivals | None:
+        """By the clock of the messages; None if that is set back."""
+        gap = default_gap(self.policy) if self.gap is None else self.gap
+        reach = self.policy.bounds.delta + self.policy.bounds.epsilon
+        if not carried.held:
+            easy = moved(carried.front, carried.now, stamps.r, stamps.source, faults < 0, reach, gap, evidence)
+            if easy is not None:
+                clock, front = easy
+                if until is not None and front.leader is not None:
+                    front.ground = max(front.ground, until)
+                return self._as_they_come(carried, faults, clock, front)
+        rows: RowClock[int] = RowClock(self.policy, gap=gap, front=carried.front.copy())
+        size, start, now = len(carried) - carried.held, len(carried), carried.now
+        doubted = zip(carried.stamps.r[size:].tolist(), carried.stamps.source[size:].tolist(), strict=True)
+        rows.held = [Doubted(size + each, r, source, -1) for each, (r, source) in enumerate(doubted)]
+        rulings: list[Ruling[int]] = []
+        good = np.flatnonzero(faults < 0)
+        columns = (good, stamps.r[good], stamps.source[good])
+        for row, r, source in zip(*(each.tolist() for each in columns), strict=True):
+            found = rows.offer(start + row, r, source, 0 if self.together else row, now, evidence)
+            rulings += found
+            now = max((each.reading for each in found if each.verdict == "take"), default=now)
+        if until is not None:
+            rulings += [] if now is None else rows.passed(until, now)
+            now = max([until, *(each.reading for each in rulings if each.verdict == "take")])
+        if flush and now is not None:
+            rulings += rows.settle(max(now, carried.now or now))
+        if any(each.verdict == "back" for each in rulings):
+            return None
+        taken = [(each.item, each.reading) for each in rulings if each.verdict == "take"]
+        names, joined = np.array(taken, np.int64).reshape(-1, 2).T
+        gone = np.array([each.item for each in rulings if each.verdict == "refuse"], np.int64)
+        bad = np.flatnonzero(faults >= 0)
+        return _Arrivals(
+            names,
+            joined,
+            joined,
+            np.arange(len(joined)),
+            np.concatenate([start + bad, gone]),
+            np.concatenate([faults[bad], np.full(len(gone), REASONS.index(FUTURE))]),
+            np.array([each.item for each in rows.held], np.int64),
+            rows.front,
+        )
 
     def _before(self, stamps: Stamps) -> Longs:
         oldest = stamps.r + stamps.c - self.policy.bounds.longest
@@ -233,8 +306,9 @@ class BatchObserver:
         evidence: int | None,
     ) -> Batch:
         """The same by the observer for single messages, whose items are row numbers."""
-        observer: Observer[int] = Observer(self.policy, clock=self.clock, gap=self.gap, confirm=self.confirm)
+        observer: Observer[int] = Observer(self.policy, clock=self.clock, gap=self.gap)
         self._restore(observer, carried)
+        observer.moment = 0 if self.together else None
         observer.evidence = evidence
         out: list[Observed[int]] = []
         start = len(carried)
@@ -246,7 +320,7 @@ class BatchObserver:
                 assert readings is not None
                 out += observer.receive(start + row, stamp, source, int(readings[row]))
         if until is not None:
-            out += observer.advance(_latest(observer.now, until) or until)
+            out += observer.advance(until if self.clock == "rows" else _latest(observer.now, until) or until)
         if flush:
             out += observer.flush()
         done = [each for each in out if each.reason is None]
@@ -266,14 +340,18 @@ class BatchObserver:
     def _restore(self, observer: Observer[int], carried: Carried) -> None:
         size = len(carried) - carried.held
         observer.now, observer.position, observer.late = carried.now, carried.position, carried.late
-        observer.resets, observer.behind, observer.behind_r = carried.resets, carried.behind, carried.behind_r
+        observer.resets, observer.rows.front = carried.resets, carried.front.copy()
+        observer.pace = None if carried.pace is None else carried.pace.copy()
         observer.top = None if carried.top is None else tuple(carried.top.tolist())
         rows = [(carried.stamps.at(row), int(carried.stamps.source[row])) for row in range(len(carried))]
         observer.restore(
             Waiting(stamp.key(source), int(carried.due[row]), int(carried.arrived[row]), row, stamp, source)
             for row, (stamp, source) in enumerate(rows[:size])
         )
-        observer.held = [(size + row, *each) for row, each in enumerate(rows[size:])]
+        observer.rows.held = [
+            Doubted((size + row, stamp, source), stamp.r, source, -1)
+            for row, (stamp, source) in enumerate(rows[size:])
+        ]
 
     def _saved(self, observer: Observer[int], carried: Carried) -> tuple[Carried, Longs]:
         waiting = sorted(observer.waiting(), key=lambda each: each.item)
@@ -291,8 +369,8 @@ class BatchObserver:
             None if observer.top is None else np.array(observer.top, np.int64),
             observer.late,
             observer.resets,
-            observer.behind,
-            observer.behind_r,
+            observer.rows.front,
+            observer.pace,
         )
         return after, np.array(names, np.int64)
 

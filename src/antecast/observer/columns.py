@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antecast.observer.front import Front
+from antecast.observer.pace import UNKNOWN, Pace
 from antecast.observer.policy import Longs, Policy
 from antecast.observer.timestamps import Timestamp
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-UNKNOWN = -(1 << 63)
-"""`before` where none is known."""
+__all__ = ["UNKNOWN", "Batch", "Carried", "Flags", "Stamps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,9 @@ class Carried:
     top: Longs | None = None
     late: int = 0
     resets: int = 0
-    behind: int = 0
-    behind_r: int = 0
+    front: Front = field(default_factory=Front)
+    pace: Pace | None = None
+    """For the mode `paced`."""
 
     def __len__(self) -> int:
         return len(self.arrived)
@@ -93,7 +95,8 @@ class Carried:
     @classmethod
     def nothing(cls, policy: Policy) -> Carried:
         none = np.zeros(0, np.int64)
-        return cls(Stamps(none, none, none.reshape(0, policy.width), none, none), none, none)
+        stamps = Stamps(none, none, none.reshape(0, policy.width), none, none)
+        return cls(stamps, none, none, pace=Pace.start(policy) if policy.mode == "paced" else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,11 @@ which is the very M = r + c of a bounded timestamp, and the counter tells events
 hybrid stamp is a timestamp with c = l − physical time and the counter as its only element, and its
 order is exact: e → f implies (l, counter) of e < that of f. With ε = δ = n = 10 it takes two bytes
 (`encoding`), where ⟨r, c, kn⟩ takes seven or more.
+
+What a process stamps is in its own order whatever its clock does. If the clock is set back by more than ε, r
+stands still at M − ε until the clock has come after it; if there are more events in a tick than promised, M
+moves on by a tick. Both are counted (`forced`). A process that goes on so for long is refused by others, whose
+clocks are right.
 """
 
 from __future__ import annotations
@@ -29,29 +34,42 @@ class HybridClock:
         self._latest = 0
         self._counter = 0
         self._before: int | None = None
+        self._read = 0
         self.resets = 0
+        """How often this process's own state was impossible."""
         self.refused = 0
+        """How many stamps were not learned from."""
+        self.forced = 0
+        """How many events have an r ahead of the clock, since the process could not keep its order otherwise."""
 
     def local(self, now: int) -> None:
         self._event(now, None)
 
     def send(self, now: int) -> Timestamp:
-        self._event(now, None)
-        stamp = Timestamp(now, self._latest - now, (self._counter,), self._before)
-        self._before = now if self._before is None else max(self._before, now)
+        r = self._event(now, None)
+        stamp = Timestamp(r, self._latest - r, (self._counter,), self._before)
+        self._before = r if self._before is None else max(self._before, r)
         return stamp
 
     def receive(self, stamp: Timestamp, now: int) -> bool:
         """A message is received; False if its stamp was impossible and only the event counts."""
-        learned = acceptable(stamp, now, self.bounds, 1, self.bounds.most_hybrid)
+        most = self.bounds.most_hybrid
+        # This receipt counts one more: a counter that leaves no room for it breaks somebody's promise.
+        learned = acceptable(stamp, now, self.bounds, 1, None if most is None else most - 1)
         self.refused += not learned
         self._event(now, stamp if learned else None)
         return learned
 
-    def _event(self, now: int, stamp: Timestamp | None) -> None:
+    def reset(self, now: int) -> None:
+        """Forget the past, for a process whose clock was ahead and has been put right. What it stamped before
+        sorts after what it stamps from now on."""
+        self._latest, self._counter, self._before, self._read = now, 0, None, now
+
+    def _event(self, now: int, stamp: Timestamp | None) -> int:
+        """Count an event; returns its r."""
         if not self._possible(now):
             self.resets += 1
-            self._latest, self._counter, self._before = now, 0, None
+            self.reset(now)
         latest = max(self._latest, now)
         counter = self._counter + 1 if latest == self._latest else 0
         if stamp is not None:
@@ -60,12 +78,20 @@ class HybridClock:
                 latest, counter = stamp.latest, stamp.kn[0] + 1
             elif stamp.latest == latest:
                 counter = max(counter, stamp.kn[0] + 1)
-        self._latest, self._counter = latest, counter
+        most = self.bounds.most_hybrid
+        if most is not None and counter > most:
+            latest, counter = latest + 1, 0  # one tick is lent by the future
+        r = max(now, latest - self.bounds.epsilon)
+        self.forced += r > now
+        self._latest, self._counter, self._read = latest, counter, max(self._read, r)
+        return r
 
     def _possible(self, now: int) -> bool:
+        """Whether events can lead to this state. M may be more than ε ahead of a clock that was set back, but not
+        of the largest reading there has been."""
         most = self.bounds.most_hybrid
         return (
-            self._latest <= now + self.bounds.epsilon
+            self._latest <= max(now, self._read) + self.bounds.epsilon
             and self._counter >= 0
             and (most is None or self._counter <= most)
             and (self._before is None or self._before <= self._latest)

@@ -7,14 +7,13 @@ Two kinds of clock:
 
 - `given`: every call brings the reading of the observer's clock, which differs from those of the senders by ε
   at the most. A stamp from more than ε ahead is refused.
-- `rows`: the observer's clock is the largest r it has seen, for logs and streams that are read later than they
-  were written. This is as good as a clock: whenever a message with r has arrived, some clock shows r or more.
-  A stamp that is more than `gap` ahead is held until `confirm` in a row are (the stream was silent) or one comes
-  that is not (the stamp was wrong; it is refused). Where another clock tells the time, as `evidence`, it counts
-  from there. If `confirm` in a row are more than `gap` behind, it is the clock that is wrong, and it is set back.
+- `rows`: the observer's clock is read off the messages (`front`), for logs and streams that are read later than
+  they were written. Whenever a message with r has arrived, some clock shows r or more. A stamp further ahead than
+  ε + δ is held until another source confirms it, and refused if the clock moves on without it.
 
 *Late* is what is delivered after something with a larger timestamp. The rest is in the order of the timestamps,
-which is causal order where timestamps are exact.
+which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of that order;
+there, only what came too late for its place is late (`Policy.excused`).
 
 Stabilisation. Nothing that passes the guards waits longer than δ + 2ε + 1 ticks. The buffer is looked through
 every so often, and entries that no valid message can have made are put right, so a corrupted state is left
@@ -28,16 +27,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+import numpy as np
 
 from antecast.core.errors import LocalMisuse
+from antecast.observer.front import RowClock, Ruling
+from antecast.observer.pace import UNKNOWN, Pace
 from antecast.observer.policy import FUTURE, Policy
 from antecast.observer.timestamps import Key, Source, Timestamp
 
 T = TypeVar("T")
 ClockKind: TypeAlias = Literal["given", "rows"]
-
-CONFIRM = 3
-"""Stamps in a row that it takes to move a clock of the kind `rows` by a leap."""
 
 
 class Observed(NamedTuple, Generic[T]):
@@ -65,7 +66,8 @@ class Waiting(Generic[T]):
 
 
 def default_gap(policy: Policy) -> int:
-    """How far r may leap before it is doubted: ten thousand times what a message may take."""
+    """How far ahead a clock that two sources vouch for must be to be set back, and how far the last rows may leap
+    that nothing confirms: ten thousand times what a message may take."""
     return 10_000 * policy.bounds.longest
 
 
@@ -84,13 +86,13 @@ class Observer(Generic[T]):
     ['question', 'answer']
     """
 
-    def __init__(
-        self, policy: Policy, *, clock: ClockKind = "given", gap: int | None = None, confirm: int = CONFIRM
-    ) -> None:
+    def __init__(self, policy: Policy, *, clock: ClockKind = "given", gap: int | None = None) -> None:
         self.policy = policy
         self.clock = clock
-        self.gap = default_gap(policy) if gap is None else gap
-        self.confirm = confirm
+        self.rows: RowClock[tuple[T, Timestamp, Source]] = RowClock(
+            policy, gap=default_gap(policy) if gap is None else gap
+        )
+        """What tells the time with the clock `rows`, and holds what it doubts."""
         self.now: int | None = None
         """The last reading of the clock."""
         self.position = 0
@@ -104,18 +106,23 @@ class Observer(Generic[T]):
         """What another clock shows, for the clock `rows`: set by the caller."""
         self.top: Key | None = None
         """The largest timestamp delivered."""
-        self.held: list[tuple[T, Timestamp, Source]] = []
-        """Stamps from the future that nothing has confirmed yet."""
-        self.behind = 0
-        """How many in a row were more than the gap behind, and the largest r of them."""
-        self.behind_r = 0
+        self.pace = Pace.start(policy) if policy.mode == "paced" else None
+        """What the wait is chosen by, with the mode `paced`; `pace.rate` is the measured rate of violations."""
+        self.moment: int | None = None
+        """Messages of one moment have no order of arrival among them. None: each is a moment of its own."""
+        self._received = 0
         self._heap: list[tuple[Key | int, Key | int, int, Waiting[T]]] = []
         self._pushed = 0
         self._look_at: int | None = None
 
     def __len__(self) -> int:
         """How many messages wait, doubted ones included."""
-        return len(self._heap) + len(self.held)
+        return len(self._heap) + len(self.rows.held)
+
+    @property
+    def held(self) -> list[tuple[T, Timestamp, Source]]:
+        """Stamps from the future that nothing has confirmed yet."""
+        return [each.item for each in self.rows.held]
 
     def receive(self, item: T, stamp: Timestamp, source: Source, now: int | None = None) -> list[Observed[T]]:
         """A message has arrived. Returns what was due before it came; and itself, if it is refused."""
@@ -140,6 +147,12 @@ class Observer(Generic[T]):
 
     def advance(self, now: int) -> list[Observed[T]]:
         """The clock reads `now`. Returns what was due before."""
+        if self.clock == "given" or self.now is None:
+            return self._move(now)
+        out = self._apply(self.rows.passed(now, self.now))
+        return out + self._move(max(now, self.now))
+
+    def _move(self, now: int) -> list[Observed[T]]:
         if self.now is None or now > self.now:
             self.now = now
         elif now < self.now - self.policy.bounds.epsilon:
@@ -147,18 +160,20 @@ class Observer(Generic[T]):
         return self._release()
 
     def flush(self) -> list[Observed[T]]:
-        """Nothing more will come: what waits is delivered in the order of the timestamps, doubts are refused."""
-        out = [self._refuse(item, FUTURE) for item, _, _ in self.held]
-        self.held.clear()
+        """Nothing more will come: what waits is delivered in the order of the timestamps. Of doubted stamps, those
+        that leap further than the gap and that no other source confirms are refused."""
+        out: list[Observed[T]] = []
+        if self.now is not None:
+            out += self._apply(self.rows.settle(self.now))
         waiting = sorted(self.waiting(), key=lambda each: (each.key, each.due))
         self._heap.clear()
         return out + [self._deliver(each) for each in waiting]
 
     def next_due(self) -> int | None:
-        """The reading at which `advance` will have something to return, if nothing arrives before."""
-        if not self._heap:
-            return None
-        return self._heap[0][3].due + 1
+        """The reading at which to call `advance`, if nothing arrives before."""
+        due = [self._heap[0][3].due + 1] if self._heap else []
+        due += [each.r - self.rows.reach for each in self.rows.held]
+        return min(due, default=None)
 
     def waiting(self) -> Iterator[Waiting[T]]:
         """The messages in the buffer, without doubted ones, in the order of their arrival."""
@@ -172,44 +187,40 @@ class Observer(Generic[T]):
 
     def _judge(self, item: T, stamp: Timestamp, source: Source) -> list[Observed[T]]:
         """Move the clock to a stamp's r, if that can be believed."""
-        out: list[Observed[T]] = []
-        r, now = stamp.r, self.now
-        if now is not None and r > max(now, now if self.evidence is None else self.evidence) + self.gap:
-            self.behind = 0
-            if self.held and r < self.held[-1][1].r - self.gap:
-                out += self._drop_held()
-            self.held.append((item, stamp, source))
-            if len(self.held) >= self.confirm:
-                believed, self.held = self.held, []
-                for each in believed:
-                    out += self.advance(max(each[1].r, self.now or 0))
-                    self._take(*each)
-            return out
-        out += self._drop_held()
-        if now is not None and r < now - self.gap:
-            near = self.behind == 0 or abs(r - self.behind_r) <= self.gap
-            self.behind_r = max(r, self.behind_r) if self.behind and near else r
-            self.behind = self.behind + 1 if near else 1
-            if self.behind >= self.confirm:
-                self.behind = 0
-                self._set_back(self.behind_r)
-        else:
-            self.behind = 0
-            out += self.advance(r if now is None else max(r, now))
-        self._take(item, stamp, source)
-        return out
+        self._received += 1
+        moment = self._received if self.moment is None else self.moment
+        return self._apply(
+            self.rows.offer((item, stamp, source), stamp.r, source, moment, self.now, self.evidence)
+        )
 
-    def _drop_held(self) -> list[Observed[T]]:
-        out = [self._refuse(item, FUTURE) for item, _, _ in self.held]
-        self.held.clear()
+    def _apply(self, rulings: Iterable[Ruling[tuple[T, Timestamp, Source]]]) -> list[Observed[T]]:
+        out: list[Observed[T]] = []
+        for verdict, entry, reading in rulings:
+            if verdict == "refuse" and entry is not None:
+                out.append(self._refuse(entry[0], FUTURE))
+            elif verdict == "back":
+                self._set_back(reading)
+            elif entry is not None:
+                out += self._move(reading)
+                self._take(*entry)
         return out
 
     def _take(self, item: T, stamp: Timestamp, source: Source) -> None:
         now = self.now
         assert now is not None
-        due = self.policy.due(stamp.r, stamp.c, self.policy.before(stamp))
+        if self.pace is not None:
+            due = self._paced(stamp, source, now)
+        else:
+            due = self.policy.due(stamp.r, stamp.c, self.policy.before(stamp))
         due = min(max(due, now), now + self.policy.bounds.longest)
         self._push(Waiting(stamp.key(source), due, now, item, stamp, source))
+
+    def _paced(self, stamp: Timestamp, source: Source, now: int) -> int:
+        assert self.pace is not None
+        number = source if isinstance(source, int) else crc32(source.encode())
+        columns = ([stamp.key(number)], [stamp.r], [UNKNOWN if stamp.before is None else stamp.before], [now])
+        keys, r, before, arrived = (np.array(each, np.int64) for each in columns)
+        return int(self.pace.follow(self.policy, keys, r, before, arrived)[0])
 
     def _push(self, each: Waiting[T]) -> None:
         self._pushed += 1
@@ -265,10 +276,11 @@ class Observer(Generic[T]):
         self._look_at = None
 
     def _deliver(self, each: Waiting[T]) -> Observed[T]:
-        late = self.top is not None and each.key < self.top
-        if late:
-            self.late += 1
-        else:
+        below = self.top is not None and each.key < self.top
+        before = self.policy.before(each.stamp)
+        late = below and not self.policy.excused(each.stamp.r, before, each.arrived)
+        self.late += late
+        if not below:
             self.top = each.key
         self.position += 1
         assert self.now is not None

@@ -12,6 +12,7 @@ order. Dues are whole ticks. With W = δ + ε, the modes are:
 | `dapw`         | r + p (c + W)        | no                 | exact    |
 | `cbd`          | r + p (c + W)        | yes                | exact    |
 | `margin`       | r + c + p W          | no                 | exact    |
+| `paced`        | r + c + w            | yes                | as exact as it is told to be |
 
 `cbd` (check before delivery) never lets a message go before another in its queue whose timestamp is
 smaller: one heap by timestamp, from which the top goes when it is due. That is the paper's rule without
@@ -27,7 +28,7 @@ uses the largest clock reading of an earlier *send* in the same way.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,12 +38,12 @@ from antecast.core.settings import Settings
 from antecast.observer.bounds import Bounds
 from antecast.observer.timestamps import Timestamp
 
-Mode: TypeAlias = Literal["exact", "earlier-send", "dapw", "cbd", "margin"]
+Mode: TypeAlias = Literal["exact", "earlier-send", "dapw", "cbd", "margin", "paced"]
 Stamps: TypeAlias = Literal["bounded", "hybrid", "physical"]
 Longs: TypeAlias = NDArray[np.int64]
 N = TypeVar("N", int, Longs)
 
-MODES: tuple[Mode, ...] = ("exact", "earlier-send", "dapw", "cbd", "margin")
+MODES: tuple[Mode, ...] = ("exact", "earlier-send", "dapw", "cbd", "margin", "paced")
 
 
 class Policy(Settings, frozen=True, kw_only=True):
@@ -60,14 +61,18 @@ class Policy(Settings, frozen=True, kw_only=True):
     stamps: Stamps = "bounded"
     elements: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """How many elements of kn a bounded timestamp has; all ε + 1 if not said."""
+    violations: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    """The share of violations that is allowed, for the mode `paced`."""
 
     def __post_init__(self) -> None:
         if self.elements is not None and self.stamps != "bounded":
             raise ValueError(f"elements of kn are for bounded timestamps, and stamps is {self.stamps!r}")
         if self.elements is not None and self.elements > self.bounds.epsilon + 1:
             raise ValueError(f"elements must be at most {self.bounds.epsilon + 1} (ε + 1), got {self.elements}")
-        if self.mode in ("exact", "earlier-send") and self.percent != 100:
+        if self.mode in ("exact", "earlier-send", "paced") and self.percent != 100:
             raise ValueError(f"{self.mode!r} waits as long as it must; percent is for dapw, cbd and margin")
+        if (self.mode == "paced") != (self.violations is not None):
+            raise ValueError("the mode 'paced' and the share of violations that is allowed go together")
         if self.mode == "earlier-send" and self.stamps == "physical":
             raise ValueError("'earlier-send' needs `before`, which physical time alone does not tell")
 
@@ -86,7 +91,7 @@ class Policy(Settings, frozen=True, kw_only=True):
     @property
     def queued(self) -> bool:
         """Whether a message waits for those in the queue whose timestamps are smaller."""
-        return self.mode == "cbd"
+        return self.mode in ("cbd", "paced")
 
     def due(self, r: N, c: N, before: N) -> N:
         """The reading of the observer's clock after which messages go: numbers or arrays of them."""
@@ -100,6 +105,18 @@ class Policy(Settings, frozen=True, kw_only=True):
     def before(self, stamp: Timestamp) -> int:
         """`before` of a timestamp; where none is known, a reading so old that it changes nothing."""
         return stamp.latest - self.bounds.longest if stamp.before is None else stamp.before
+
+    def excused(self, r: N, before: N, arrived: N) -> Any:
+        """Whether messages that go after larger timestamps were in time all the same: flags, or arrays of them.
+
+        Only `earlier-send` delivers concurrent messages out of the order of their timestamps. What depends on a
+        message has a `before` no smaller than the message's own r and `before`, and goes W after that. So a
+        message that came by then goes before all that depends on it.
+        """
+        if self.mode != "earlier-send":
+            return arrived != arrived
+        in_time = arrived - self.bounds.delta - self.bounds.epsilon
+        return (in_time <= r) | (in_time <= before)
 
     def fault(self, stamp: Timestamp) -> str | None:
         """What is wrong with a timestamp whatever the time is, or None."""

@@ -11,9 +11,12 @@ printed, which is wrong when c = ε.
 
 With fewer than ε + 1 elements the order is only approximate; with none it is that of M alone (DPC2).
 
-Stabilisation. A state that cannot be (M more than ε ahead of the clock, a count that is too high) is
-reset, and a stamp that cannot be is not learned from; both are counted. Whatever the start, what was
-wrong has left the timestamps once M has moved on by ε.
+Stabilisation. A state that cannot be (M more than ε ahead of every clock reading so far, a count that is
+too high) is reset, and a stamp that cannot be is not learned from; both are counted. Whatever the start, what
+was wrong has left the timestamps once M has moved on by ε.
+
+A clock that is set back is no such state: the past was real, and the process's own messages must stay in
+order. If it is set back by more than ε, r stands still at M − ε until the clock has come after it (`forced`).
 """
 
 from __future__ import annotations
@@ -91,12 +94,15 @@ class BoundedClock:
         self._latest = 0
         self._counts = [0] * self._width
         self._before: int | None = None
+        self._read = 0
         self._tick = 0
         self._events = 0
         self.resets = 0
         """How often this process's own state was impossible."""
         self.refused = 0
         """How many stamps were not learned from."""
+        self.forced = 0
+        """How many events have an r ahead of the clock, since the process could not keep its order otherwise."""
 
     def local(self, now: int) -> None:
         """An event that neither sends nor receives."""
@@ -104,9 +110,9 @@ class BoundedClock:
 
     def send(self, now: int) -> Timestamp:
         """The stamp of a message that is sent now."""
-        self._event(now, None)
-        stamp = Timestamp(now, self._latest - now, tuple(self._counts), self._before)
-        self._before = now if self._before is None else max(self._before, now)
+        r = self._event(now, None)
+        stamp = Timestamp(r, self._latest - r, tuple(self._counts), self._before)
+        self._before = r if self._before is None else max(self._before, r)
         return stamp
 
     def receive(self, stamp: Timestamp, now: int) -> bool:
@@ -116,49 +122,61 @@ class BoundedClock:
         self._event(now, stamp if learned else None)
         return learned
 
-    def _event(self, now: int, stamp: Timestamp | None) -> None:
+    def reset(self, now: int) -> None:
+        """Forget the past, for a process whose clock was ahead and has been put right. What it stamped before
+        sorts after what it stamps from now on."""
+        self._latest, self._counts, self._before, self._read = now, [0] * self._width, None, now
+
+    def _event(self, now: int, stamp: Timestamp | None) -> int:
+        """Count an event; returns its r."""
         if not self._possible(now):
-            self._reset(now)
-        latest = max(self._latest, now)
-        counts = shifted(self._counts, latest - self._latest)
+            self.resets += 1
+            self.reset(now)
+            if self._width:
+                self._counts[0] = 1  # the event that found it out
+        latest, counts, before = max(self._latest, now), self._counts, self._before
+        counts = shifted(counts, latest - self._latest)
         if stamp is not None:
             if stamp.latest > latest:
                 counts = shifted(counts, stamp.latest - latest)
                 latest = stamp.latest
             counts = list(map(max, counts, shifted(stamp.kn, latest - stamp.latest)))
-            self._before = later(self._before, later(stamp.before, stamp.r))
-        if latest - now < self._width:
-            counts[latest - now] += 1
-        self._latest, self._counts = latest, counts
-        self._count_event(now)
-
-    def _count_event(self, now: int) -> None:
-        """Hold the program to its K events a tick: without that, no element has a bound."""
+            before = later(before, later(stamp.before, stamp.r))
+        r = max(now, latest - self.bounds.epsilon)
+        self._hold_to_promise(r, now)
         most = self.bounds.most
-        if most is None:
+        while most is not None and latest - r < self._width and r <= latest and counts[latest - r] >= most:
+            r += 1  # others have more events at this reading than promised: one tick is lent by the future
+        if r > latest:
+            latest, counts = r, shifted(counts, r - latest)
+        if latest - r < self._width:
+            counts[latest - r] += 1
+        self.forced += r > now
+        self._latest, self._counts, self._before, self._read = latest, counts, before, max(self._read, r)
+        return r
+
+    def _hold_to_promise(self, r: int, now: int) -> None:
+        """No more than K events a tick: without that, no element has a bound."""
+        if self.bounds.most is None:
             return
-        self._events = self._events + 1 if now == self._tick else 1
-        self._tick = now
-        if self._events > self.bounds.events_a_tick:
+        events = self._events + 1 if r == self._tick else 1
+        if events > self.bounds.events_a_tick:
             problem = f"more than {self.bounds.events_a_tick} events in one tick"
+            if r > now:
+                problem += f" (the clock was set back to {now}, and r stands at {r} until it has come after it)"
             raise LocalMisuse(f"{problem}; use shorter ticks, or a larger events_a_tick for all")
-        if max(self._counts, default=0) > most:
-            self._reset(now)
+        self._tick, self._events = r, events
 
     def _possible(self, now: int) -> bool:
+        """Whether events can lead to this state. M may be more than ε ahead of a clock that was set back, but not
+        of the largest reading there has been."""
         most = self.bounds.most
         return (
-            self._latest <= now + self.bounds.epsilon
+            self._latest <= max(now, self._read) + self.bounds.epsilon
             and len(self._counts) == self._width
             and all(count >= 0 and (most is None or count <= most) for count in self._counts)
             and (self._before is None or self._before <= self._latest)
         )
-
-    def _reset(self, now: int) -> None:
-        self.resets += 1
-        self._latest, self._counts, self._before = now, [0] * self._width, None
-        if self._width:
-            self._counts[0] = 1  # the event that found it out
 
 
 def acceptable(stamp: Timestamp, now: int, bounds: Bounds, width: int, most: int | None) -> bool:

@@ -14,17 +14,19 @@ set. In the modes that are exact they agree always, but for rows that came too l
 
 The clock of a group is the largest r it has seen (`clock="rows"`), or the arrival column (`clock="arrival"`). A
 group whose rows stop coming would keep its last ones, so timers move its clock on: with `event` to the watermark,
-which is the largest r of all groups; with `processing` as real time passes since its last row. No row is ever
-dropped for its lateness: the watermark moves timers only.
+which is the largest r of all groups; with `processing` as real time passes in which nothing is waiting to be read
+(`observe_timers`). No row is ever dropped for its lateness: the watermark moves timers only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     ArrayType,
@@ -45,15 +47,16 @@ from antecast.observer.batch import BatchObserver
 from antecast.observer.online import default_gap
 from antecast.observer.policy import Mode, Policy
 from antecast.observer.policy import Stamps as StampKind
-from antecast.spark.observe_group import ADDED, GroupObserver, State
+from antecast.spark.observe_group import ADDED, GroupObserver, State, Step
 from antecast.spark.observe_rows import RowFormat, pack, read_rows, read_stream, resolve, unpack, write_stream
+from antecast.spark.observe_timers import Timekeeper, Timers
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-Timers: TypeAlias = Literal["none", "event", "processing"]
 Clock: TypeAlias = Literal["rows", "arrival"]
+Late: TypeAlias = Literal["deliver", "refuse"]
 Span: TypeAlias = int | str
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -71,6 +74,7 @@ def causal_order(
     delta: Span,
     c: int = 100,
     mode: Mode = "cbd",
+    violations: float | None = None,
     stamps: StampKind = "bounded",
     elements: int | None = None,
     nodes: int | None = None,
@@ -82,6 +86,9 @@ def causal_order(
     gap: Span | None = None,
     timers: Timers = "none",
     slack: str = "0s",
+    late: Late = "deliver",
+    unique: str | Sequence[str] = (),
+    forget: str | None = None,
     fault: str | None = None,
     drains: DataFrame | None = None,
 ) -> DataFrame:
@@ -95,13 +102,17 @@ def causal_order(
     | `reason` | null, or why the row was refused |
 
     `key` says which rows belong to one system; all do, if nothing is said. `epsilon`, `delta` and `gap` are
-    numbers of ticks or texts such as "5ms"; `c` is the percentage of the exact waiting time that is waited.
+    numbers of ticks or texts such as "5ms"; `c` is the percentage of the exact waiting time that is waited;
+    `violations`, in its place, is the share of them that is allowed, by which the wait is chosen (mode `paced`).
     `columns` says what the roles r, c, kn, l, counter, before and source are called; r (or l) and arrival are
     whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
     without it the rows of one micro-batch count as arrived in the order of r. `slack` is how much longer timers
-    wait, for the way that rows take to Spark. A row whose r leaps by more than `gap` (a day, if not said) waits
-    until others confirm it. `fault` names a text column that refuses a row. `drains` is a stream
-    of keys whose groups are to be emptied.
+    wait, for the way that rows take to Spark. A row whose r leaps by more than ε + δ waits until another source
+    confirms it; `gap` (default: a day) is how far a clock that two sources vouch for must be off to be set back.
+    `late="refuse"` refuses late rows with a reason instead of delivering them. `unique` names columns that tell
+    rows apart: of several that agree in them all but the first are refused. A group in which nothing waits is
+    forgotten after a silence of `forget`, if timers are set. `fault` names a text column that refuses a row.
+    `drains` is a stream of keys whose groups are to be emptied.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     tick_ns = parse_duration(tick)
@@ -117,6 +128,10 @@ def causal_order(
         bounds["nodes"] = nodes
     if elements is not None:
         values["elements"] = elements
+    if violations is not None:
+        if mode not in ("cbd", "paced"):
+            raise ConfigurationError(f"with a share of violations the mode is 'paced', not {mode!r}", field="mode")
+        values |= {"violations": violations, "mode": "paced"}
     policy = read_settings(values, Policy)
     given = dict(columns or {})
     roles = resolve(frame.columns, policy, given, clock=clock, arrival=arrival)
@@ -124,19 +139,29 @@ def causal_order(
     if not keys:
         keys, frame = (_ALL,), frame.withColumn(_ALL, F.lit(0).cast("long"))
         drains = None if drains is None else drains.withColumn(_ALL, F.lit(0).cast("long"))
-    rows = RowFormat(policy=policy, key=keys, columns=roles, tick=tick_ns, fault=fault)
+    same = (unique,) if isinstance(unique, str) else tuple(unique)
+    for name in same:
+        if name not in frame.columns:
+            problem = f"no column {name!r}; the columns are {', '.join(frame.columns)}"
+            raise ConfigurationError(problem, field="unique")
+    if forget is not None and frame.isStreaming and timers == "none":
+        raise ConfigurationError("groups are forgotten by timers; set timers, too", field="forget")
+    rows = RowFormat(policy=policy, key=keys, columns=roles, tick=tick_ns, fault=fault, unique=same)
     observer = BatchObserver(
         policy=policy,
         clock="given" if clock == "arrival" else "rows",
         gap=max(default_gap(policy), _DAY // tick_ns) if gap is None else _ticks("gap", gap, tick_ns),
+        together="arrival" not in roles,
     )
-    group = GroupObserver(observer, rows, ordered="arrival" in roles)
+    group = GroupObserver(observer, rows, ordered="arrival" in roles, quarantine=late == "refuse")
     output = StructType([*frame.schema.fields, *_ADDED_FIELDS])
-    ordered = (
-        _stream(frame, group, output, timers, parse_duration(slack) // 10**6, drains)
-        if frame.isStreaming
-        else _table(frame, group, output)
+    keeper = Timekeeper(
+        timers=timers,
+        tick=tick_ns,
+        slack=parse_duration(slack) // 10**6,
+        forget=None if forget is None else parse_duration(forget) // 10**6,
     )
+    ordered = _stream(frame, group, output, keeper, drains) if frame.isStreaming else _table(frame, group, output)
     return ordered.drop(_ALL) if keys == (_ALL,) else ordered
 
 
@@ -199,13 +224,11 @@ def _stream(
     frame: DataFrame,
     group: GroupObserver,
     output: StructType,
-    timers: Timers,
-    slack: int,
+    keeper: Timekeeper,
     drains: DataFrame | None,
 ) -> DataFrame:
-    spark = frame.sparkSession
-    if spark.conf.get(_PROVIDER, "") != ROCKSDB:
-        spark.conf.set(_PROVIDER, ROCKSDB)  # the only store that transformWithState works with
+    timers = keeper.timers
+    _choose_store(frame.sparkSession)
     _check_protobuf()
     rows = group.rows
     packed_schema = StructType([*(frame.schema[name] for name in rows.key), StructField("rows", BinaryType())])
@@ -224,12 +247,12 @@ def _stream(
         packed = packed.unionByName(drains.select(*rows.key, nothing))
     mode = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}[timers]
     observed = packed.groupBy(*rows.key).transformWithStateInPandas(
-        statefulProcessor=_Processor(group, timers, slack),
+        statefulProcessor=_Processor(group, keeper),
         outputStructType=StructType([StructField("rows", BinaryType())]),
         outputMode="Append",
         timeMode=mode,
     )
-    schema = pa.schema([(name, pa.null()) for name in output.names])
+    schema = to_arrow_schema(output, timezone="UTC")
 
     def unpacking(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(batches, schema)
@@ -244,6 +267,16 @@ def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
     return F.col(name).cast("timestamp")
 
 
+def _choose_store(spark: SparkSession) -> None:
+    """transformWithState keeps its state in RocksDB. That store is taken where none was chosen; another that was
+    chosen stays; and Spark's plain one, which cannot do it, is an error and not replaced without a word."""
+    chosen = spark.conf.getAll.get(_PROVIDER)
+    if chosen is None:
+        spark.conf.set(_PROVIDER, ROCKSDB)
+    elif chosen.endswith("HDFSBackedStateStoreProvider"):
+        raise ConfigurationError(f"is {chosen}, which cannot keep this state; set {ROCKSDB}", field=_PROVIDER)
+
+
 def _check_protobuf() -> None:
     try:
         import google.protobuf  # noqa: F401
@@ -256,59 +289,53 @@ def _check_protobuf() -> None:
 class _Processor(StatefulProcessor):
     """The operator: brings a group's state and its packed rows to `GroupObserver`, and sets timers."""
 
-    def __init__(self, group: GroupObserver, timers: Timers, slack: int) -> None:
+    def __init__(self, group: GroupObserver, keeper: Timekeeper) -> None:
         self._group = group
-        self._timers = timers
-        self._slack = slack
+        self._settings = keeper
 
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._state = handle.getValueState("group", "waiting long, data binary")
+        self._keeper = replace(self._settings, read=None)  # a task is a partition's part of one micro-batch
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         blobs: list[bytes | None] = [blob for frame in rows for blob in frame["rows"]]
         tables = [read_stream(blob) for blob in blobs if blob is not None]
-        state = self._load()
-        until = evidence = None
-        if self._timers == "processing":
-            now = timerValues.getCurrentProcessingTimeInMs()
-            until = evidence = self._passed(state, now)
-            state.header.fed = now
-        elif self._timers == "event":
-            evidence = timerValues.getCurrentWatermarkInMs() * 10**6 // self._group.rows.tick
-        yield from self._step(state, tables, until, flush=len(tables) < len(blobs), evidence=evidence)
+        state, real = self._load(), self._real(timerValues)
+        evidence = self._keeper.evidence(state.header, real)
+        done = self._group.step(state, tables, flush=len(tables) < len(blobs), evidence=evidence)
+        if tables:
+            self._keeper.rows_came(done.state.header, real)
+        yield from self._finish(done, real)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        state = self._load()
-        if state.header.timer != expiredTimerInfo.getExpiryTimeInMs() or state.header.now is None:
+        state, real = self._load(), self._real(timerValues)
+        header = state.header
+        if header.timer != expiredTimerInfo.getExpiryTimeInMs() or header.now is None:
             return
-        state.header.timer = None
-        if self._timers == "event":
-            until = (timerValues.getCurrentWatermarkInMs() - self._slack) * 10**6 // self._group.rows.tick
-        else:
-            until = self._passed(state, timerValues.getCurrentProcessingTimeInMs()) or state.header.now
-            state.header.fed = timerValues.getCurrentProcessingTimeInMs() - self._slack
-        yield from self._step(state, [], until)
+        header.timer = None
+        if self._keeper.forgotten(header, self._group.next_due(state), real):
+            self._state.clear()
+            return
+        yield from self._finish(self._group.step(state, [], until=self._keeper.passed(header, real)), real)
 
-    def _passed(self, state: State, now: int) -> int | None:
-        """The group's clock, carried on by the real time since it was last set, less the slack."""
-        if state.header.now is None:
-            return None
-        return state.header.now + max(0, now - state.header.fed - self._slack) * 10**6 // self._group.rows.tick
+    def _real(self, timerValues: Any) -> int:  # noqa: N803
+        """The time that timers go by, in milliseconds."""
+        if self._keeper.timers == "processing":
+            return int(timerValues.getCurrentProcessingTimeInMs())
+        return int(timerValues.getCurrentWatermarkInMs()) if self._keeper.timers == "event" else 0
 
-    def _step(
-        self,
-        state: State,
-        tables: list[pa.Table],
-        until: int | None,
-        *,
-        flush: bool = False,
-        evidence: int | None = None,
-    ) -> Iterator[pd.DataFrame]:
+    def _finish(self, done: Step, real: int) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        done = self._group.step(state, tables, until=until, flush=flush, evidence=evidence)
-        self._set_timer(done.state)
+        header = done.state.header
+        wanted = self._keeper.next_timer(header, self._group.next_due(done.state), real)
+        if wanted != header.timer:
+            if header.timer is not None:
+                self._handle.deleteTimer(header.timer)
+            if wanted is not None:
+                self._handle.registerTimer(wanted)
+            header.timer = wanted
         self._state.update((done.state.waiting, done.state.dump()))
         if done.out is not None:
             yield pd.DataFrame({"rows": [write_stream(done.out)]})
@@ -316,24 +343,6 @@ class _Processor(StatefulProcessor):
     def _load(self) -> State:
         kept = self._state.get()
         return State.load(None if kept is None else bytes(kept[1]))
-
-    def _set_timer(self, state: State) -> None:
-        """One timer a group, for the reading at which the next row can go."""
-        if self._timers == "none":
-            return
-        header, due = state.header, self._group.next_due(state)
-        wanted = None
-        if due is not None and header.now is not None:
-            tick = self._group.rows.tick
-            ticks = due if self._timers == "event" else due - header.now
-            wanted = -(-ticks * tick // 10**6) + self._slack + 1
-            wanted += header.fed if self._timers == "processing" else 0
-        if wanted != header.timer:
-            if header.timer is not None:
-                self._handle.deleteTimer(header.timer)
-            if wanted is not None:
-                self._handle.registerTimer(wanted)
-            header.timer = wanted
 
     def close(self) -> None:
         pass

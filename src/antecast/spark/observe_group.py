@@ -4,14 +4,14 @@ A pure function on bytes and Arrow tables: the streaming operator calls it with 
 group, the batch job once with all rows. The decisions are those of `antecast.observer.batch`.
 
 The state is a header in JSON and, where rows wait, an Arrow stream of them with all their columns. It describes
-itself, so that a checkpoint outlives a new version of the program. Its size follows the rows that wait, not
-those that went by.
+itself: a checkpoint outlives a new version of the program, columns may be added to the input while rows wait, and
+a state that was made with other settings is refused. Its size follows the rows that wait, not those that went by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -19,8 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecast.core.errors import ConfigurationError
 from antecast.observer.batch import REASONS, BatchObserver
-from antecast.observer.columns import Carried
+from antecast.observer.columns import Carried, Flags, Stamps
+from antecast.observer.front import Front
+from antecast.observer.pace import Pace
 from antecast.observer.policy import Longs
 from antecast.spark.observe_rows import (
     ARRIVAL,
@@ -29,6 +32,7 @@ from antecast.spark.observe_rows import (
     INTERNAL,
     KN,
     SOURCE,
+    UNIQUE,
     C,
     R,
     RowFormat,
@@ -44,8 +48,15 @@ ADDED = pa.schema(
 """What the observer adds to a row. Refused rows have a reason, and neither a position nor a wait."""
 
 
-class Header(msgspec.Struct):
-    """The part of the state that is there for every group that was ever seen."""
+LATE = "came too late to be put in its place"
+DUPLICATE = "a row with the same key has come before"
+
+
+class Header(msgspec.Struct, omit_defaults=True):
+    """The part of the state that is there for every group, whether rows wait or not."""
+
+    made: str = ""
+    """With which settings, in words."""
 
     now: int | None = None
     position: int = 0
@@ -53,13 +64,18 @@ class Header(msgspec.Struct):
     late: int = 0
     refused: int = 0
     resets: int = 0
-    behind: int = 0
-    behind_r: int = 0
+    front: Front = msgspec.field(default_factory=Front)
     held: int = 0
     timer: int | None = None
     """The timer that is set, in milliseconds."""
     fed: int = 0
-    """When rows came last, in milliseconds of processing time."""
+    """When rows came last, in milliseconds of processing time, or the clock was moved on."""
+    shown: int | None = None
+    """The largest clock of a group that was read by then."""
+    seen: int = 0
+    """How many keys of rows are remembered, to tell duplicates."""
+    pace: int = 0
+    """Bytes of what the mode `paced` remembers."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,9 @@ class State:
     header: Header
     rows: pa.Table | None
     """What waits: the columns of the input, its timestamps, when it arrived and when it is due."""
+    seen: Longs = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    """Keys of rows, as hashes, and their r."""
+    pace: bytes = b""
 
     @property
     def waiting(self) -> int:
@@ -75,7 +94,7 @@ class State:
     def dump(self) -> bytes:
         header = msgspec.json.encode(self.header)
         rows = b"" if self.rows is None else write_stream(self.rows)
-        return len(header).to_bytes(4, "big") + header + rows
+        return len(header).to_bytes(4, "big") + header + self.seen.astype("<i8").tobytes() + self.pace + rows
 
     @classmethod
     def load(cls, data: bytes | None) -> State:
@@ -83,8 +102,10 @@ class State:
             return cls(Header(), None)
         size = int.from_bytes(data[:4], "big")
         header = msgspec.json.decode(data[4 : 4 + size], type=Header)
-        rest = memoryview(data)[4 + size :]
-        return cls(header, read_stream(rest) if len(rest) else None)  # type: ignore[arg-type]
+        seen = np.frombuffer(data, "<i8", 2 * header.seen, 4 + size).astype(np.int64).reshape(-1, 2)
+        start = 4 + size + 16 * header.seen
+        pace, rest = data[start : start + header.pace], memoryview(data)[start + header.pace :]
+        return cls(header, read_stream(rest) if len(rest) else None, seen, pace)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -103,6 +124,24 @@ class GroupObserver:
     ordered: bool
     """Whether rows have an order of arrival of their own; otherwise those of a step count as arrived in the
     order of their clocks."""
+    quarantine: bool = False
+    """Whether late rows are refused instead of delivered out of their place."""
+
+    @property
+    def made(self) -> str:
+        """The settings that a state depends on, in words."""
+        policy, rows = self.observer.policy, self.rows
+        bounds, roles = policy.bounds, "/".join(rows.columns.values())
+        return (
+            f"stamps {policy.stamps} of {policy.width} in {roles}, epsilon {bounds.epsilon}, delta {bounds.delta},"
+            f" tick {rows.tick} ns, clock {self.observer.clock}, key {'/'.join(rows.key)}"
+        )
+
+    def check(self, state: State) -> None:
+        """Refuse a state that other settings have made: its rows would be misread."""
+        if state.header.made not in ("", self.made):
+            problem = f"the checkpoint was made with {state.header.made}; this query has {self.made}"
+            raise ConfigurationError(f"{problem}; go on with those settings, or take a new checkpoint")
 
     def step(
         self,
@@ -114,12 +153,21 @@ class GroupObserver:
         evidence: int | None = None,
     ) -> Step:
         """Observe new rows of a group; then its clock reads `until`."""
-        fresh = pa.concat_tables(new).combine_chunks() if new else None
+        self.check(state)
+        fresh = _joined(new).combine_chunks() if new else None
         refused: list[pa.Table] = []
         if fresh is not None and fresh.column(FAULT).null_count < len(fresh):
             bad = fresh.filter(pc.is_valid(fresh.column(FAULT)))
             refused.append(_added(bad.select(self._plain(bad)), None, 0, None, None, bad.column(FAULT)))
             fresh = fresh.filter(pc.is_null(fresh.column(FAULT)))
+        seen = state.seen
+        if fresh is not None and UNIQUE in fresh.schema.names and len(fresh):
+            again, seen = self._again(fresh, seen)
+            if again.any():
+                bad = fresh.filter(pa.array(again))
+                reason = pa.array([DUPLICATE] * len(bad), pa.string())
+                refused.append(_added(bad.select(self._plain(bad)), None, 0, None, None, reason))
+                fresh = fresh.filter(pa.array(~again))
         carried = self._carried(state)
         size = 0 if fresh is None else len(fresh)
         stamps = Carried.nothing(self.observer.policy).stamps
@@ -128,7 +176,7 @@ class GroupObserver:
         if fresh is not None and size:
             stamps = stamps_of(fresh, self.observer.policy.width)
             arrival = np.asarray(fresh.column(ARRIVAL).to_numpy())
-            order = np.lexsort((*stamps.keys().T[::-1], stamps.c, stamps.r, *([arrival] if self.ordered else [])))
+            order = self._order(fresh, stamps)
             stamps = stamps.take(order)
             names = np.append(names[: len(carried)], len(carried) + order)
             readings = arrival[order] if self.observer.clock == "given" else None
@@ -138,38 +186,57 @@ class GroupObserver:
         both = [each.select(self._plain(each)) for each in (state.rows, fresh) if each is not None and len(each)]
         out: list[pa.Table] = []
         if len(done.delivered) or len(done.refused):
-            plain = pa.concat_tables(both)
-            out.append(
-                _added(
-                    plain.take(names[done.delivered]),
-                    done.first,
-                    len(done.delivered),
-                    done.waited,
-                    done.late,
-                    None,
-                )
-            )
+            plain = _joined(both)
+            fine = ~done.late if self.quarantine else np.ones(len(done.late), bool)
+            gone, waited = done.delivered[fine], done.waited[fine]
+            out.append(_added(plain.take(names[gone]), done.first, len(gone), waited, done.late[fine], None))
+            if not fine.all():
+                bad = plain.take(names[done.delivered[~fine]])
+                reason = pa.array([LATE] * len(bad), pa.string())
+                refused.append(_added(bad, None, 0, None, done.late[~fine], reason))
             if len(done.refused):
                 reasons = pa.array([REASONS[each] for each in done.reason.tolist()], pa.string())
                 refused.append(_added(plain.take(names[done.refused]), None, 0, None, None, reasons))
         kept = None
         if len(done.kept):
-            rows = pa.concat_tables(both).take(names[done.kept])
+            rows = _joined(both).take(names[done.kept])
             kept = _carrying(rows.combine_chunks(), done.carried)
-        header = self._header(state.header, done.carried, sum(map(len, refused)))
+        delivered = sum(map(len, out))
+        if done.carried.now is not None:
+            seen = seen[seen[:, 1] > done.carried.now - 2 * self.observer.policy.bounds.longest]
+        header = self._header(state.header, done.carried, delivered, sum(map(len, refused)))
+        pace = b"" if done.carried.pace is None else done.carried.pace.dump()
+        header.seen, header.pace = len(seen), len(pace)
         whole = [each for each in (*out, *refused) if len(each)]
-        return Step(State(header, kept), pa.concat_tables(whole) if whole else None)
+        return Step(State(header, kept, seen, pace), _joined(whole) if whole else None)
+
+    def _order(self, fresh: pa.Table, stamps: Stamps) -> Longs:
+        """The order of arrival of new rows."""
+        arrival = [np.asarray(fresh.column(ARRIVAL).to_numpy())] if self.ordered else []
+        return np.lexsort((*stamps.keys().T[::-1], stamps.c, stamps.r, *arrival))
+
+    def _again(self, fresh: pa.Table, seen: Longs) -> tuple[Flags, Longs]:
+        """Which rows have come before, and the keys to remember. The first of several stays."""
+        keys = np.asarray(fresh.column(UNIQUE).to_numpy())
+        order = self._order(fresh, stamps_of(fresh, self.observer.policy.width))
+        _, first = np.unique(keys[order], return_index=True)
+        again = np.ones(len(keys), bool)
+        again[order[first]] = False
+        again |= np.isin(keys, seen[:, 0])
+        new = np.column_stack([keys, np.asarray(fresh.column(R).to_numpy())])[~again]
+        return again, np.concatenate([seen, new])
 
     def next_due(self, state: State) -> int | None:
         """The reading of the group's clock at which something can go, if no row comes."""
         carried = self._carried(state)
-        size = len(carried) - carried.held
-        if not size:
-            return None
-        if not self.observer.policy.queued:
-            return int(carried.due[:size].min()) + 1
-        keys = carried.stamps.keys()[:size]
-        return int(carried.due[np.lexsort(keys.T[::-1])[0]]) + 1
+        size, bounds = len(carried) - carried.held, self.observer.policy.bounds
+        found = (carried.stamps.r[size:] - bounds.delta - bounds.epsilon).tolist()  # when doubts end
+        if size and self.observer.policy.queued:
+            keys = carried.stamps.keys()[:size]
+            found.append(int(carried.due[np.lexsort(keys.T[::-1])[0]]) + 1)
+        elif size:
+            found.append(int(carried.due[:size].min()) + 1)
+        return min(found, default=None)
 
     def _plain(self, table: pa.Table) -> list[str]:
         """The columns that rows came with."""
@@ -185,6 +252,8 @@ class GroupObserver:
                 arrived=np.asarray(state.rows.column(ARRIVED).to_numpy()),
                 due=np.asarray(state.rows.column(DUE).to_numpy()),
             )
+        if state.pace and carried.pace is not None:
+            carried = replace(carried, pace=Pace.load(state.pace, self.observer.policy))
         return replace(
             carried,
             held=header.held,
@@ -193,24 +262,33 @@ class GroupObserver:
             top=None if header.top is None else np.array(header.top, np.int64),
             late=header.late,
             resets=header.resets,
-            behind=header.behind,
-            behind_r=header.behind_r,
+            front=header.front,
         )
 
-    def _header(self, before: Header, after: Carried, refused: int) -> Header:
+    def _header(self, before: Header, after: Carried, delivered: int, refused: int) -> Header:
         return Header(
-            after.now,
-            after.position,
-            None if after.top is None else after.top.tolist(),
-            after.late,
-            before.refused + refused,
-            after.resets,
-            after.behind,
-            after.behind_r,
-            after.held,
-            before.timer,
-            before.fed,
+            made=self.made,
+            now=after.now,
+            position=before.position + delivered,
+            top=None if after.top is None else after.top.tolist(),
+            late=after.late,
+            refused=before.refused + refused,
+            resets=after.resets,
+            front=after.front,
+            held=after.held,
+            timer=before.timer,
+            fed=before.fed,
+            shown=before.shown,
         )
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables one after another. A column that some lack is null there: rows may have waited while it was added."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        problem = f"rows that wait and new rows have columns of different kinds: {error}"
+        raise ConfigurationError(f"{problem}; columns may be added, but not change their type") from None
 
 
 def _carrying(table: pa.Table, carried: Carried) -> pa.Table:
@@ -238,6 +316,6 @@ def _added(
         pa.nulls(blank, pa.bool_()) if late is None else pa.array(late),
         pa.nulls(blank, pa.string()) if reason is None else reason,
     ]
-    for field, value in zip(ADDED, values, strict=True):
-        table = table.append_column(field, value)
+    for column, value in zip(ADDED, values, strict=True):
+        table = table.append_column(column, value)
     return table

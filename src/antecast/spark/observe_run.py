@@ -24,7 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from antecast.core.errors import ConfigurationError, InputError, OutputError
+from antecast.observer.pace import measured_by
 from antecast.spark.observe import causal_order
+from antecast.spark.observe_group import State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,6 +119,10 @@ class Tally:
     batches: int = 0
     waiting: int = 0
     """Rows that stay in the state, for the next run."""
+    allowed: float | None = None
+    """The share of violations that was allowed, and the one that was measured: since the checkpoint was made, or
+    of a finished log, as the share of late rows."""
+    measured: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -174,8 +180,9 @@ class Sink:
 def observe_table(spark: SparkSession, source: Source, out: Path, out_format: str, **options: Any) -> Tally:
     """Order a finished log as a batch job, into a folder of the same kind."""
     frame = source.open(spark, streaming=False)
-    tally = Tally()
+    tally = Tally(allowed=options.get("violations"))
     Sink(out, out_format, tally)(causal_order(frame, **_with_fault(frame, options)), 0)
+    tally.measured = tally.late / max(tally.delivered, 1)
     return tally
 
 
@@ -200,7 +207,7 @@ def observe_stream(
     key = options.get("key", ())
     keys = [key] if isinstance(key, str) else list(key)
     fields = [frame.schema[name] for name in keys] or [StructField("__group", LongType())]
-    tally = Tally()
+    tally = Tally(allowed=options.get("violations"))
     for _ in range(_DRAIN_ROUNDS):
         drained = spark.readStream.schema(StructType(fields)).parquet(str(drains))
         ordered = causal_order(frame, drains=drained, **_with_fault(frame, options))
@@ -219,6 +226,8 @@ def observe_stream(
         if follow or not tally.waiting:
             break
         _ask_to_drain(pending.drop("waiting"), drains)
+    if tally.allowed is not None:
+        tally.measured = _measured(spark, checkpoint / "query")
     return tally
 
 
@@ -230,6 +239,18 @@ def _pending(spark: SparkSession, query: Path) -> DataFrame:
     """The keys of groups in which rows wait, and how many."""
     state: Any = spark.read.format("statestore").option("stateVarName", "group").load(str(query))
     return state.filter("value.waiting > 0").select("key.*", F.col("value.waiting").alias("waiting"))  # type: ignore[no-any-return]
+
+
+def _measured(spark: SparkSession, query: Path) -> float:
+    """The measured share of violations, over all groups."""
+    state: Any = spark.read.format("statestore").option("stateVarName", "group").load(str(query))
+    rows = wrong = 0.0
+    for row in state.select("value.data").toLocalIterator():
+        pace = State.load(bytes(row[0])).pace
+        if pace:
+            found = measured_by(pace)
+            rows, wrong = rows + found[0], wrong + found[1]
+    return wrong / max(rows, 1.0)
 
 
 def _ask_to_drain(keys: DataFrame, drains: Path) -> None:

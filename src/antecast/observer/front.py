@@ -1,0 +1,319 @@
+"""The clock of the rows: what time it is, by the messages themselves.
+
+An observer without a clock reads the time off the r of what arrives. As long as clocks keep within ε and messages
+within δ, the largest r seen is as good as a clock. One source whose clock is wrong must not move it. The rules:
+
+- **Ground** is the largest reading that *two different sources* have shown, or another clock (a timer). One
+  source alone moves the clock at most ε + δ beyond it. So a single wrong clock, whether it leaps or runs fast,
+  takes the clock of the rows no further than ε + δ from where the others are.
+- A row beyond ground + ε + δ is **doubted**: it is held back until a later row of another source shows that it is
+  at least as late, up to ε + δ. Then at least one of two sources has it right, and the ground is the smaller r.
+- A doubted row is **refused** when the clock moves on without it: a row that arrives later, advances the clock and
+  is more than ε + δ behind it. Where the guarantees hold this cannot happen: when a row with r has arrived,
+  its source's clock shows r or more, every other clock r − ε or more, and what arrives from now on was sent at
+  r − ε − δ or later. So no right row is ever refused for the sake of right rows.
+- A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` doubted rows
+  in a row do; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the only one.
+- A clock that has gone **wrong** (the first row was from the future) is set back when `CONFIRM` rows in a row, of
+  two sources or of the one that set the clock, are too far behind: by more than ε + δ where one source alone
+  vouches for the clock, by more than `gap` where two do. Rows that are merely late do not set it back.
+
+Rows that arrive *together*, in one micro-batch without an order of arrival, are sorted by r, which brings all
+wrong rows to its end, side by side. They cannot confirm each other: only a row of a later moment can.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+
+from antecast.core.compiled import compiled
+from antecast.observer.policy import Longs, Policy
+from antecast.observer.timestamps import Source
+
+T = TypeVar("T")
+
+CONFIRM = 3
+"""Rows in a row by which a source that is the only one confirms itself, or by which a clock is set back."""
+ALONE = 100
+"""Rows in a row by which a source confirms itself where others were seen before."""
+
+
+class Front(msgspec.Struct, omit_defaults=True):
+    """What is known of the time: of a fixed size, whatever the number of sources."""
+
+    ground: int = 0
+    """The largest reading that two sources have shown, or another clock; with one source, its largest."""
+    leader: Source | None = None
+    """The source with the largest r, and that r; together with the ground, the two largest of all sources."""
+    leader_r: int = 0
+    several: bool = False
+    """Whether a second source has confirmed the clock."""
+    shown: int = 0
+    """How many rows of the only source have shown the clock, up to `CONFIRM`."""
+    run: int = 0
+    """How many doubted rows in a row came from one source, and which."""
+    run_source: Source | None = None
+    behind: int = 0
+    """How many rows in a row were too far behind, the largest r of them, the first one's source, and whether
+    they are of two sources or of the leader."""
+    behind_r: int = 0
+    behind_source: Source | None = None
+    behind_sure: bool = False
+
+    def copy(self) -> Front:
+        return msgspec.structs.replace(self)
+
+
+Verdict: TypeAlias = Literal["take", "refuse", "back"]
+
+
+class Ruling(NamedTuple, Generic[T]):
+    """What is to be done: take an item at a reading of the clock, refuse it, or set the clock back."""
+
+    verdict: Verdict
+    item: T | None
+    reading: int
+
+
+class Doubted(NamedTuple, Generic[T]):
+    item: T
+    r: int
+    source: Source
+    moment: int
+
+
+class RowClock(Generic[T]):
+    """Judges rows one by one. The reading of the clock itself is the caller's: an argument, and in the rulings."""
+
+    def __init__(self, policy: Policy, *, gap: int, front: Front | None = None) -> None:
+        self.reach = policy.bounds.delta + policy.bounds.epsilon
+        self.gap = max(gap, self.reach)
+        self.front = Front() if front is None else front
+        self.held: list[Doubted[T]] = []
+        self._moment: int | None = None
+
+    def offer(
+        self, item: T, r: int, source: Source, moment: int, now: int | None, evidence: int | None = None
+    ) -> list[Ruling[T]]:
+        """A row has arrived. `evidence` is what another clock shows: rows that leap no further are not doubted."""
+        front, out = self.front, list[Ruling[T]]()
+        if now is None or front.leader is None:
+            first = self._accept(item, r, source, r if now is None else now)
+            front.ground = max(front.ground, front.ground if evidence is None else evidence)
+            return [first]
+        if evidence is not None and evidence > front.ground:
+            front.ground = evidence
+            now = self._release(now, out)
+        if now > front.ground + self.reach:  # no sequence of rows leads here: the state was corrupted
+            now = front.ground + self.reach
+            out.append(Ruling("back", None, now))
+        if r > front.ground + self.reach and source != front.leader:
+            front.ground = max(front.ground, front.leader_r)  # which two sources have reached now
+        if r > front.ground + self.reach:
+            self._doubt(item, r, source, moment, out)
+        else:
+            if r > now:
+                self._contradict(r, out)
+            now = self._ordinary(item, r, source, now, out)
+        self._release(now, out)
+        return out
+
+    def passed(self, reading: int, now: int) -> list[Ruling[T]]:
+        """Another clock shows `reading`. What it confirms is taken first, each row at its own time, so that what
+        is due by now can go."""
+        out: list[Ruling[T]] = []
+        if self.front.leader is not None:
+            self.front.ground = max(self.front.ground, reading)
+            self._release(now, out)
+        return out
+
+    def settle(self, now: int) -> list[Ruling[T]]:
+        """Nothing more will come. Doubted rows that another source confirms are believed; those that leap no
+        further than the gap are taken without moving the clock; the rest are refused."""
+        out: list[Ruling[T]] = []
+        largest: dict[Source, int] = {}
+        for each in self.held:
+            largest[each.source] = max(each.r, largest.get(each.source, each.r))
+        nobody: list[tuple[Source, int]] = [("", -(1 << 63))] * 2
+        first, second = sorted([*largest.items(), *nobody], key=lambda pair: -pair[1])[:2]
+        held, self.held = self.held, []
+        for each in held:
+            other = second if each.source == first[0] else first
+            if other[1] >= each.r - self.reach:
+                self.front.ground = max(self.front.ground, min(each.r, other[1]))
+                out.append(self._accept(each.item, each.r, each.source, now))
+                now = out[-1].reading
+            elif each.r <= now + self.gap:
+                out.append(Ruling("take", each.item, now))
+            else:
+                out.append(Ruling("refuse", each.item, now))
+        self.front.run = 0
+        return out
+
+    def _accept(self, item: T, r: int, source: Source, now: int) -> Ruling[T]:
+        """A row that can be believed: the two largest readings of different sources, and the clock."""
+        front = self.front
+        if front.leader is None:
+            front.leader, front.leader_r, front.ground, front.shown = source, r, max(r, now), 1
+        elif source == front.leader:
+            front.leader_r = max(front.leader_r, r)
+            front.shown = min(front.shown + 1, CONFIRM)
+            if not front.several:
+                front.ground = max(front.ground, r)
+        else:
+            front.several = True
+            front.ground = max(front.ground, min(r, front.leader_r))
+            if r > front.leader_r:
+                front.leader, front.leader_r = source, r
+        return Ruling("take", item, max(now, r))
+
+    def _doubt(self, item: T, r: int, source: Source, moment: int, out: list[Ruling[T]]) -> None:
+        front = self.front
+        front.behind = 0
+        if front.run_source != source or not front.run:
+            front.run_source, front.run = source, 1
+        elif moment != self._moment:
+            front.run += 1
+        self._moment = moment
+        agreed = [
+            min(each.r, r)
+            for each in self.held
+            if each.source != source and each.moment < moment and each.r <= r + self.reach
+        ]
+        self.held.append(Doubted(item, r, source, moment))
+        if agreed:
+            front.ground = max(front.ground, *agreed)
+        elif front.run >= (CONFIRM if source == front.leader and not front.several else ALONE):
+            self._contradict(r, out)
+            front.leader, front.several, front.shown = source, False, CONFIRM
+            front.leader_r = front.ground = max(each.r for each in self.held if each.source == source)
+
+    def _contradict(self, r: int, out: list[Ruling[T]]) -> None:
+        """The clock moves on to r without the rows that are further ahead than they can be."""
+        if self.held:
+            out += [Ruling("refuse", each.item, r) for each in self.held if each.r > r + self.reach]
+            self.held = [each for each in self.held if each.r <= r + self.reach]
+        self.front.run = 0
+
+    def _ordinary(self, item: T, r: int, source: Source, now: int, out: list[Ruling[T]]) -> int:
+        front = self.front
+        own = source == front.leader
+        far = self.gap if front.several or (own and front.shown >= CONFIRM) else self.reach
+        if r >= now - far:
+            if front.several or not own:  # the only source says nothing by agreeing with itself
+                front.behind = 0
+            ruling = self._accept(item, r, source, now)
+            out.append(ruling)
+            return ruling.reading
+        if front.behind and abs(r - front.behind_r) <= far:
+            front.behind += 1
+            front.behind_r = max(r, front.behind_r)
+            front.behind_sure |= own or source != front.behind_source
+        else:
+            front.behind, front.behind_r, front.behind_source, front.behind_sure = 1, r, source, own
+        if front.behind >= CONFIRM and front.behind_sure:
+            now = front.behind_r
+            front.leader, front.leader_r, front.ground = source, now, now
+            front.several, front.shown, front.behind = False, CONFIRM, 0
+            out.append(Ruling("back", None, now))
+        out.append(Ruling("take", item, now))
+        return now
+
+    def _release(self, now: int, out: list[Ruling[T]]) -> int:
+        """Take the doubted rows that the ground has come near to, in the order of their arrival; what the clock
+        reads then."""
+        while self.held:
+            limit = self.front.ground + self.reach
+            ready = [each for each in self.held if each.r <= limit]
+            if not ready:
+                return now
+            self.held = [each for each in self.held if each.r > limit]
+            for each in ready:
+                out.append(self._accept(each.item, each.r, each.source, now))
+                now = out[-1].reading
+        self.front.run = 0
+        return now
+
+
+def moved(
+    front: Front, now: int | None, r: Longs, source: Longs, fine: Any, reach: int, gap: int, evidence: int | None
+) -> tuple[Longs, Front] | None:
+    """The readings of the clock as rows arrive, where none of them is doubted or too far behind; else None."""
+    if front.behind or not len(r):
+        return None if front.behind else (np.zeros(0, np.int64), front)
+    after = front.copy()
+    known = front.leader is not None and now is not None
+    shows = -(1 << 62) if evidence is None else evidence
+    if known:
+        after.ground = max(after.ground, shows)
+    if known and now > after.ground + reach:  # type: ignore[operator]
+        return None
+    clock, known, ground, leader, leader_r, several, shown = follow(
+        r,
+        source,
+        fine,
+        reach,
+        max(gap, reach),
+        -(1 << 62) if now is None else now,
+        shows,
+        known,
+        after.ground,
+        after.leader if known else 0,  # type: ignore[arg-type]
+        after.leader_r,
+        after.several,
+        after.shown,
+    )
+    if len(clock) < len(r):
+        return None
+    after.ground, after.leader, after.leader_r = int(ground), int(leader) if known else None, int(leader_r)
+    after.several, after.shown = bool(several), int(shown)
+    return clock, after
+
+
+@compiled
+def follow(
+    r: Longs,
+    source: Longs,
+    fine: Any,
+    reach: int,
+    gap: int,
+    now: int,
+    evidence: int,
+    known: bool,
+    ground: int,
+    leader: int,
+    leader_r: int,
+    several: bool,
+    shown: int,
+) -> tuple[Longs, bool, int, int, int, bool, int]:
+    """`RowClock.offer` for ordinary rows; stops, with a shorter array, at the first that is not."""
+    clock = np.empty(len(r), np.int64)
+    for row in range(len(r)):
+        if fine[row]:
+            at, by = r[row], source[row]
+            if not known:
+                known, leader, leader_r, shown = True, by, at, 1
+                now = max(now, at)
+                ground = max(now, evidence)
+            else:
+                if at > ground + reach and by != leader:
+                    ground = max(ground, leader_r)
+                far = gap if several or (by == leader and shown >= CONFIRM) else reach
+                if at > ground + reach or at < now - far:
+                    return clock[:row], known, ground, leader, leader_r, several, shown
+                if by == leader:
+                    leader_r = max(leader_r, at)
+                    shown = min(shown + 1, CONFIRM)
+                    if not several:
+                        ground = max(ground, at)
+                else:
+                    several = True
+                    ground = max(ground, min(at, leader_r))
+                    if at > leader_r:
+                        leader, leader_r = by, at
+                now = max(now, at)
+        clock[row] = now
+    return clock, known, ground, leader, leader_r, several, shown

@@ -1,0 +1,86 @@
+"""When the clock of a silent group moves on, and when the group is forgotten: the operator's dealings with time.
+
+Real time says something about a group only as far as all rows sent by then have been read. A micro-batch may be
+slow, and after an outage much is waiting to be read. So:
+
+- While rows of the group come, its clock is theirs, and real time does not count.
+- In a micro-batch that brought no rows at all to this task, everything there was has been read: the group's clock
+  moves on by the real time that has passed since its last rows, less the slack.
+- In a micro-batch that brought rows of other groups, more may be waiting. Then the clock moves on by as much as
+  the clocks of those other groups have since, and no further than real time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from antecast.spark.observe_group import Header
+
+Timers: TypeAlias = Literal["none", "event", "processing"]
+_MS = 10**6
+
+
+@dataclass
+class Timekeeper:
+    """One for each task, that is, for the groups of a partition in one micro-batch."""
+
+    timers: Timers
+    tick: int
+    """Nanoseconds."""
+    slack: int
+    """Milliseconds, as all that is Spark's."""
+    forget: int | None = None
+    """For how long a group in which nothing waits may be silent before it is forgotten."""
+    read: int | None = None
+    """The largest clock of a group that had rows in this micro-batch."""
+
+    def evidence(self, header: Header, real: int) -> int | None:
+        """What real time, or the watermark, says the clock of a group might show when rows come."""
+        if self.timers == "event":
+            return real * _MS // self.tick
+        if self.timers == "processing" and header.now is not None:
+            return header.now + max(0, real - header.fed) * _MS // self.tick
+        return None
+
+    def rows_came(self, header: Header, real: int) -> None:
+        """A group has had rows, and its clock has moved with them."""
+        if header.now is not None:
+            self.read = header.now if self.read is None else max(self.read, header.now)
+        header.fed, header.shown = real, self.read
+
+    def passed(self, header: Header, real: int) -> int | None:
+        """The clock of a group that had no rows in this micro-batch; notes in the header that it was moved on."""
+        if header.now is None:
+            return None
+        slack = self.slack * _MS // self.tick
+        if self.timers == "event":
+            return max(header.now, real * _MS // self.tick - slack)
+        gone = (real - header.fed) * _MS // self.tick
+        if self.read is not None:
+            header.shown = self.read if header.shown is None else header.shown
+            gone = min(gone, self.read - header.shown)
+        if gone <= slack:
+            return header.now
+        header.fed, header.shown = real - self.slack, None if self.read is None else self.read - slack
+        return header.now + gone - slack
+
+    def next_timer(self, header: Header, due: int | None, real: int) -> int | None:
+        """When to look at a group again, in milliseconds: when a row can go, or when it can be forgotten."""
+        if self.timers == "none" or header.now is None:
+            return None
+        if due is None:
+            return None if self.forget is None else self._silent_since(header) + self.forget
+        if self.timers == "event":
+            return -(-due * self.tick // _MS) + self.slack + 1
+        return max(header.fed + -(-(due - header.now) * self.tick // _MS) + self.slack, real) + 1
+
+    def forgotten(self, header: Header, due: int | None, real: int) -> bool:
+        """Whether a group can be dropped: nothing waits in it, and nothing has come for long."""
+        if self.forget is None or due is not None or header.now is None:
+            return False
+        return real >= self._silent_since(header) + self.forget
+
+    def _silent_since(self, header: Header) -> int:
+        assert header.now is not None
+        return header.fed if self.timers == "processing" else -(-header.now * self.tick // _MS)
