@@ -1,7 +1,7 @@
 """Settings of the whole suite.
 
-Property tests run a small number of examples by default, so that the suite stays quick;
-`--property-examples 10000` runs them at length.
+Property tests run a small number of examples by default, always the same, so that the suite is quick and a failure
+is the fault of the change at hand; `--property-examples 10000` runs them at length, with other examples each time.
 """
 
 import os
@@ -19,15 +19,19 @@ from hypothesis import HealthCheck, settings
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--property-examples", type=int, default=40, help="examples a property test tries (default 40)"
+        "--property-examples",
+        type=int,
+        help="examples a property test tries, other ones each time (default: 40, always the same)",
     )
     parser.addoption("--soak", action="store_true", help="run soak tests at full length: simulated hours")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    examples = config.getoption("--property-examples")
     settings.register_profile(
         "antecast",
-        max_examples=config.getoption("--property-examples"),
+        max_examples=examples or 40,
+        derandomize=examples is None,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         print_blob=True,

@@ -34,7 +34,7 @@ class EpidemicSettings(Settings, frozen=True, kw_only=True):
     """In which order the messages of a transfer go."""
     patience: Duration = Duration(30 * 10**9)
     """How long a message that one neighbour was asked for is not asked of others that offer it."""
-    early: Annotated[int, msgspec.Meta(ge=1000)] = 1 << 24
+    early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 24
     """Bytes of memory that early messages from one neighbour may take. More of them are not taken yet."""
 
 
