@@ -309,7 +309,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Killed at random moments, and at the very moment when files of a batch have appeared in the output."""
-    at_length = request.config.getoption("--property-examples") > 100
+    at_length = (request.config.getoption("--property-examples") or 0) > 100
     rows = traffic(150)
     put(tmp_path / "in", rows, 9 if at_length else 5)
     options = ["--key", "g", "--epsilon", 4, "--delta", 6, "-c", 40, "--arrival", "n", "--quiet"]
