@@ -62,10 +62,10 @@ class BatchObserver:
 
     >>> from antecast.observer import Bounds
     >>> observer = BatchObserver(policy=Policy(bounds=Bounds(epsilon=1, delta=2), stamps="physical"))
-    >>> stamps = Stamps.make(r=np.array([12, 11, 30]), source=np.array([0, 1, 0]))
+    >>> stamps = Stamps.make(r=np.array([12, 11, 30, 30]), source=np.array([0, 1, 0, 1]))
     >>> done = observer.observe(Carried.nothing(observer.policy), stamps)
     >>> done.delivered.tolist(), done.kept.tolist(), done.carried.now
-    ([1, 0], [2], 30)
+    ([1, 0], [2, 3], 30)
     """
 
     policy: Policy

@@ -294,7 +294,7 @@ class Handoffs:
     def _offered(self, frame: Rsp1, record: Record, peer: NodeId, out: list[Effect]) -> None:
         handoff = record.handoff
         if handoff.offered and not self._rules.printed:
-            raise RemoteFault(f"station {frame.by} offers host {frame.host} a second time")
+            return  # its lock had timed out and was closed again by a request on its way: the first offer stands
         handoff.offered, handoff.partner = True, frame.by
         handoff.missing = [MessageId(*each) for each in frame.missing]
         handoff.mark = self._buffer.next
