@@ -42,6 +42,11 @@ def message(origin, seq):
     return Message(origin, seq, b"", None)
 
 
+def delivers(effects):
+    """Whether a node hands its own new message to its application: it goes on as before."""
+    return any(isinstance(effect, Deliver) for effect in effects)
+
+
 class TestStrangers:
     ALL = (
         message(B, 1), Notice(B, 1, 9, False), Ping(9, 8, 1, 3), Pong(7), Hello(), Sync({}, {}, True, False),
@@ -357,6 +362,7 @@ class TestSyncs:
         net.nodes[A].link_up(B, 0)
         net.nodes[A].receive(Sync(dict.fromkeys(births, 1), births, True, False), B, 0)
         net.nodes[A].receive(Sync(dict.fromkeys(births, 1), births, True, True), B, 0)
+        assert delivers(net.nodes[A].broadcast(b"still here", 0))
 
     def test_a_long_row_of_births_costs_what_it_is_long(self):
         """65 536 sources, each announced by the next: asked one by one it would be two thousand million steps."""
@@ -365,6 +371,7 @@ class TestSyncs:
         net.nodes[A].link_up(B, 0)
         births = {source: (source + 1, 1) for source in range(10, 10 + 65_535)}
         net.nodes[A].receive(Sync(dict.fromkeys(births, 1), births, True, False), B, 0)
+        assert delivers(net.nodes[A].broadcast(b"still here", 0))
 
     def test_a_base_with_births_in_a_circle_comes_to_an_end(self):
         net = self.with_departures()
@@ -374,6 +381,7 @@ class TestSyncs:
         births = {7: (8, 1), 8: (7, 1)}
         node.receive(Start({7: 1, 8: 1}, births, [], True), B, 0)
         node.receive(Sync({5: 1}, {}, True, False), B, 0)
+        assert delivers(node.broadcast(b"still here", 0))
 
     def test_a_base_cannot_make_founders_go(self):
         """Their messages would be delivered again."""

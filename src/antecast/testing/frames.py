@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from antecast.core import Codec, Frame, NodeId
+from antecast.core import Codec, Frame, LocalMisuse, NodeId
 
 _FAR = (1000, 65_535, 65_536, (1 << 31) - 1, (1 << 32) - 1)
 """Numbers of nodes that do not exist, beside the next few: at the edges of what decodes."""
@@ -115,7 +115,7 @@ class FrameMaker:
                 return draw.choice(list(kind.cls))
             case inspect.AnyType():
                 return draw.choice((None, 0, b"", [], {}))
-        raise NotImplementedError(f"no values of type {type(kind).__name__} can be made yet")
+        raise LocalMisuse(f"the fuzzer does not support frames with fields of {type(kind).__name__}")
 
     def _values(self, kind: inspect.Type, length: int) -> list[Any]:
         values = [self._value(kind) for _ in range(length)]
