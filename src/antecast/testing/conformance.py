@@ -29,9 +29,11 @@ from hypothesis import strategies as st
 from antecast.core import CancelTimer, Effect, Frame, Leaving, Message, MessageId, NodeId, RemoteFault
 from antecast.core.settings import Duration
 from antecast.protocols.registry import Guarantee, Need, Specification
-from antecast.testing.driver import Bench, ContractBroken, Flight
+from antecast.testing.driver import Bench
 from antecast.testing.judging import order_faults
 from antecast.testing.settings import drawn_settings
+from antecast.testing.timing import ContractBroken
+from antecast.testing.wiring import Flight
 
 MS, SECOND = 10**6, 10**9
 NOBODY = 4_000_000
@@ -133,6 +135,7 @@ class Restless:
             loss=0.0 if self.cells else plan.loss,
             radio_loss=plan.loss,
             record=True,
+            strict=False,
             on_deliver=self._answer if plan.answers else None,
             on_send=self._overhear,
         )
@@ -310,7 +313,7 @@ class Restless:
             if node in bench.nodes:
                 bench.kill(node)
             self.members.remove(node)
-        bench.loss = bench.radio_loss = 0.0
+        bench.wiring.loss = bench.wiring.radio_loss = 0.0
         for number, node in enumerate(self.members):
             if self.cells and node not in bench.cells:
                 bench.move(node, self.stations[number % 2])
@@ -375,25 +378,20 @@ class Restless:
 
     def _same_state(self, node: NodeId) -> None:
         saved = msgspec.msgpack.encode(self.bench.nodes[node].snapshot())
-        copy = self._make(node)
+        copy = self.bench.make(node)
         copy.restore(msgspec.msgpack.decode(saved, strict=False))
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(copy.snapshot()))
         if again != msgspec.msgpack.decode(saved):
             raise ContractBroken("snapshot", f"node {node}: restored, its state is another")
 
     def _same_effects(self, node: NodeId) -> None:
-        copy = self._make(node)
+        copy = self.bench.make(node)
         for method, arguments, effects in self.bench.calls[node]:
             if method == "restore":
-                copy = self._make(node)
+                copy = self.bench.make(node)
                 copy.restore(msgspec.msgpack.decode(arguments[0], strict=False))
             elif (again := getattr(copy, method)(*arguments)) != effects:
                 raise ContractBroken("determinism", f"node {node}: {method} gave {effects}, and then {again}")
-
-    def _make(self, node: NodeId) -> Any:
-        make = self.spec.make_station if node in self.stations else self.spec.make
-        assert make is not None
-        return make(node, self.bench.settings)
 
 
 def assert_contract(spec: Specification, plan: Plan) -> Bench:
