@@ -1,15 +1,15 @@
 """Messages that nobody keeps any more: who goes on without them, when, and in what order."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unsteady import Unsteady
+from stepwise import Stepwise
 
 from antecast.history.oracle import judge
+from antecast.protocols import Guarantee
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
+from antecast.testing import Bench
 
 ORDERED = ["fifo", "vector", "vector-changes"]
 ALL = ["r-broadcast", *ORDERED]
@@ -19,14 +19,14 @@ happenings = st.lists(
         [
             "broadcast",
             "broadcast",
-            "connect",
+            "open",
             "up",
             "up",
             "up",
-            "carry",
+            "frame",
             "lose",
             "flow",
-            "drop",
+            "down",
             "wait",
             "crash",
             "recover",
@@ -42,15 +42,20 @@ repairs = st.sampled_from([None, None, "4s"])
 """With repair, frames may be lost."""
 
 
-def line(network, *nodes):
-    for a, b in pairwise(nodes):
-        link(network, a, b)
+def play(protocol, nodes, steps, *, seed, fifo, **settings):
+    """A network in which these steps have been taken, and which is whole again."""
+    network = Stepwise(Bench(protocol, nodes=nodes, seed=seed, fifo=fifo, settings={"patience": "10s"} | settings))
+    for step in steps:
+        if step != "lose" or settings["repair"] is not None:
+            network.step(step)
+    network.heal()
+    network.rest()
+    return network
 
 
-def link(network, a, b):
-    network.connect(a, b)
-    for end in (a, b):
-        network.up(network.connections[-1], end)
+def assert_order(network):
+    guarantees = network.bench.spec.guarantees
+    network.assert_order(fifo=Guarantee.FIFO in guarantees, causal=Guarantee.CAUSAL in guarantees)
 
 
 @pytest.mark.parametrize("protocol", ALL)
@@ -58,39 +63,36 @@ def link(network, a, b):
 def test_order_is_kept_and_everyone_reaches_everyone_after_healing(
     protocol, steps, nodes, retain, repair, seed, fifo
 ):
-    network = Unsteady(protocol, nodes, seed=seed, fifo=fifo, retain=retain, repair=repair)
-    for step in steps:
-        network.step(step)
-    network.heal()
+    network = play(protocol, nodes, steps, seed=seed, fifo=fifo, retain=retain, repair=repair)
     network.everyone_reaches_everyone(at_once=False)
     network.everyone_reaches_everyone(at_once=True)
+    assert_order(network)
 
 
 @pytest.mark.parametrize("protocol", ALL)
 @given(happenings, st.integers(2, 4), repairs, st.integers(0, 2**32), st.booleans())
 def test_nothing_is_given_up_while_everything_is_kept(protocol, steps, nodes, repair, seed, fifo):
-    network = Unsteady(protocol, nodes, seed=seed, fifo=fifo, retain=1000, repair=repair)
-    for step in steps:
-        network.step(step)
-    network.heal()
-    everything = set(network.past)
-    assert all(set(names) == everything for names in network.delivered.values())
+    network = play(protocol, nodes, steps, seed=seed, fifo=fifo, retain=1000, repair=repair)
+    everything = {event.id for event in network.bench.log}
+    assert all(set(network.bench.delivered[node]) == everything for node in network.bench.nodes)
+    assert_order(network)
 
 
 @pytest.mark.parametrize("protocol", ALL)
 def test_a_neighbour_learns_what_was_given_up(protocol):
     """0 was apart for longer than messages are kept; 1 and 2 were linked all the time."""
-    network = Unsteady(protocol, 3, retain=20, fifo=True)
-    line(network, 1, 2)
-    network.broadcast(1)
-    network.broadcast(2)
-    network.carry_all()
+    bench = Bench(protocol, nodes=3, fifo=True, settings={"retain": 20})
+    bench.link(1, 2)
+    bench.broadcast(1)
+    bench.broadcast(2)
+    bench.transfer()
     for _ in range(41):
-        network.broadcast(0)
-    line(network, 0, 1)
+        bench.broadcast(0)
+    bench.link(0, 1)
+    network = Stepwise(bench)
     network.rest()
     network.everyone_reaches_everyone(at_once=True)
-    assert network.delivered[2] == [(2, 1), (1, 1), *[(0, seq) for seq in range(22, 42)], (0, 42), (1, 2), (2, 2)]
+    assert bench.delivered[2] == [(2, 1), (1, 1), *[(0, seq) for seq in range(22, 42)], (0, 42), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("protocol", ORDERED)

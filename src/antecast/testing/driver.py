@@ -136,10 +136,11 @@ class Bench:
 
     def crash(self, node: NodeId, *, notice: Callable[[], int] = lambda: 0) -> None:
         """Stop a node between two calls; its links break, which the others notice at once or later."""
-        self.saved[node] = self._save(node), []
+        self.saved[node] = self.save(node), []
         self.kill(node, notice=notice)
 
-    def _save(self, node: NodeId) -> bytes:
+    def save(self, node: NodeId) -> bytes:
+        """The state of a node, as it would be kept."""
         return msgspec.msgpack.encode(self.nodes[node].snapshot())
 
     def kill(self, node: NodeId, *, notice: Callable[[], int] = lambda: 0) -> None:
@@ -206,7 +207,7 @@ class Bench:
     def call(self, node: NodeId, method: str, *arguments: Any, **options: Any) -> MessageId | None:
         """Make one call and carry out its effects, then what the application asked for meanwhile."""
         protocol, now = self.nodes[node], self.clock(node)
-        before = self._save(node) if self.watch and method == "receive" else b""
+        before = self.save(node) if self.watch and method == "receive" else b""
         try:
             effects = getattr(protocol, method)(*arguments, now, **options)
         except RemoteFault as fault:
@@ -214,10 +215,8 @@ class Bench:
                 raise ContractBroken("raised", f"node {node}: {method} raised {fault!r}") from fault
             frame, sender = arguments
             self.happened.refuse(node, frame, sender, fault)
-            if self.watch and self._save(node) != before:
-                raise ContractBroken(
-                    "changed", f"node {node} refused {shown(frame)}, and changed"
-                ) from fault
+            if self.watch and self.save(node) != before:
+                raise ContractBroken("changed", f"node {node} refused {shown(frame)}, and changed") from fault
             return None
         if len(effects) > STORM:
             raise ContractBroken("effects", f"node {node}: {method} gave {len(effects)} effects")
@@ -235,7 +234,7 @@ class Bench:
         dies_after = self.doomed.pop(node, None) if effects else None
         saved, rest = b"", []
         if dies_after is not None:
-            saved, rest, effects = self._save(node), effects[dies_after:], effects[:dies_after]
+            saved, rest, effects = self.save(node), effects[dies_after:], effects[:dies_after]
         was_busy, self._busy = self._busy, True
         try:
             for effect in effects:

@@ -32,6 +32,8 @@ class Link:
     """One life of a link. Each end is first to come, then up, then gone."""
 
     ends: tuple[NodeId, NodeId]
+    life: int = 0
+    """Later links have larger numbers."""
     delays: Mapping[NodeId, Delay] = field(default_factory=dict)
     """How long frames travel towards an end, where it is not as on other links."""
     up: set[NodeId] = field(default_factory=set)
@@ -88,6 +90,8 @@ class Wiring:
         self.radio_loss = radio_loss
         self.links: dict[NodeId, dict[NodeId, Link]] = defaultdict(dict)
         """The links that are up at each node's end."""
+        self._latest: dict[tuple[NodeId, NodeId], int] = {}
+        """The latest link to a peer that a node has heard of."""
         self.cells: dict[NodeId, NodeId] = {}
         """The station in whose cell a host is."""
         self.flying: list[Flight] = []
@@ -101,18 +105,20 @@ class Wiring:
         a: NodeId,
         b: NodeId,
         *,
-        notice: tuple[int, int] = (0, 0),
+        notice: tuple[int | None, int | None] = (0, 0),
         by: NodeId | None = None,
         delays: Mapping[NodeId, Delay] | None = None,
     ) -> Link:
-        """A new link; each end notices at once or after a time. An end that has a link loses that one.
+        """A new link; each end notices at once, after a time, or when told so (None; then it is up to `up`). An
+        end that has a link loses that one.
 
         `by` is a neighbour of both who brought them together; `delays` are those of this link, by the receiving
         end.
         """
-        link = Link((a, b), delays or {})
+        link = Link((a, b), self._number(), delays or {})
         for node, after in zip((a, b), notice, strict=True):
-            self._time.after(after, lambda node=node: self.up(node, link, by=by))  # type: ignore[misc]
+            if after is not None:
+                self._time.after(after, lambda node=node: self.up(node, link, by=by))  # type: ignore[misc]
         return link
 
     def unlink(self, a: NodeId, b: NodeId, *, notice: tuple[int, int] = (0, 0)) -> None:
@@ -128,7 +134,8 @@ class Wiring:
         if not link.is_coming(node):
             return
         peer = link.other(node)
-        if not self._ends.exists(node):  # it has crashed meanwhile
+        if not self._ends.exists(node) or self._latest.get((node, peer), 0) > link.life:
+            # It has crashed meanwhile, or knows of a later link already.
             link.gone.add(node)
             self.down(peer, link)
             return
@@ -136,6 +143,7 @@ class Wiring:
             old.up.discard(node)
             old.gone.add(node)
         self.links[node][peer] = link
+        self._latest[node, peer] = link.life
         link.up.add(node)
         self._ends.came_up(node, peer, by)
         held, link.held = link.held, []
