@@ -20,8 +20,9 @@ from antecast.history.oracle import judge
 from antecast.history.promises import judge_promises
 from antecast.history.violations import Tally
 from antecast.protocols import Guarantee, Need
+from antecast.sim.fault_kinds import Join, Leave, Rebirth
 from antecast.sim.run import RunResult, run
-from antecast.sim.scenario import Join, Leave, Rebirth, Scenario
+from antecast.sim.scenario import Scenario
 from antecast.text.toml import format_toml
 
 _CALM = 35 * 10**9
