@@ -143,6 +143,10 @@ class Bench:
         """The state of a node, as it would be kept."""
         return msgspec.msgpack.encode(self.nodes[node].snapshot())
 
+    def state(self, node: NodeId) -> object:
+        """What a refused frame must not change, where that is watched."""
+        return self.save(node)
+
     def kill(self, node: NodeId, *, notice: Callable[[], int] = lambda: 0) -> None:
         """Stop a node for good: its state is lost."""
         del self.nodes[node]
@@ -207,7 +211,7 @@ class Bench:
     def call(self, node: NodeId, method: str, *arguments: Any, **options: Any) -> MessageId | None:
         """Make one call and carry out its effects, then what the application asked for meanwhile."""
         protocol, now = self.nodes[node], self.clock(node)
-        before = self.save(node) if self.watch and method == "receive" else b""
+        before = self.state(node) if self.watch and method == "receive" else None
         try:
             effects = getattr(protocol, method)(*arguments, now, **options)
         except RemoteFault as fault:
@@ -215,7 +219,7 @@ class Bench:
                 raise ContractBroken("raised", f"node {node}: {method} raised {fault!r}") from fault
             frame, sender = arguments
             self.happened.refuse(node, frame, sender, fault)
-            if self.watch and self.save(node) != before:
+            if self.watch and self.state(node) != before:
                 raise ContractBroken("changed", f"node {node} refused {shown(frame)}, and changed") from fault
             return None
         if len(effects) > STORM:
