@@ -114,6 +114,7 @@ def test_a_node_with_a_past_waits_before_it_gives_messages_up():
     assert bench.timers[1][PATIENCE] == 5 * SECOND
     bench.fire(1, PATIENCE)
     assert bench.delivered[1] == [(0, 1), (0, 4)]
+    assert bench.discarded[1] == [(0, 3)], "the last that never came, for all of its source"
 
 
 def test_what_comes_in_time_is_not_given_up():

@@ -67,6 +67,22 @@ def test_order_is_kept_and_everyone_reaches_everyone_after_healing(
     network.everyone_reaches_everyone(at_once=False)
     network.everyone_reaches_everyone(at_once=True)
     assert_order(network)
+    assert_nothing_is_missed_without_a_word(network.bench)
+
+
+def assert_nothing_is_missed_without_a_word(bench):
+    """A node with a past that never delivers a message names it, or a later one of its source, in a discard."""
+    with_a_past = set()
+    for event in bench.log:
+        if event.kind == "deliver":
+            if event.id.origin != event.node:
+                with_a_past.add(event.node)
+            continue
+        for node in with_a_past & bench.nodes.keys() - {event.node}:
+            told = any(
+                each.origin == event.id.origin and each.seq >= event.id.seq for each in bench.discarded[node]
+            )
+            assert told or event.id in bench.delivered[node], f"node {node} misses {event.id}, and does not say so"
 
 
 @pytest.mark.parametrize("protocol", ALL)

@@ -10,6 +10,9 @@ that is kept no more. It may then give up what it waits for (`offers`). A node t
 its `neighbours` by a comparison, since what it delivers from now on may depend on messages that it cannot give
 them: they learn what was given up as they would have from a node that delivered and dropped it.
 
+Nothing is given up without a word: a `Discard` names the last message of each source that is skipped, and each
+message that came and is dropped. (A newcomer, who has no past, begins where the others are, and says nothing.)
+
 A base is causally closed: messages are dropped in the order of their delivery, and what was given up was closed
 itself (or stamps are complete, and it need not be).
 
@@ -25,6 +28,7 @@ from typing import Any
 from antecast.core import (
     MAX_SOURCES,
     Clock,
+    Discard,
     Effect,
     Frame,
     LocalMisuse,
@@ -214,14 +218,28 @@ class RetainedLog:
         """Go on without some messages, as a peer does."""
         if len(self.received.upto.keys() | self.received.beyond.keys() | base.keys()) > MAX_SOURCES:
             return
+        lost = {} if self._is_newcomer() else self._lacked(base)
         self.received.advance(base)
         for source, count in base.items():
             self._trimmed[source] = max(count, self._trimmed.get(source, 0))
         self._when_given_up = self._trimmed.copy()
+        out += [Discard(MessageId(source, count), "skipped") for source, count in lost.items()]
         self.above.skipped(base, out)
         for neighbour in self._neighbours:
             if neighbour != peer:
                 self.compare(neighbour, out)
+
+    def _lacked(self, base: Mapping[NodeId, int]) -> dict[NodeId, int]:
+        """For each source, the last message of a base that never came here. (What came and waits is discarded by
+        the layer above, each by its name.)"""
+        lacked = {}
+        for source, count in base.items():
+            beyond, upto = self.received.beyond.get(source, ()), self.received.upto.get(source, 0)
+            while count in beyond:
+                count -= 1
+            if count > upto:
+                lacked[source] = count
+        return lacked
 
     def timer(self, now: int, out: list[Effect]) -> None:
         """Patience has run out."""

@@ -31,7 +31,7 @@ from antecast.core.settings import Duration
 from antecast.protocols.registry import Guarantee, Need, Specification
 from antecast.testing.driver import Bench
 from antecast.testing.judging import order_faults
-from antecast.testing.settings import drawn_settings
+from antecast.testing.settings import drawn_settings, messages_kept
 from antecast.testing.timing import ContractBroken
 from antecast.testing.wiring import Flight
 
@@ -173,14 +173,13 @@ class Restless:
             self.bench.run(move.wait * MS)
         self.heal()
         self.bench.run(self.quiet)
-        self._judge_delivery(self.kept(), "kept by all who have it", self.newcomers | self._skipping())
+        self._judge_delivery(self.kept(), "kept by all who have it", newcomers=False)
         if self.plan.blackout:
             self._blackout()
-            excused = self.newcomers | self._skipping()
-            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", excused)
+            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", newcomers=False)
         together = self._round(SECOND)
-        self._judge_delivery(together & self.kept(), "broadcast after all had healed", self._skipping())
-        self._judge_delivery(self._round(self.quiet), "broadcast when all had been quiet for long", set())
+        self._judge_delivery(together & self.kept(), "broadcast after all had healed")
+        self._judge_delivery(self._round(self.quiet), "broadcast when all had been quiet for long", skipping=False)
         self.judge()
         return self.bench
 
@@ -324,7 +323,7 @@ class Restless:
     def kept(self) -> set[MessageId]:
         """Messages that all who have delivered them still keep, and that a node of the network delivered."""
         bench, settings = self.bench, self.bench.settings
-        size = getattr(settings, "retain", None)
+        size = messages_kept(settings, bench.delivered)
         capacity = getattr(settings, "capacity", None)
         if getattr(settings, "newcomers", "kept") == "now":  # whoever has no past yet begins with what is to come
             return set()
@@ -359,11 +358,23 @@ class Restless:
 
     # Judgement.
 
-    def _judge_delivery(self, names: set[MessageId], what: str, but: set[NodeId]) -> None:
-        for node in self.members if Guarantee.AGREEMENT in self.spec.guarantees else ():
-            missing = sorted(names - set(self.bench.delivered[node]))
-            if missing and node not in but:
-                raise ContractBroken("lost", f"node {node} never delivered {missing[0]}, {what}")
+    def _judge_delivery(
+        self, names: set[MessageId], what: str, *, newcomers: bool = True, skipping: bool = True
+    ) -> None:
+        """Whether all have these messages; newcomers and those that say they skip some may be excused.
+
+        Where patience has to be lost on each link of the way it takes that much longer.
+        """
+        members = self.members if Guarantee.AGREEMENT in self.spec.guarantees else []
+        for turn in range(len(members) + 1):
+            excused = (set() if newcomers else self.newcomers) | (self._skipping() if skipping else set())
+            lacking = {node: sorted(names - set(self.bench.delivered[node])) for node in members}
+            late = [(node, missing[0]) for node, missing in lacking.items() if missing and node not in excused]
+            if not late:
+                return
+            if turn < len(members):
+                self.bench.run(self.quiet)
+        raise ContractBroken("lost", f"node {late[0][0]} never delivered {late[0][1]}, {what}")
 
     def judge(self) -> None:
         bench, promised = self.bench, self.spec.guarantees
