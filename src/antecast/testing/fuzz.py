@@ -28,9 +28,9 @@ from antecast.testing.hostile import (
     Play,
     Stage,
     Step,
+    is_excused,
     play,
     shorten,
-    is_excused,
     told,
 )
 from antecast.testing.memory import weight
