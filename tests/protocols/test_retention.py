@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from stepwise import Stepwise
 
 from antecast.history.oracle import judge
-from antecast.protocols import Guarantee
+from antecast.protocols import Guarantee, specification
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
-from antecast.testing import Bench
+from antecast.testing import Bench, Move, Plan, assert_contract
 
 ORDERED = ["fifo", "vector", "vector-changes"]
 ALL = ["r-broadcast", *ORDERED]
@@ -51,6 +51,10 @@ def play(protocol, nodes, steps, *, seed, fifo, **settings):
     network.heal()
     network.rest()
     return network
+
+
+def moves(rows):
+    return tuple(Move(*row) for row in rows)
 
 
 def assert_order(network):
@@ -140,3 +144,94 @@ def test_a_line_of_three_agrees_after_a_partition(protocol):
     late = {name for names in delivered.values() for name in names if name[1] > 60}
     assert len(late) >= 45
     assert all(late <= names for names in delivered.values())
+
+
+PLANS = {
+    "what is held and precedes what is given up is not delivered behind it": Plan(
+        "vector-changes",
+        3,
+        moves(
+            (
+                ("burst", 2, 2, 0),
+                ("broadcast", 0, 0, 12000),
+                ("crash", 1, 0, 0),
+                ("recover", 0, 1, 12000),
+                ("shock", 2, 0, 0),
+                ("join", 0, 0, 0),
+                ("join", 3, 0, 0),
+                ("broadcast", 3, 2, 0),
+                ("recover", 4, 0, 3000),
+                ("broadcast", 1, 1, 100),
+                ("shock", 3, 2, 0),
+                ("flap", 2, 2, 12000),
+                ("flap", 1, 1, 0),
+                ("recover", 2, 1, 0),
+                ("broadcast", 2, 0, 0),
+                ("flap", 4, 0, 0),
+            )
+        ),
+        {"retain": 2},
+        delay=2000,
+    ),
+    "what was given up takes no place among what is kept": Plan(
+        "fifo",
+        4,
+        moves(
+            (
+                ("cut", 4, 2, 0),
+                ("flap", 0, 2, 0),
+                ("shock", 4, 1, 0),
+                ("join", 2, 0, 100),
+                ("stranger", 4, 1, 100),
+                ("burst", 1, 0, 3000),
+                ("shock", 4, 0, 0),
+                ("burst", 0, 0, 3000),
+                ("flap", 3, 0, 3000),
+                ("link", 3, 0, 0),
+                ("burst", 2, 0, 12000),
+            )
+        ),
+        {"retain": 5},
+        delay=2000,
+        notice=5000,
+    ),
+    "patience is lost on one link after the other": Plan(
+        "fifo",
+        2,
+        moves(
+            (
+                ("doom", 1, 0, 0),
+                ("stranger", 0, 0, 3000),
+                ("cut", 3, 1, 100),
+                ("join", 1, 0, 12000),
+                ("join", 0, 0, 12000),
+                ("leave", 0, 0, 0),
+                ("stranger", 2, 0, 3000),
+                ("crash", 3, 0, 100),
+                ("cut", 1, 0, 100),
+                ("join", 0, 0, 0),
+                ("stranger", 1, 0, 100),
+                ("burst", 4, 2, 0),
+                ("shock", 2, 0, 0),
+                ("burst", 2, 0, 3000),
+                ("doom", 4, 2, 100),
+                ("doom", 0, 1, 0),
+                ("join", 2, 1, 0),
+                ("crash", 3, 2, 3000),
+                ("crash", 3, 0, 12000),
+                ("crash", 1, 2, 100),
+            )
+        ),
+        {"retain": 1},
+        delay=2000,
+        blackout=True,
+        answers=True,
+        seed=1,
+    ),
+}
+"""Plans of `plans` that failed once."""
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+def test_plans_that_failed_once(plan):
+    assert_contract(specification(plan.protocol), plan)

@@ -4,11 +4,11 @@ two such logs.
 Two nodes compare with a `Summary`: for each source all messages up to a number, and single ones beyond it. The
 other sends what is missing there and, when it lacks something itself, answers with a summary of its own.
 
-A node keeps the last `retain` messages that are settled: delivered, or given up. One that was away for longer,
-or that joins late, cannot get what came before. It is told so in a `Base`: for each source, the last message
-that is kept no more. It may then give up what it waits for (`offers`). A node that has given something up tells
-its `neighbours` by a comparison, since what it delivers from now on may depend on messages that it cannot give
-them: they learn what was given up as they would have from a node that delivered and dropped it.
+A node keeps the last `retain` messages that it delivered. One that was away for longer, or that joins late,
+cannot get what came before. It is told so in a `Base`: for each source, the last message that is kept no more.
+It may then give up what it waits for (`offers`). A node that has given something up tells its `neighbours` by a
+comparison, since what it delivers from now on may depend on messages that it cannot give them: they learn what
+was given up as they would have from a node that delivered and dropped it.
 
 Nothing is given up without a word: a `Discard` names the last message of each source that is skipped, and each
 message that came and is dropped. (A newcomer, who has no past, begins where the others are, and says nothing.)
@@ -131,7 +131,11 @@ class RetainedLog:
         return True
 
     def settled(self, message: Message[Any]) -> None:
-        """The layer above is done with a message: it counts among the last ones from now on."""
+        """The layer above is done with a message: it counts among the last ones from now on, unless it was given
+        up. (In order, a message that is delivered is beyond all that were given up or dropped of its source.)"""
+        if self._ordered and message.seq <= self._trimmed.get(message.origin, 0):
+            del self._store[message.origin, message.seq]
+            return
         self._settled.append((message.origin, message.seq))
         if self._retain is not None and len(self._settled) > self._retain:
             origin, seq = self._settled.popleft()
