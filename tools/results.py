@@ -29,7 +29,8 @@ HEAD = """\
 # Results
 
 The tables of the last run at the papers' sizes, as `make results` wrote them: every figure of a paper with ours
-beside it, a mark, what it was judged by, and the reason where they differ. [Studies](../studies.md) says how they are made.
+beside it, a mark, what it was judged by, and the reason where they differ. [Studies](../studies.md) says how they
+are made.
 
 | study | paper | figures | agrees | differs | ours only | time | cores |
 |---|---|---|---|---|---|---|---|

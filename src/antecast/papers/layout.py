@@ -137,7 +137,13 @@ def _spread(item: str, title: str, findings: list[Finding]) -> Grid:
     for setting in settings:
         rows.append((setting, "ours", *(joined(setting, stem, lambda each: each.ours, True) for stem in stems)))
         rows.append(("", "paper", *(joined(setting, stem, lambda each: each.paper, False) for stem in stems)))
-    return Grid(item, f"{title} ({' / '.join(measures)})", ("", "", *stems), tuple(rows), reasons.notes() + _limits(findings))
+    return Grid(
+        item,
+        f"{title} ({' / '.join(measures)})",
+        ("", "", *stems),
+        tuple(rows),
+        reasons.notes() + _limits(findings),
+    )
 
 
 def _stem(finding: Finding) -> str:
@@ -153,7 +159,13 @@ def _list(item: str, title: str, findings: list[Finding]) -> Grid:
         else:
             paper, ours = _with_tolerance(each), _with_interval(each)
         rows.append((each.quantity, each.setting, paper, ours, f"{each.mark}{reasons(each)}"))
-    return Grid(item, title, ("quantity", "setting", "paper", "ours", "mark"), tuple(rows), reasons.notes() + _limits(findings))
+    return Grid(
+        item,
+        title,
+        ("quantity", "setting", "paper", "ours", "mark"),
+        tuple(rows),
+        reasons.notes() + _limits(findings),
+    )
 
 
 def _limits(findings: Iterable[Finding]) -> tuple[str, ...]:

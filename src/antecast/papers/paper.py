@@ -20,10 +20,10 @@
     claim = "a few dozen at most"
     limits = { "a few dozen" = { at = 36, why = "a few are three" } }
 
-Every number has a tolerance (`findings.Tolerance`), every word that the judgement measures has a limit, and both have
-an argument from the paper itself (`why`), so that nobody chooses them after the runs: a file without one is refused.
-Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`; then half of the last
-digit printed is always allowed, as half a unit is for counts.
+Every number has a tolerance (`findings.Tolerance`), every word that the judgement measures has a limit, and both
+have an argument from the paper itself (`why`), so that nobody chooses them after the runs: a file without one is
+refused. Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`; then half
+of the last digit printed is always allowed, as half a unit is for counts.
 
 The points that the paper gives of a plot are rows with the columns of its chart:
 
@@ -239,5 +239,7 @@ def last_digit(text: str) -> float:
     """
     match = _TIME.fullmatch(text.strip())
     assert match is not None, text
-    number, unit = next((part, unit) for part, unit in zip(match.groups()[::-1], _UNITS[::-1], strict=True) if part)
+    number, unit = next(
+        (part, unit) for part, unit in zip(match.groups()[::-1], _UNITS[::-1], strict=True) if part
+    )
     return unit / float(10 ** len(number.partition(".")[2]))
