@@ -1,8 +1,8 @@
 """Findings: one figure or statement of a paper, ours beside it, and whether they agree.
 
-A figure agrees if ours lies within a tolerance of the paper's. The paper's file says which tolerance is right, with
-an argument from the paper itself: how it rounds, how much its own numbers scatter, of how many cases it took them.
-The confidence interval of ours decides nothing: a wide one would agree with everything.
+A figure agrees if ours lies within a tolerance of the paper's. The paper's file states the tolerance, with an
+argument from the paper itself: how it rounds, how much its own numbers scatter, of how many cases it took them. The
+confidence interval of ours decides nothing: a wide one would agree with everything.
 
 A share is judged by its smaller side: 98.8 % against 95.2 % is 1.2 % against 4.8 % that is missing, a quarter, and
 the same mark results whichever side the paper prints. One that differs has a reason; where nobody knows one, it

@@ -19,11 +19,12 @@
     unit = "statement"
     claim = "a few dozen at most"
     limits = { "a few dozen" = { at = 36, why = "a few are three" } }
+    words = ["much"]                    # those that mean the same everywhere: [words] of the file
 
 Every number has a tolerance (`findings.Tolerance`), every word that the judgement measures has a limit, and both
 have an argument from the paper itself (`why`), so that nobody chooses them after the runs: a file without one is
-refused. Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`; then half
-of the last digit printed is always allowed, as half a unit is for counts.
+refused. Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`; then
+half of the last digit printed is always allowed, as half a unit is for counts.
 
 The points that the paper gives of a plot are rows with the columns of its chart:
 
@@ -66,6 +67,8 @@ class Quantity(Settings, frozen=True, kw_only=True):
     """How far ours may be off, if not as the item says."""
     limits: dict[str, Limit] = {}
     """What words of the claim mean in numbers, by name."""
+    words: list[str] = []
+    """Words of the claim that have one meaning in all of the paper (`Paper.words`)."""
     claim: str = ""
     """What the paper says in words, where it gives no number."""
     reason: str = ""
@@ -76,7 +79,7 @@ class Quantity(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.unit == "statement" and (self.values or self.tolerance is not None):
             raise ValueError("a statement has a claim and limits, no values or tolerance")
-        if self.unit != "statement" and self.limits:
+        if self.unit != "statement" and (self.limits or self.words):
             raise ValueError("limits are those of a statement; a number has a tolerance")
 
 
@@ -147,7 +150,15 @@ class Paper(Settings, frozen=True, kw_only=True):
     authors: str
     quick: str = ""
     """What the quick size of the study leaves out, as the reason for marks that are not those of the full size."""
+    words: dict[str, Limit] = {}
+    """What words mean wherever the paper uses them."""
     items: dict[str, Item]
+
+    def __post_init__(self) -> None:
+        for name, item in self.items.items():
+            for quantity, what in item.quantities.items():
+                if unknown := set(what.words) - set(self.words):
+                    raise ValueError(f"{name}, {quantity}: {min(unknown)!r} is not among the words of the paper")
 
     def value(self, item: str, quantity: str, setting: str) -> float | None:
         """The paper's number, times in seconds; None if it has none."""
@@ -180,7 +191,11 @@ class Paper(Settings, frozen=True, kw_only=True):
 
     def limit(self, item: str, quantity: str, name: str) -> float:
         """What a word of a claim means in numbers."""
-        return self.items[item].quantities[quantity].limits[name].at
+        return self._limits(item, quantity)[name].at
+
+    def _limits(self, item: str, quantity: str) -> dict[str, Limit]:
+        what = self.items[item].quantities[quantity]
+        return {name: self.words[name] for name in what.words} | what.limits
 
     def points(self, item: str) -> list[dict[str, float | str]]:
         """What the paper gives of a plot, in the columns of its chart."""
@@ -190,7 +205,7 @@ class Paper(Settings, frozen=True, kw_only=True):
         self, item: str, quantity: str, setting: str, *, holds: bool, observed: str, runs: int = 1
     ) -> Finding:
         """Whether what the paper says in words holds here."""
-        what = self.items[item].quantities[quantity]
+        what, limits = self.items[item].quantities[quantity], self._limits(item, quantity)
         return statement(
             item,
             quantity,
@@ -198,7 +213,7 @@ class Paper(Settings, frozen=True, kw_only=True):
             claim=what.claim,
             holds=holds,
             observed=observed,
-            why="; ".join(f"{name}: {limit.at:g}, since {limit.why}" for name, limit in what.limits.items()),
+            why="; ".join(f"{name}: {limit.at:g}, since {limit.why}" for name, limit in limits.items()),
             reason=what.reasons.get(setting) or what.reason,
             runs=runs,
         )

@@ -201,7 +201,7 @@ def test_runs_that_differ_are_not_similar_and_pairs_out_of_order_are_not_exact()
 
 
 def test_what_could_be_noise_speaks_against_nothing():
-    noisy, clear = Tally(), Tally()
+    noisy, clear, empty = Tally(0.001), Tally(0.001), Tally(0.001)
     noisy.add(
         ("δ/2", 40), [Estimate(0.10, 0.08, 0.12, 5), Estimate(0.09, 0.07, 0.11, 5), Estimate(0.2, 0.1, 0.3, 5)]
     )
@@ -211,7 +211,6 @@ def test_what_could_be_noise_speaks_against_nothing():
     assert noisy.verdict("grows").holds
     assert not clear.verdict("grows").holds
     assert clear.verdict("grows").observed == "grows in 0 of 1 cases; not for δ/2 at 40 %"
-    empty = Tally()
     empty.add(("δ/2", 40), [Estimate(0.0005), Estimate(0.0001)])
     assert not empty.verdict("grows").holds
 
@@ -223,8 +222,9 @@ def test_a_threshold_is_where_a_curve_rises_most():
 
 
 def test_work_is_compared_by_the_time_of_a_message():
-    assert costs({5: {"DAPW": 1e-6, "CBD": 3e-6}}).holds
-    assert not costs({5: {"DAPW": 1e-6, "CBD": 3e-6}, 30: {"DAPW": 1e-6, "CBD": 1.1e-6}}).holds
+    assert costs({5: {"DAPW": 1e-6, "CBD": 3e-6}}, 3).holds
+    assert not costs({5: {"DAPW": 1e-6, "CBD": 2.9e-6}}, 3).holds
+    assert not costs({5: {"DAPW": 1e-6, "CBD": 3e-6}, 30: {"DAPW": 1e-6, "CBD": 1.1e-6}}, 3).holds
     assert overhead(epsilon=5, messages=200, repeats=1).keys() == set(BOTH)
 
 

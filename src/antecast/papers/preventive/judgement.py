@@ -123,7 +123,7 @@ def slower_links(runs: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
             "buffered messages",
             setting,
             holds=buffered[0] < buffered[-1] <= kept,
-            observed=f"from {buffered[0]:.2f} a process at 0.5 s to {buffered[-1]:.2f} at 5 s ({kept:.1f} are small)",
+            observed=f"from {buffered[0]:.2f} a process at 0.5 s to {buffered[-1]:.2f} at 5 s (small: {kept:.1f})",
             **said,
         )
         hops = {name: over(f"hops, {name}")[-1] for name in ("R", "PC")}
