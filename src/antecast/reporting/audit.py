@@ -74,7 +74,9 @@ def audit_page(folder: Path) -> Page:
             Figure("nodes", number(counts.get("nodes"))),
             Figure("messages", number(counts.get("messages"))),
             Figure("deliveries", number(counts.get("deliveries"))),
-            Figure("too early", _of(counts, "early"), f"{plural(counts.get('early') or 0, 'delivery', 'deliveries')}"),
+            Figure(
+                "too early", _of(counts, "early"), f"{plural(counts.get('early') or 0, 'delivery', 'deliveries')}"
+            ),
             Figure("not in the log", number(counts.get("unknown")), "deliveries without a broadcast"),
         ],
         sections=sections,

@@ -1,13 +1,14 @@
 """Charts of the papers' figures, from tables and a description of what goes where (`antecast.papers.paper.Chart`).
 
 Tables with more than `MOST_POINTS` rows are thinned evenly, and the chart says so. What the paper itself says
-about a curve is drawn into it as rings (`Printed`).
+about a curve is drawn into it: points as rings, levels as dashed lines, ranges as bars and bands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from math import floor, log10
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from antecast.papers.paper import Chart as Settings
 from antecast.reporting.figures import clipped
 from antecast.reporting.order import by_size
-from antecast.reporting.plot import AnyMark, Area, Axis, Bar, Dot, Line, Plot, Segment, Series, looks
+from antecast.reporting.plot import AnyMark, Area, Axis, Bar, Dot, Line, Plot, Segment, Series, Swatch, looks
 
 MOST_POINTS = 5000
 """Rows that a chart holds: more make a page slow to open and no clearer."""
@@ -27,20 +28,11 @@ PAPER = "the paper"
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Printed:
-    """A point that the paper gives: where it lies in a figure of ours, and the series and panel it belongs to."""
+def chart(table: pa.Table, settings: Settings, printed: Sequence[Row] = ()) -> tuple[list[Plot], str]:
+    """A plot for each panel, and a word on what was cut of the data.
 
-    x: float
-    y: float
-    series: str = ""
-    facet: str = ""
-    """Empty: in every panel."""
-    words: str = ""
-
-
-def chart(table: pa.Table, settings: Settings, printed: Sequence[Printed] = ()) -> tuple[list[Plot], str]:
-    """A plot for each panel, and a word on what was cut of the data."""
+    `printed` is what the paper gives: rows with the columns of the chart, as its file has them.
+    """
     needed = [settings.x, settings.y, settings.end, settings.low, settings.high, settings.series, settings.facet]
     columns = [name for name in dict.fromkeys([*needed, settings.weight]) if name]
     whole = table.select(columns)
@@ -55,7 +47,7 @@ def chart(table: pa.Table, settings: Settings, printed: Sequence[Printed] = ()) 
             [row for row in rows if str(row[settings.facet]) == name],
             rows,
             settings,
-            [each for each in printed if each.facet in ("", name)],
+            [each for each in printed if each.get(settings.facet, name) == name],
             name,
         )
         for name in names
@@ -73,12 +65,13 @@ def _ordinal(number: int) -> str:
 
 
 def _panel(
-    rows: Sequence[Row], everything: Sequence[Row], settings: Settings, printed: Sequence[Printed], title: str
+    rows: Sequence[Row], everything: Sequence[Row], settings: Settings, printed: Sequence[Row], title: str
 ) -> Plot:
-    names = by_size(dict.fromkeys(str(row[settings.series]) for row in everything)) if settings.series else []
+    known = [str(row[settings.series]) for row in (*everything, *printed) if settings.series in row]
+    names = by_size(dict.fromkeys(known))
     x = Axis(title=settings.x_title, log=settings.x_log, zero=settings.kind != "line")
     y = Axis(title=settings.y_title, log=settings.y_log)
-    kind = "fill" if settings.kind == "bars" else "dot" if settings.kind == "points" else "line"
+    kind: Swatch = "fill" if settings.kind == "bars" else "dot" if settings.kind == "points" else "line"
     series = looks(names, swatch=kind)
     marks: list[AnyMark]
     if settings.kind == "cells":
@@ -94,7 +87,7 @@ def _panel(
         marks = _lines(rows, names, settings)
     plot = Plot(x=x, y=y, marks=marks, series=series, title=title)
     plot = replace(plot, series_title=settings.series_title or settings.weight_title)
-    return _with_paper(plot, printed) if printed else plot
+    return _with_paper(plot, printed, settings) if printed else plot
 
 
 def _lines(rows: Sequence[Row], names: Sequence[str], settings: Settings) -> list[AnyMark]:
@@ -158,24 +151,43 @@ def _cells(
 
 def _step(values: set[float]) -> float:
     known = sorted(values)
-    return min((b - a for a, b in zip(known, known[1:], strict=False)), default=1.0)
+    return min((b - a for a, b in pairwise(known)), default=1.0)
 
 
-def _with_paper(plot: Plot, printed: Sequence[Printed]) -> Plot:
-    """The paper's points as rings, in the colour of the series they belong to."""
-    own = [
-        Dot(
-            x=each.x,
-            y=each.y,
-            series=each.series,
-            size=6,
-            shape="ring",
-            tip=f"{PAPER}: {each.words}" if each.words else PAPER,
-        )
-        for each in printed
-    ]
+def _with_paper(plot: Plot, printed: Sequence[Row], settings: Settings) -> Plot:
+    """What the paper gives, in the colour of the series it belongs to."""
+    widths = plot.widths
+    ends = (min(widths), max(widths)) if widths else (0.0, 1.0)
+    own: list[AnyMark] = []
+    for row in printed:
+        name = str(row.get(settings.series, PAPER) if settings.series else PAPER)
+        tip = f"{PAPER}: {_said(row, settings)}"
+        at = None if settings.x not in row else _along(row[settings.x], plot.x)
+        if settings.y in row:
+            y = float(row[settings.y])
+            if at is None:
+                own.append(Line(points=[(ends[0], y), (ends[1], y)], dash="2 4", series=name, tip=tip))
+            else:
+                own.append(Dot(x=at, y=y, size=6, shape="ring", series=name, tip=tip))
+        else:
+            low, high = float(row["from"]), float(row["to"])
+            if at is None:
+                own.append(
+                    Area(points=[(ends[0], low, high), (ends[1], low, high)], opacity=0.1, series=name, tip=tip)
+                )
+            else:
+                own.append(Segment(x=at, x2=at, y=low, y2=high, width=5, series=name, tip=tip))
     legend = Series(PAPER, "var(--text)", shape="ring", swatch="dot")
     return replace(plot, marks=[*plot.marks, *own], series=[*plot.series, legend])
+
+
+def _along(value: Any, axis: Axis) -> float:
+    return float(list(axis.names).index(str(value))) if axis.names and str(value) in axis.names else float(value)
+
+
+def _said(row: Row, settings: Settings) -> str:
+    shown = {settings.x: settings.x_title, settings.y: settings.y_title}
+    return ", ".join(f"{shown.get(name, name)} {value}" for name, value in row.items() if name != settings.facet)
 
 
 def _alike(panels: Sequence[Plot]) -> list[Plot]:

@@ -154,7 +154,7 @@ def _order_table(ran: Sequence[Standing]) -> TableBlock:
         order = str(each.order) if each.runs else "no run"
         rows.append([each.name, order, f"{each.deliveries:,}", *shares[:2], pairs, shares[2], missing])
     notes = [
-        "Of all runs, by the auditor; shares are of deliveries, and their counts are in compare.parquet. Too early:"
+        "Of all runs, by the auditor; shares are of deliveries, their counts are in compare.parquet. Too early:"
         " before something of their causal past; too late: after something that depends on them; a pair is two"
         " messages that a node delivered in the wrong order. Missing: the share of deliveries at other nodes that"
         " never came; nodes that were away count.",
@@ -199,7 +199,9 @@ def _assumptions(ran: Sequence[Standing]) -> TableBlock:
         [each.name, each.title, ", ".join(each.promises), ", ".join(each.assumes) or "nothing", each.settings]
         for each in ran
     ]
-    return TableBlock("", ["protocol", "what it is", "promises", "assumes", "settings beyond its defaults"], rows, cards=True)
+    return TableBlock(
+        "", ["protocol", "what it is", "promises", "assumes", "settings beyond its defaults"], rows, cards=True
+    )
 
 
 def _excluded(result: Comparison) -> list[Block]:

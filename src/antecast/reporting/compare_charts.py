@@ -58,26 +58,31 @@ def choice_chart(
         _axis(titles[axis], [*places[axis], *ends[axis], *([drawn[axis]] if axis in drawn else [])])
         for axis in ("x", "y")
     )
-    marks: list[AnyMark] = [Limit(text=options[axis], **{axis: limit}) for axis, limit in drawn.items()]
+    marks: list[AnyMark] = [
+        Limit(text=options[axis], x=limit if axis == "x" else None, y=limit if axis == "y" else None)
+        for axis, limit in drawn.items()
+    ]
     most = max((each.messages_peak.mean for each, *_ in standings if each.messages_peak), default=0.0) or 1.0
-    # The one to take has the first choice of a place for its name.
+    dots: list[AnyMark] = []
+    # The one to take has the first choice of a place for its name, and lies above the others.
     for each, time, size in sorted(standings, key=lambda entry: entry[0].name != judgement.recommended):
-        at = {"x": unit.of(time.mean), "y": size.mean, "series": str(each.order), "key": each.name}
+        at, cost, order = unit.of(time.mean), size.mean, str(each.order)
         kept = 0.0 if each.messages_peak is None else each.messages_peak.mean
-        marks += _spans(at["x"], at["y"], time, size, unit, str(each.order), each.name)
+        marks += _spans(at, cost, time, size, unit, order, each.name)
         taken = f"{each.name}, recommended" if each.name == judgement.recommended else each.name
-        tip = f"{each.name}, {each.order}: {unit(time.mean)}, {size.mean:,.4g} B, {kept:,.4g} messages at a node"
-        marks.append(Dot(size=_SMALLEST + (_LARGEST - _SMALLEST) * (kept / most) ** 0.5, tip=tip, **at))
-        marks.append(Label(text=taken, **at))
+        tip = f"{each.name}, {order}: {unit(time.mean)}, {cost:,.4g} B, {kept:,.4g} messages at a node"
+        half = _SMALLEST + (_LARGEST - _SMALLEST) * (kept / most) ** 0.5
+        dots.append(Dot(x=at, y=cost, series=order, key=each.name, size=half, tip=tip))
+        marks.append(Label(x=at, y=cost, series=order, key=each.name, text=taken))
     present = [_LOOKS[order] for order in Order if any(each.order is order for each, *_ in standings)]
-    plot = Plot(x=x, y=y, marks=marks, series=present, series_title="causal order", pick=False, height=420)
+    plot = Plot(
+        x=x, y=y, marks=[*marks, *dots[::-1]], series=present, series_title="causal order", pick=False, height=420
+    )
     cut = " ".join(f"The limit {options[axis]} lies far outside of the plot and is not drawn." for axis in far)
     return plot, cut
 
 
-def _spans(
-    x: float, y: float, time: Estimate, size: Estimate, unit: Unit, series: str, key: str
-) -> list[AnyMark]:
+def _spans(x: float, y: float, time: Estimate, size: Estimate, unit: Unit, series: str, key: str) -> list[AnyMark]:
     """The intervals of a mark, along both axes."""
     spans: list[AnyMark] = []
     if time.low is not None and time.high is not None:

@@ -13,7 +13,18 @@ from itertools import groupby
 
 from antecast.reporting.labels import LINE, Box, Wanted, place
 from antecast.reporting.plot import AnyMark, Area, Axis, Bar, Dot, Label, Limit, Line, Mark, Plot, Segment, Series
-from antecast.reporting.scale import TICK_FONT, TITLE_FONT, Scale, across, domain, spaced, text_width, thinned, upwards, wrap
+from antecast.reporting.scale import (
+    TICK_FONT,
+    TITLE_FONT,
+    Scale,
+    across,
+    domain,
+    spaced,
+    text_width,
+    thinned,
+    upwards,
+    wrap,
+)
 
 WIDE, HALF, NARROW = 760, 470, 344
 """Pixels of a chart as wide as the page, of one beside another, and of one on a phone."""
@@ -33,7 +44,9 @@ class _Drawing:
         self.plot, self.width = plot, width
         x_ends, y_ends = _ends(plot.x, plot.widths), _ends(plot.y, plot.heights)
         self.above = plot.y.names and max(map(text_width, plot.y.names)) > 0.34 * width
-        y_ticks = _named(plot.y) or upwards(*y_ends, plot.height, log=plot.y.log, share=plot.y.share, whole=plot.y.whole)
+        y_ticks = _named(plot.y) or upwards(
+            *y_ends, plot.height, log=plot.y.log, share=plot.y.share, whole=plot.y.whole
+        )
         left = 4.0 if self.above else max([text_width(text) for _, text in y_ticks], default=0.0) + 9
         self.title = wrap(plot.y.title, width) if plot.y.title else []
         self.top = 10.0 + LINE * len(self.title) + (4 if self.title else 0)
@@ -55,9 +68,7 @@ class _Drawing:
         if axis.ticks is not None:
             return spaced(axis.ticks, self.x)
         width = self.area.right - self.area.left
-        found = across(*ends, width, self.x, log=axis.log, share=axis.share, whole=axis.whole)
-        # A text must not leave the picture on the right.
-        return [each for each in found if self.x(each[0]) + text_width(each[1]) / 2 <= self.width]
+        return across(*ends, width, self.x, log=axis.log, share=axis.share, whole=axis.whole)
 
     def svg(self) -> str:
         parts = [*self._axes(), *self._flat(), *self._dots(), *self._labels()]
@@ -91,11 +102,13 @@ class _Drawing:
     def _flat(self) -> Iterable[str]:
         """Lines, areas and bars, cut off at the ends of the axes."""
         area = self.area
-        box = f"{_n(area.left - 2)} {_n(area.top - 2)} {_n(area.right - area.left + 4)} {_n(area.bottom - area.top + 4)}"
-        x, y, width, height = box.split()
-        yield f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{box}">'
+        x, y = _n(area.left - 2), _n(area.top - 2)
+        width, height = _n(area.right - area.left + 4), _n(area.bottom - area.top + 4)
+        yield f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}">'
         kept = [mark for mark in self.plot.marks if isinstance(mark, Line | Area | Bar | Segment | Limit)]
-        for (kind, *_), group in groupby(kept, key=lambda mark: (type(mark), mark.series, mark.key, mark.tip, _width(mark))):
+        for (kind, *_), group in groupby(
+            kept, key=lambda mark: (type(mark), mark.series, mark.key, mark.tip, _width(mark))
+        ):
             marks = list(group)
             shape: Callable[[AnyMark], str] = self._outline
             yield self._element(kind, marks[0], "".join(map(shape, marks)))
@@ -110,7 +123,8 @@ class _Drawing:
             opacity = mark.opacity if isinstance(mark, Area) else look.opacity
             shade = f' fill-opacity="{opacity:g}"' if opacity < 1 else ""
             return f'<path{self._key(mark)} fill="{look.colour}"{shade} d="{path}"{end}'
-        dash = f' stroke-dasharray="{look.dash}"' if look.dash and isinstance(mark, Line) else ""
+        ink = (mark.dash or look.dash) if isinstance(mark, Line) else ""
+        dash = f' stroke-dasharray="{ink}"' if ink else ""
         return (
             f'<path{self._key(mark)} class="{"line" if isinstance(mark, Line) else "segment"}" fill="none"'
             f' stroke="{look.colour}" stroke-width="{_width(mark):g}"{dash} d="{path}"{end}'
@@ -125,7 +139,11 @@ class _Drawing:
                 there = _path([(x(a), y(b)) for a, b, _ in mark.points], step=mark.step)
                 back = [(x(a), y(c)) for a, _, c in mark.points]
                 if mark.step:
-                    back = [each for i, (a, c) in enumerate(back) for each in ((a, c), (back[min(i + 1, len(back) - 1)][0], c))]
+                    back = [
+                        each
+                        for i, (a, c) in enumerate(back)
+                        for each in ((a, c), (back[min(i + 1, len(back) - 1)][0], c))
+                    ]
                 return there + "L" + _path(back[::-1])[1:] + "Z"
             case Bar():
                 left, right = sorted((x(mark.x), x(mark.x2)))
@@ -161,7 +179,7 @@ class _Drawing:
         return "; ".join([mark.series, *places] if mark.series else places)
 
     def _labels(self) -> Iterable[str]:
-        taken, wanted = list[Box](), list[tuple[Mark, str, Wanted, bool]]()
+        taken, wanted = list[Box](), list[tuple[AnyMark, str, Wanted, bool]]()
         for mark in self.plot.marks:
             if isinstance(mark, Dot):
                 x, y, r = self.x(mark.x), self.y(mark.y), mark.size
@@ -176,13 +194,16 @@ class _Drawing:
                 y = self.area.top + 10 if mark.y is None else self.y(mark.y)
                 wanted.append((mark, mark.text, Wanted(x, y, _long(mark.text), 8.0), True))
         boxes = place([each[2] for each in wanted], self.area, taken)
+        texts = []
         for (mark, text, at, needed), box in zip(wanted, boxes, strict=True):
             if box is None and not needed:
                 continue
             box = box or Box(at.x, at.y - LINE / 2, at.x + at.width, at.y + LINE / 2)
             key = self._key(mark)
             yield self._leader(at, box, key) if isinstance(mark, Label) else ""
-            yield _text((box.left + box.right) / 2, box.bottom - 3.5, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key)
+            middle, foot = (box.left + box.right) / 2, box.bottom - 3.5
+            texts.append(_text(middle, foot, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key))
+        yield from texts  # above all lines that lead to them
 
     def _leader(self, at: Wanted, box: Box, key: str) -> str:
         x, y = min(max(at.x, box.left), box.right), min(max(at.y, box.top), box.bottom)
@@ -229,7 +250,7 @@ def _long(text: str) -> float:
 
 
 def _thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Of many points in one column of pixels the first, the lowest, the highest and the last: it looks the same."""
+    """Of many points in one column of pixels the first, lowest, highest and last: it looks the same."""
     if len(points) < 400:
         return points
     kept: list[tuple[float, float]] = []
@@ -251,7 +272,9 @@ def _path(points: Sequence[tuple[float, float]], *, step: bool = False) -> str:
 def _dot(x: float, y: float, r: float, look: Series, key: str, tip: str) -> str:
     at = f"{_n(x)} {_n(y)}"
     if look.shape in ("circle", "ring"):
-        paint = f'fill="{look.colour}"' if look.shape == "circle" else f'fill="var(--paper)" stroke="{look.colour}"'
+        paint = (
+            f'fill="{look.colour}"' if look.shape == "circle" else f'fill="var(--paper)" stroke="{look.colour}"'
+        )
         start = f'<circle{key} class="dot {look.shape}" {paint} cx="{_n(x)}" cy="{_n(y)}" r="{r:g}"'
         return f"{start}>{tip}</circle>" if tip else f"{start}/>"
     ways = {

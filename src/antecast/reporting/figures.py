@@ -75,7 +75,13 @@ def clipped(low: float, least: float) -> float:
 
 
 def intervals(
-    rows: Sequence[Row], names: Axis, y: Axis, *, series: str = "", series_title: str = "", order: Sequence[str] = ()
+    rows: Sequence[Row],
+    names: Axis,
+    y: Axis,
+    *,
+    series: str = "",
+    series_title: str = "",
+    order: Sequence[str] = (),
 ) -> Plot:
     """Means as dots, with their intervals (`low`, `high`) as lines: for values that have no order of size.
 
@@ -103,7 +109,9 @@ def intervals(
     )
 
 
-def stacked(rows: Sequence[Row], x: Axis, y: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]) -> Plot:
+def stacked(
+    rows: Sequence[Row], x: Axis, y: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]
+) -> Plot:
     """Areas on top of each other, in steps."""
     across, down = at
     below: dict[float, float] = {}
@@ -118,7 +126,9 @@ def stacked(rows: Sequence[Row], x: Axis, y: Axis, at: tuple[str, str], *, serie
     return Plot(x=x, y=y, marks=marks, series=looks(order, swatch="fill"))
 
 
-def bars(rows: Sequence[Row], names: Axis, x: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]) -> Plot:
+def bars(
+    rows: Sequence[Row], names: Axis, x: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]
+) -> Plot:
     """Bars to the right, one below the other, each made up of its series."""
     name, size = at
     ends: dict[str, float] = {}

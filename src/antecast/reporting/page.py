@@ -133,7 +133,7 @@ def _pictures(chart: Chart) -> list[dict[str, str]]:
     return [
         {
             "title": plot.title if len(chart.plots) > 1 else "",
-            "words": f"{plot.title}: {chart.alternative}" if len(chart.plots) > 1 else chart.alternative,
+            "words": ": ".join(filter(None, (chart.title, plot.title, chart.alternative))),
             "wide": draw(plot, width),
             "narrow": draw(plot, NARROW),
             "width": str(width),
@@ -165,7 +165,9 @@ def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
 def _template() -> Any:
     import jinja2
 
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_resource("page.html"))
+    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        _resource("page.html")
+    )
 
 
 @cache

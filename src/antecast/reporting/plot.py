@@ -16,9 +16,11 @@ SMALL = 170
 
 COLOURS = tuple(f"var(--c{number})" for number in range(1, 9))
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
-SHAPES = ("circle", "diamond", "triangle", "square", "cross", "ring")
 
+Swatch: TypeAlias = Literal["line", "fill", "dot"]
 Shape: TypeAlias = Literal["circle", "diamond", "triangle", "square", "cross", "ring", "forward"]
+
+SHAPES: tuple[Shape, ...] = ("circle", "diamond", "triangle", "square", "cross", "ring")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Series:
     colour: str = COLOURS[0]
     dash: str = ""
     shape: Shape = "circle"
-    swatch: Literal["line", "fill", "dot"] = "line"
+    swatch: Swatch = "line"
     """How the legend shows it."""
     opacity: float = 1.0
 
@@ -68,6 +70,8 @@ class Line(Mark):
     points: Sequence[tuple[float, float]]
     step: bool = False
     dots: bool = False
+    dash: str = ""
+    """Instead of that of its series."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,10 +181,10 @@ def _extent(mark: AnyMark) -> tuple[list[float], list[float]]:
             return [] if mark.x is None else [mark.x], [] if mark.y is None else [mark.y]
 
 
-def looks(names: Sequence[str], *, swatch: Literal["line", "fill", "dot"] = "line") -> list[Series]:
+def looks(names: Sequence[str], *, swatch: Swatch = "line") -> list[Series]:
     """A look for each name: eight colours, then the same colours with other dashes and shapes."""
     count = len(COLOURS)
     return [
-        Series(name, COLOURS[i % count], DASHES[i // count % len(DASHES)], SHAPES[i // count % 4], swatch)  # type: ignore[arg-type]
+        Series(name, COLOURS[i % count], DASHES[i // count % len(DASHES)], SHAPES[i // count % 4], swatch)
         for i, name in enumerate(names)
     ]

@@ -160,7 +160,9 @@ def _figures(measures: Measures, units: Units) -> list[Figure]:
     if measures.has_frames:
         cost = measures.cost
         shown += [
-            Figure("control bytes", units.message(cost.control_bytes_per_broadcast), "per message, all hops together"),
+            Figure(
+                "control bytes", units.message(cost.control_bytes_per_broadcast), "per message, all hops together"
+            ),
             Figure("frames", number(cost.frames_per_delivery), "per delivery"),
         ]
     return shown

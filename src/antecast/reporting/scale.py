@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, log10
 
 TICK_FONT = 11
 TITLE_FONT = 12
 _GAP = 10
 """Pixels between two texts of an axis."""
-_WIDTHS = {each: width for group, width in (("iljI.,:;'|!", 0.32), ("tfr()[]/- ", 0.42), ("mwMW@%", 0.98)) for each in group}
+_SPARE = 0.03
+"""Room behind the largest value, as a part of the axis: its mark is seen whole."""
+_WIDTHS = {
+    each: width
+    for group, width in (("iljI.,:;'|!", 0.32), ("tfr()[]/- ", 0.42), ("mwMW@%", 0.98))
+    for each in group
+}
 
 
 def text_width(text: str, font: float = TICK_FONT) -> float:
@@ -56,7 +63,9 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
-def domain(values: Sequence[float], *, log: bool, zero: bool, low: float | None, high: float | None) -> tuple[float, float]:
+def domain(
+    values: Sequence[float], *, log: bool, zero: bool, low: float | None, high: float | None
+) -> tuple[float, float]:
     """The ends of an axis: those given, else of the values, from zero where asked for."""
     if log:
         values = [value for value in values if value > 0]
@@ -66,7 +75,8 @@ def domain(values: Sequence[float], *, log: bool, zero: bool, low: float | None,
     least, most = (min(values), max(values)) if values else (0.0, 1.0)
     if zero:
         least, most = min(least, 0.0), max(most, 0.0)
-    least, most = least if low is None else low, most if high is None else high
+    spare = _SPARE * (most - least)
+    least, most = least if low is None else low, most + spare if high is None else high
     return (least, most) if most > least else (least, least + 1.0)
 
 
@@ -129,8 +139,10 @@ def thinned(ticks: Sequence[tuple[float, str]], scale: Callable[[float], float])
     """Those whose texts do not run into each other, the first kept; every second, third or later one."""
     for step in range(1, len(ticks) + 1):
         kept = list(ticks[::step])
-        spans = [(scale(value) - text_width(text) / 2, scale(value) + text_width(text) / 2) for value, text in kept]
-        if all(right + _GAP <= left for (_, right), (left, _) in zip(spans, spans[1:], strict=False)):
+        spans = [
+            (scale(value) - text_width(text) / 2, scale(value) + text_width(text) / 2) for value, text in kept
+        ]
+        if all(right + _GAP <= left for (_, right), (left, _) in pairwise(spans)):
             return kept
     return list(ticks[:1])
 
@@ -147,7 +159,9 @@ def spaced(ticks: Sequence[tuple[float, str]], scale: Callable[[float], float]) 
     return kept
 
 
-def upwards(low: float, high: float, height: float, *, log: bool, share: bool, whole: bool) -> list[tuple[float, str]]:
+def upwards(
+    low: float, high: float, height: float, *, log: bool, share: bool, whole: bool
+) -> list[tuple[float, str]]:
     """Ticks of a vertical axis."""
     values = log_steps(low, high) if log else round_steps(low, high, max(2, round(height / 42)), whole=whole)
     if log:

@@ -69,7 +69,9 @@ def _metrics(rows: Sequence[Row]) -> list[Metric]:
     return [
         Metric("delivered", "share delivered", _column("delivery_ratio"), share=True),
         Metric("mean latency", f"mean latency ({time.sign})", _column("latency_mean_ns"), time),
-        Metric("95 % of deliveries within", f"latency, 95 % within ({time.sign})", _column("latency_p95_ns"), time),
+        Metric(
+            "95 % of deliveries within", f"latency, 95 % within ({time.sign})", _column("latency_p95_ns"), time
+        ),
         Metric("control bytes per message", control, _column("control_bytes_per_broadcast"), size),
         Metric("frames per delivery", "frames per delivery", _column("frames_per_delivery")),
         Metric("deliveries too early", "share of deliveries", _early, share=True),
@@ -325,7 +327,8 @@ def _distribution(
     )
     halves = [(_mean(groups[value], _column("latency_p50_ns")) or 0.0, value) for value in values]
     ends = [f"{unit(half)}{f' with {name} {value}' * bool(column)}" for half, value in (min(halves), max(halves))]
-    words = f"Half of the deliveries come within {' to '.join(dict.fromkeys(ends))}."
+    same = unit(min(halves)[0]) == unit(max(halves)[0])
+    words = f"Half of the deliveries come within {unit(halves[0][0]) if same else ' to '.join(ends)}."
     cut = f"Cut: {SERIES} of {len(groups)} values. " if len(values) < len(groups) else ""
     note = "Means over runs of the least, 5, 25, 50, 75, 95, 99 % and the most, joined by lines. "
     data = "Data: report/latency.parquet, runs.parquet."
@@ -450,7 +453,15 @@ def _points(
                 *(metric.shown(_mean(group, metric.value)) for metric in metrics[:-1]),
             )
         )
-    measured = ("runs", "causal", "delivered", "mean latency", "95 % within", "control per message", "frames per delivery")
+    measured = (
+        "runs",
+        "causal",
+        "delivered",
+        "mean latency",
+        "95 % within",
+        "control per message",
+        "frames per delivery",
+    )
     header = (*fields.values(), *measured)
     return Section("All points", [TableBlock("", header, lines, [*_left(len(points)), "Data: runs.parquet."])])
 
@@ -458,7 +469,9 @@ def _points(
 def _parameters(
     about: Row, study: Row, rows: Sequence[Row], columns: Sequence[str], fields: Mapping[str, str]
 ) -> Section:
-    varied = [(fields[name], ", ".join(by_size(dict.fromkeys(_key(row[name]) for row in rows)))) for name in columns]
+    varied = [
+        (fields[name], ", ".join(by_size(dict.fromkeys(_key(row[name]) for row in rows)))) for name in columns
+    ]
     varied.append(("seed", ", ".join(dict.fromkeys(str(row["seed"]) for row in rows))))
     blocks: list[Block] = [TableBlock("What varies", ("field", "values"), varied)]
     command = command_line(about.get("command"))

@@ -1,7 +1,7 @@
 """Moments on a line on which one that lies far from the others does not squeeze them.
 
-A gap between two moments that is longer than half of all that is left without the long gaps is drawn short, and
-marked. At most every fourth gap is: where all are alike, none is.
+A gap between two moments that is longer than all others together, but for gaps as long, is drawn short and marked.
+At most every fourth gap is: where all are alike, none is.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Timeline:
         return (1 + _MARGIN) * (self.places[-1] or 1.0)
 
     def ticks(self, unit: Unit) -> list[tuple[float, str]]:
-        """Round moments, none of them in a stretch that is left out; the first after each such stretch as it is."""
+        """Round moments, none in a stretch that is left out, and the first one after each such stretch."""
         cuts = [at for at, _ in self.breaks]
         starts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(self.places)) if any(a < at < b for at in cuts))]
         span = unit.of(1e9 * (self.places[-1] or 1.0))
@@ -77,6 +77,6 @@ def _long(gaps: Sequence[float]) -> set[int]:
     order = sorted(range(len(gaps)), key=lambda at: -gaps[at])
     for count in range(max(1, len(gaps) // 4), 0, -1):
         rest = sum(gaps[at] for at in order[count:])
-        if len(gaps) > 2 and rest > 0 and gaps[order[count - 1]] > rest / 2:
+        if len(gaps) > 2 and rest > 0 and gaps[order[count - 1]] > rest:
             return set(order[:count])
     return set()
