@@ -298,6 +298,17 @@ def test_a_causal_audit_is_short(tmp_path):
     assert "log.csv" in render(page) and "host" in render(page)
 
 
+def test_violations_with_one_cause_are_one_row(tmp_path):
+    found = [("ada", "early")] * 40 + [("dora", "early"), ("dora", "late")]
+    page = audit_page(make_audit(tmp_path, "violated", {"early": 41, "late": 1}, found))
+    table = section(page, "Violations").blocks[1]
+    assert [row[:5] for row in table.rows] == [
+        ("cleo:1", "early", "41", "97.62 %", "2"),
+        ("cleo:1", "late", "1", "2.38 %", "1"),
+    ]
+    assert table.rows[0][5] == "ben:2 at node ada, position 4; the cause at position 5"
+
+
 def test_an_audit_of_nothing_is_not_green(tmp_path):
     page = audit_page(make_audit(tmp_path, "causal", {"deliveries": 0}))
     assert page.tone == "plain" and page.verdict.startswith("Nothing was delivered")

@@ -23,7 +23,7 @@ from antecast.reporting.run import draw
 from antecast.text.wording import number, plural, share_text
 
 MOST_ROWS = 40
-"""Violations that a page lists."""
+"""Causes of violations, and files, that a page lists."""
 
 MOST_NODES = 24
 """Nodes that the plot of violations shows: those with most."""
@@ -172,15 +172,29 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
     if len(nodes) > len(shown):
         cuts.append(f"the {len(shown)} nodes with most of them are shown")
     cut = f"Cut: {'; '.join(cuts)}. " if cuts else ""
-    lines = [
-        (_node(row), f"{row['origin']}:{row['seq']}", number(row["pos"]), row["problem"], _cause(row))
-        for row in rows[:MOST_ROWS]
-    ]
-    more = [f"Cut: {len(rows) - MOST_ROWS:,} more are in violations.parquet."] if len(rows) > MOST_ROWS else []
-    header = ("node", "message", "position", "problem", "because of")
-    table = TableBlock("The first of them", header, lines, [*more, "Data: violations.parquet."])
+    table = _by_cause(rows)
     chart = Chart("Where they are", [plot], words, f"{cut}Data: {where}, violations.parquet.")
     return [Section("Violations", [chart, table])]
+
+
+def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
+    """Violations that have one cause in one row: a message that came late can make hundreds of others early."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((_cause(row), row["problem"]), []).append(row)
+    ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
+    lines = []
+    for (cause, problem), group in ordered[:MOST_ROWS]:
+        first = group[0]
+        example = f"{first['origin']}:{first['seq']} at node {_node(first)}, position {first['pos']:,}"
+        example += f"; the cause at position {first['cause_pos']:,}" if first["cause_seq"] is not None else ""
+        nodes, share = len({_node(row) for row in group}), share_text(len(group) / len(rows))
+        lines.append((cause or "–", problem, f"{len(group):,}", share, f"{nodes:,}", example))
+    more = [f"Cut: {len(ordered) - MOST_ROWS:,} more causes are in violations.parquet."] * (
+        len(ordered) > MOST_ROWS
+    )
+    header = ("because of", "problem", "violations", "of those listed", "nodes", "the first")
+    return TableBlock("By cause", header, lines, [*more, "Data: violations.parquet."])
 
 
 def _node(row: Mapping[str, Any]) -> str:
@@ -188,9 +202,7 @@ def _node(row: Mapping[str, Any]) -> str:
 
 
 def _cause(row: Mapping[str, Any]) -> str:
-    if row["cause_seq"] is None:
-        return ""
-    return f"{row['cause_origin']}:{row['cause_seq']} at position {row['cause_pos']:,}"
+    return "" if row["cause_seq"] is None else f"{row['cause_origin']}:{row['cause_seq']}"
 
 
 def _counts(counts: Mapping[str, int | None], summary: str) -> Section:
