@@ -1,4 +1,4 @@
-"""The browser lies with the tools; it is started once, and two runs are made once, for all tests of this folder."""
+"""The browser lies with the tools. It is started once, and two runs are made once, for all tests here."""
 
 import sys
 from pathlib import Path

@@ -32,7 +32,7 @@ PAGES = ("run", "sweep", "audit", "compare", "study")
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, violated):
-    """A report of each kind, with what is hard to show: long names and commands, many series, marks in one place."""
+    """A report of each kind, with what is hard to show: long names, many series, marks in one place."""
     folder = tmp_path_factory.mktemp("pages")
     made = {
         "run": run_page(violated),
@@ -109,38 +109,7 @@ def _study():
     )
 
 
-CHECKS = """(paper => {
-  const found = [], width = innerWidth, seen = each => each.checkVisibility() && each.getClientRects().length > 0;
-  const all = (query, root = document) => [...root.querySelectorAll(query)].filter(seen);
-  const name = each => `${each.tagName.toLowerCase()}.${each.getAttribute('class') || ''} "${each.textContent.trim().slice(0, 40)}"`;
-  if (document.documentElement.scrollWidth > width) found.push(`the page is ${document.documentElement.scrollWidth} wide`);
-  for (const each of all('body *:not(svg *)')) {
-    if (each.closest('.told') || (!paper && each.closest('.wide, pre') && !each.matches('.wide, pre'))) continue;
-    const box = each.getBoundingClientRect();
-    if (box.width && (box.right > width + 1 || box.left < -1)) found.push(`out of the page: ${name(each)}`);
-  }
-  for (const chart of all('.chart')) {
-    const drawn = all(':scope > svg', chart);
-    if (drawn.length != 1) { found.push(`${drawn.length} drawings at once`); continue; }
-    const frame = drawn[0].getBoundingClientRect();
-    const texts = all('text', drawn[0]).map(each => [each, each.getBoundingClientRect()]);
-    texts.forEach(([each, box], i) => {
-      if (box.left < frame.left - 2 || box.right > frame.right + 2) found.push(`leaves its chart: ${name(each)}`);
-      if (box.height < 10) found.push(`too small: ${name(each)}, ${box.height}`);
-      for (const [other, place] of texts.slice(0, i)) {
-        const across = Math.min(box.right, place.right) - Math.max(box.left, place.left);
-        const down = Math.min(box.bottom, place.bottom) - Math.max(box.top, place.top);
-        if (across > 1 && down > 3) found.push(`${name(each)} covers ${name(other)}`);
-      }
-    });
-    if (!all('.line, .segment, .dot, [fill]', drawn[0]).length) found.push('a chart without marks');
-  }
-  for (const each of all('.code pre'))
-    if (each.scrollWidth > each.clientWidth + 1 || each.innerText.includes('…')) found.push(`clipped: ${name(each)}`);
-  for (const each of all('dd')) if (each.clientWidth < Math.min(200, width / 2)) found.push(`narrow: ${name(each)}`);
-  for (const each of all('.cards')) if (each.scrollWidth > each.clientWidth + 1) found.push(`a table is cut: ${name(each)}`);
-  return found;
-})"""
+CHECKS = (Path(__file__).parent / "page_checks.js").read_text(encoding="utf-8").strip()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -212,9 +181,8 @@ def test_a_message_and_a_series_can_be_picked_with_the_mouse(browser, pages):
 def test_everything_can_be_done_with_the_keyboard(browser, pages):
     browser.show(width=768)
     browser.open(pages["run"])
-    wanted = browser.evaluate(
-        "[...document.querySelectorAll('a, button, select, .wide, pre')].filter(each => each.checkVisibility()).length"
-    )
+    operable = "[...document.querySelectorAll('a, button, select, .wide, pre')]"
+    wanted = browser.evaluate(f"{operable}.filter(each => each.checkVisibility()).length")
     reached = "document.activeElement"
     browser.evaluate("window.seen = new Set()")
     for _ in range(wanted):
@@ -250,8 +218,8 @@ def test_sections_unfold_by_key_by_link_and_on_paper(browser, pages):
     top = browser.evaluate("document.querySelectorAll('details')[5].getBoundingClientRect().top")
     assert -5 < top < 60
     browser.show(width=A4, paper=True)
-    hidden = "[...document.querySelectorAll('details .chart, details table')].filter(each => !each.checkVisibility()).length"
-    assert browser.evaluate(hidden) == 0
+    inside = "[...document.querySelectorAll('details .chart, details table')]"
+    assert browser.evaluate(f"{inside}.filter(each => !each.checkVisibility()).length") == 0
     browser.show()
     browser.click("document.querySelector('.unfold')")
     assert browser.evaluate(opened) == count
@@ -274,10 +242,9 @@ def test_colours_follow_the_reader_s_scheme_and_can_be_told_apart(browser, pages
     seen = {}
     for scheme in ("light", "dark"):
         browser.show(scheme=scheme)
-        colours = browser.evaluate(
-            "[1, 2, 3, 4, 5, 6, 7, 8].map(i => getComputedStyle(document.documentElement).getPropertyValue(`--c${i}`))"
-        )
-        paper = browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')")
+        value = "getComputedStyle(document.documentElement).getPropertyValue"
+        colours = [browser.evaluate(f"{value}('--c{i}')") for i in range(1, 9)]
+        paper = browser.evaluate(f"{value}('--paper')")
         assert all(contrast(paper, each) > 3 for each in colours), (scheme, colours)
         near = min(distance(a, b) for i, a in enumerate(colours) for b in colours[:i])
         assert near > 18, (scheme, near)

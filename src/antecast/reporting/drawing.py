@@ -19,6 +19,7 @@ from antecast.reporting.scale import (
     Scale,
     across,
     domain,
+    middle,
     spaced,
     text_width,
     thinned,
@@ -64,11 +65,10 @@ class _Drawing:
     def _fitted(self, ends: tuple[float, float]) -> list[tuple[float, str]]:
         axis = self.plot.x
         if axis.names:
-            return thinned(_named(axis), self.x)
+            return thinned(_named(axis), self.x, self.width)
         if axis.ticks is not None:
-            return spaced(axis.ticks, self.x)
-        width = self.area.right - self.area.left
-        return across(*ends, width, self.x, log=axis.log, share=axis.share, whole=axis.whole)
+            return spaced(axis.ticks, self.x, self.width)
+        return across(*ends, self.width, self.x, log=axis.log, share=axis.share, whole=axis.whole)
 
     def svg(self) -> str:
         parts = [*self._axes(), *self._flat(), *self._dots(), *self._labels()]
@@ -91,7 +91,7 @@ class _Drawing:
         for value, text in self.x_ticks:
             x = self.x(value)
             yield f'<path class="stroke" d="M{_n(x)} {_n(area.bottom)}v4"/>'
-            yield _text(_within(x, text, self.width), area.bottom + 16, text, anchor="middle", kind="tick")
+            yield _text(middle(x, text, self.width), area.bottom + 16, text, anchor="middle", kind="tick")
         yield f'<path class="stroke" d="M{_n(area.left)} {_n(area.bottom)}H{_n(area.right)}"/>'
         start = self.height - 6 - LINE * (len(self.foot) - 1)
         for row, text in enumerate(self.foot):
@@ -201,8 +201,8 @@ class _Drawing:
             box = box or Box(at.x, at.y - LINE / 2, at.x + at.width, at.y + LINE / 2)
             key = self._key(mark)
             yield self._leader(at, box, key) if isinstance(mark, Label) else ""
-            middle, foot = (box.left + box.right) / 2, box.bottom - 3.5
-            texts.append(_text(middle, foot, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key))
+            centre, foot = (box.left + box.right) / 2, box.bottom - 3.5
+            texts.append(_text(centre, foot, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key))
         yield from texts  # above all lines that lead to them
 
     def _leader(self, at: Wanted, box: Box, key: str) -> str:
@@ -291,12 +291,6 @@ def _dot(x: float, y: float, r: float, look: Series, key: str, tip: str) -> str:
 
 def _tip(text: str) -> str:
     return f"<title>{escape(text)}</title>" if text else ""
-
-
-def _within(x: float, text: str, width: float) -> float:
-    """Where the middle of a text stands, so that its ends are in the picture."""
-    half = text_width(text) / 2
-    return min(max(x, half), width - half)
 
 
 def _text(

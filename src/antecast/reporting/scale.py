@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil, floor, log10
+from typing import TypeAlias
 
 TICK_FONT = 11
 TITLE_FONT = 12
@@ -122,40 +122,48 @@ def tick_text(value: float, *, share: bool = False) -> str:
     return f"{text} %" if share else text
 
 
+Ticks: TypeAlias = Sequence[tuple[float, str]]
+
+
 def across(
-    low: float, high: float, width: float, scale: Callable[[float], float], *, log: bool, share: bool, whole: bool
+    low: float, high: float, edge: float, scale: Callable[[float], float], *, log: bool, share: bool, whole: bool
 ) -> list[tuple[float, str]]:
-    """Ticks of a horizontal axis, as many as fit beside each other."""
+    """Ticks of a horizontal axis in a picture that ends at `edge`, as many as fit beside each other."""
     if log:
-        return spaced([(value, tick_text(value, share=share)) for value in log_steps(low, high)], scale)
-    for count in range(max(2, round(width / 60)), 1, -1):
+        return spaced([(value, tick_text(value, share=share)) for value in log_steps(low, high)], scale, edge)
+    room = scale(high) - scale(low)
+    for count in range(max(2, round(room / 60)), 1, -1):
         ticks = [(value, tick_text(value, share=share)) for value in round_steps(low, high, count, whole=whole)]
-        if len(thinned(ticks, scale)) == len(ticks):
+        if len(thinned(ticks, scale, edge)) == len(ticks):
             return ticks
-    return thinned(ticks, scale)
+    return thinned(ticks, scale, edge)
 
 
-def thinned(ticks: Sequence[tuple[float, str]], scale: Callable[[float], float]) -> list[tuple[float, str]]:
-    """Those whose texts do not run into each other, the first kept; every second, third or later one."""
+def middle(x: float, text: str, edge: float) -> float:
+    """Where the middle of a text stands, so that its ends are in the picture."""
+    half = text_width(text) / 2
+    return min(max(x, half), edge - half)
+
+
+def thinned(ticks: Ticks, scale: Callable[[float], float], edge: float) -> list[tuple[float, str]]:
+    """Every tick, or every second, third or later one, such that no text runs into another."""
     for step in range(1, len(ticks) + 1):
         kept = list(ticks[::step])
-        spans = [
-            (scale(value) - text_width(text) / 2, scale(value) + text_width(text) / 2) for value, text in kept
-        ]
-        if all(right + _GAP <= left for (_, right), (left, _) in pairwise(spans)):
+        if len(spaced(kept, scale, edge)) == len(kept):
             return kept
     return list(ticks[:1])
 
 
-def spaced(ticks: Sequence[tuple[float, str]], scale: Callable[[float], float]) -> list[tuple[float, str]]:
+def spaced(ticks: Ticks, scale: Callable[[float], float], edge: float) -> list[tuple[float, str]]:
     """Those whose texts do not run into one before them."""
     kept: list[tuple[float, str]] = []
     end = float("-inf")
     for value, text in ticks:
         half = text_width(text) / 2
-        if scale(value) - half >= end:
+        at = middle(scale(value), text, edge)
+        if at - half >= end:
             kept.append((value, text))
-            end = scale(value) + half + _GAP
+            end = at + half + _GAP
     return kept
 
 
