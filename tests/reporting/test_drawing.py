@@ -31,6 +31,7 @@ def test_ticks_never_run_into_each_other_or_out_of_the_picture(pixels, low, widt
     ticks = [(float(x), text) for x, _, text in TEXT.findall(svg)]
     spans = [(x - text_width(text) / 2, x + text_width(text) / 2) for x, text in ticks]
     assert all(right < left for (_, right), (left, _) in pairwise(spans)), ticks
+    assert len({text for _, text in ticks}) == len(ticks)  # no two ticks are told alike
     assert all(left >= -0.1 and right <= pixels + 0.1 for left, right in spans), ticks
 
 

@@ -96,15 +96,20 @@ def round_steps(low: float, high: float, count: int, *, whole: bool = False) -> 
 
 
 def log_steps(low: float, high: float) -> list[float]:
-    """Powers of ten, and 2 and 5 times these where there are few."""
+    """Powers of ten, and 2 and 5 times these where there are few; round numbers where there are hardly any.
+
+    >>> log_steps(1, 1000), log_steps(30, 70), log_steps(1000, 1010)
+    ([1.0, 10.0, 100.0, 1000.0], [30, 40, 50, 60, 70], [1000, 1002, 1004, 1006, 1008, 1010])
+    """
     powers = range(floor(log10(low) - 1e-9), ceil(log10(high) + 1e-9) + 1)
-    few = log10(high / low) < 2.5
-    return [
+    few = log10(high / low) < 3
+    found = [
         10.0**power * each
         for power in powers
         for each in ((1, 2, 5) if few else (1,))
         if low * 0.999 <= 10.0**power * each <= high * 1.001
     ]
+    return found if len(found) > 2 else round_steps(low, high, 6)
 
 
 def tick_text(value: float, *, share: bool = False) -> str:
@@ -113,12 +118,13 @@ def tick_text(value: float, *, share: bool = False) -> str:
     ('1,200', '0.25', '0.5 %', '4.3M')
     """
     shown = round(value * 100, 9) if share else value
-    if abs(shown) >= 1e6:
-        text = f"{shown / 1e6:,.6g}M"
+    short = f"{shown / 1e6:,.4g}M"
+    if abs(shown) >= 1e6 and float(short[:-1].replace(",", "")) * 1e6 == shown:
+        text = short
     elif shown and abs(shown) < 1e-4:
         text = f"{shown:.3g}"
     else:
-        text = f"{shown:,.10g}"
+        text = f"{shown:,.15g}"  # all digits that a step has rounded to
     return f"{text} %" if share else text
 
 
