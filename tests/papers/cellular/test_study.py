@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 import pytest
 
 from antecast.papers.cellular.experiment import (
-    AFTER,
     CALM,
     HEAVY,
     STATIONS,
@@ -24,6 +23,7 @@ from antecast.papers.cellular.judgement import CELLULAR, TCP, TCP_HEAVY, Data, f
 from antecast.papers.findings import UNEXPLAINED, Mark
 from antecast.papers.layout import lay_out
 from antecast.papers.paper import load_paper
+from antecast.protocols.cellular.settings import CellularSettings
 from antecast.sim import run
 
 HOSTS, SECONDS, START = 20, 40, 10
@@ -142,20 +142,19 @@ def test_what_a_fault_leaves_behind_is_read_from_the_samples_of_each_station(mad
     assert found["series"] == pytest.approx([fmean(values(at, at + 1, own=True)) for at in range(24, 35)])
 
 
-def test_a_station_is_left_with_as_many_messages_as_were_broadcast_meanwhile():
+def test_a_station_is_left_with_as_many_messages_as_were_broadcast_meanwhile(monkeypatch):
+    for name, seconds in (("FAULT", 17), ("AFTER", 11)):
+        monkeypatch.setattr(f"antecast.papers.cellular.experiment.{name}", seconds)
     found = outstanding(100, True, 1)
     assert 100 <= found["peak"] < 250
     assert found["after"] < found["peak"]
-    assert len(found["series"]) == AFTER
+    assert len(found["series"]) == 11
 
 
-@pytest.mark.parametrize("measured", [False, True])
-def test_times_are_the_papers_where_figures_are_compared_with_it(monkeypatch, measured):
-    seen = []
-    monkeypatch.setattr("antecast.papers.cellular.experiment.run", lambda chosen: seen.append(chosen) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        evaluate(CELLULAR, CALM, 20, 1, measured=measured)
-    assert seen[0].protocol.settings["measured"] is measured
+def test_times_are_the_papers_unless_said_otherwise():
+    assert scenario(CELLULAR, CALM, 20, 1).protocol_settings.measured is False
+    assert scenario(CELLULAR, CALM, 20, 1, settings={"measured": True}).protocol_settings.measured is True
+    assert CellularSettings().measured is True  # why it has to be said
 
 
 def test_a_station_keeps_a_few_numbers_for_each_host():
