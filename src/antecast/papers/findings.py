@@ -1,8 +1,8 @@
 """Findings: one figure or statement of a paper, ours beside it, and whether they agree.
 
-A figure agrees if ours lies within a tolerance of the paper's. The paper's file states the tolerance, with an
-argument from the paper itself: how it rounds, how much its own numbers scatter, of how many cases it took them. The
-confidence interval of ours decides nothing: a wide one would agree with everything.
+A figure agrees if ours lies within a tolerance of the paper's. The paper's file states it, with an argument from
+the paper itself: how it rounds, how much its own numbers scatter, of how many cases it took them. The confidence
+interval of ours decides nothing: a wide one would agree with everything.
 
 A share is judged by its smaller side: 98.8 % against 95.2 % is 1.2 % against 4.8 % that is missing, a quarter, and
 the same mark results whichever side the paper prints. One that differs has a reason; where nobody knows one, it
@@ -130,6 +130,17 @@ class Finding:
         if self.mark is Mark.AGREES:
             return self.low < least or self.high > most
         return self.low <= most and self.high >= least
+
+
+def clearly_less(a: Estimate, b: Estimate) -> bool:
+    """Whether a lies below b by more than chance: their intervals, if there are any, do not meet.
+
+    >>> clearly_less(Estimate(1, 0.5, 1.5, 3), Estimate(2, 1.6, 2.4, 3))
+    True
+    >>> clearly_less(Estimate(1, 0.5, 1.7, 3), Estimate(2, 1.6, 2.4, 3))
+    False
+    """
+    return (a.mean if a.high is None else a.high) < (b.mean if b.low is None else b.low)
 
 
 def figure(

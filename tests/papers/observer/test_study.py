@@ -120,7 +120,7 @@ def as_the_paper_says(rule, percent, delay, system):
     wait = (100 - percent) / 100
     load = min(system.rate / 0.1, 2) * min(system.nodes / 10, 2)
     if rule == "DAPW" and percent < 100:
-        small = 0.01 * wait if percent >= 40 else 0.03 * wait
+        small = 0.004 * wait if percent >= 40 else 0.012 * wait
         shape = small if ratio < 1 else 0.1 * ratio * (0.8 + 0.2 * wait)
         return shape * load * (1.2 if quick else 1.0) if load >= 0.5 else 0.001 * wait * (1.2 if quick else 1)
     partial = {"DPC1": 0.45, "DPC2": 0.35, "2 kn": 0.12, "4 kn": 0.05, "6 kn": 0.004}
@@ -130,7 +130,7 @@ def as_the_paper_says(rule, percent, delay, system):
         return 0.0
     if ratio < 1:
         return 0.9 * as_the_paper_says("DAPW", percent, "δ/2", system) * (0.7 if quick else 1)
-    return 0.004 / ratio * wait * load * (0.5 if quick else 1.0)
+    return 0.003 / ratio * wait * load * (0.5 if quick else 1.0)
 
 
 JUDGES = {(each.item, each.quantity, each.scope): each.judge for each in STATEMENTS}

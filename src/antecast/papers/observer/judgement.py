@@ -21,6 +21,7 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 from antecast.history.confidence import Estimate
+from antecast.papers.findings import clearly_less
 from antecast.papers.observer.experiment import BOTH, DELAYS, PARTIAL, PERCENTS, SWEPT, USUAL, Seen, System
 
 BELOW = PERCENTS[1:]
@@ -65,17 +66,6 @@ class Tally:
         text += f", level in {len(self.level)}" if self.level else ""
         text += f"; not for {_listed(self.against)}" if self.against else ""
         return Verdict(bool(self.agree) and not self.against, text)
-
-
-def clearly_less(a: Estimate, b: Estimate) -> bool:
-    """Whether a lies below b by more than chance: their intervals, if there are any, do not meet.
-
-    >>> clearly_less(Estimate(1, 0.5, 1.5, 3), Estimate(2, 1.6, 2.4, 3))
-    True
-    >>> clearly_less(Estimate(1, 0.5, 1.7, 3), Estimate(2, 1.6, 2.4, 3))
-    False
-    """
-    return (a.mean if a.high is None else a.high) < (b.mean if b.low is None else b.low)
 
 
 def threshold(curve: Sequence[float]) -> float:
