@@ -159,6 +159,17 @@ def test_a_series_that_only_the_paper_has_is_in_the_legend():
     assert [each.name for each in plot.series] == ["a", "<b>", "c", "the paper"]
 
 
+def test_a_series_looks_the_same_in_every_panel():
+    look = Look(kind="line", x="x", y="y", series="size", facet="who", x_title="x", y_title="y")
+    table = POINTS.append_column("size", pa.array(["small"] * 4))
+    printed = [
+        {"who": "a", "size": "large", "x": 0.5, "y": 0.4},
+        {"who": "<b>", "size": "huge", "x": 0.5, "y": 0.4},
+    ]
+    first, second = chart(table, look, printed)[0]
+    assert first.series == second.series and len({each.colour for each in first.series}) == 4
+
+
 def test_panels_and_series_stand_in_the_order_of_their_sizes():
     table = pa.table({"x": [1.0] * 4, "y": [1.0] * 4, "life": ["120'", "20'", "none", "5'"]})
     look = Look(kind="line", x="x", y="y", facet="life", x_title="x", y_title="y")

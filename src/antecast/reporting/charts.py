@@ -39,13 +39,16 @@ def chart(table: pa.Table, settings: Settings, printed: Sequence[Row] = ()) -> t
     step = -(-len(whole) // MOST_POINTS)
     cut = f"Every {_ordinal(step)} of {len(whole):,} rows is shown." if step > 1 else ""
     rows = whole.take(list(range(0, len(whole), max(1, step)))).to_pylist()
+    known = [str(row[settings.series]) for row in (*rows, *printed) if settings.series in row]
+    series = by_size(dict.fromkeys(known))  # of all panels, so that a series looks the same in each
     if not settings.facet:
-        return [_panel(rows, rows, settings, printed, "")], cut
+        return [_panel(rows, rows, series, settings, printed, "")], cut
     names = by_size(dict.fromkeys(str(row[settings.facet]) for row in rows))
     panels = [
         _panel(
             [row for row in rows if str(row[settings.facet]) == name],
             rows,
+            series,
             settings,
             [each for each in printed if each.get(settings.facet, name) == name],
             name,
@@ -65,10 +68,13 @@ def _ordinal(number: int) -> str:
 
 
 def _panel(
-    rows: Sequence[Row], everything: Sequence[Row], settings: Settings, printed: Sequence[Row], title: str
+    rows: Sequence[Row],
+    everything: Sequence[Row],
+    names: Sequence[str],
+    settings: Settings,
+    printed: Sequence[Row],
+    title: str,
 ) -> Plot:
-    known = [str(row[settings.series]) for row in (*everything, *printed) if settings.series in row]
-    names = by_size(dict.fromkeys(known))
     x = Axis(title=settings.x_title, log=settings.x_log, zero=settings.kind != "line")
     y = Axis(title=settings.y_title, log=settings.y_log)
     kind: Swatch = "fill" if settings.kind == "bars" else "dot" if settings.kind == "points" else "line"

@@ -127,7 +127,9 @@ def _plot(diagram: Diagram, unit: Unit | None) -> tuple[Plot, str]:
             start = line.place(row["sent"]), place[row["sent_at"]]
             flights.append(Segment(x=start[0], y=start[1], x2=x, y2=y, width=width, **look))
         if row["verb"] == "broadcast":
-            labels.append((row["role"] != first, Label(x=x, y=y, text=row["message"], needed=False, **look)))
+            labels.append(
+                (row["role"] != first, Label(x=x, y=y, text=row["message"], needed=False, above=True, **look))
+            )
         shape: Shape = "circle" if row["verb"] == "broadcast" else "forward"
         dots.append(Dot(x=x, y=y, size=5.5 if shape == "circle" else 5.0, shape=shape, tip=tip, **look))
     breaks = [Limit(x=at, text=f"{unit(1e9 * length)} left out") for at, length in line.breaks]

@@ -184,16 +184,18 @@ class _Drawing:
             if isinstance(mark, Dot):
                 x, y, r = self.x(mark.x), self.y(mark.y), mark.size
                 taken.append(Box(x - r, y - r, x + r, y + r))
-        reach = {(mark.x, mark.y): mark.size + 5 for mark in self.plot.marks if isinstance(mark, Dot)}
+        reach = {(mark.x, mark.y): mark.size for mark in self.plot.marks if isinstance(mark, Dot)}
         for mark in self.plot.marks:
             if isinstance(mark, Label):
-                at = Wanted(self.x(mark.x), self.y(mark.y), _long(mark.text), reach.get((mark.x, mark.y), 9.0))
+                away = reach.get((mark.x, mark.y), 4.0) + (1.0 if mark.above else 5.0)
+                at = Wanted(self.x(mark.x), self.y(mark.y), _long(mark.text), away, mark.above)
                 wanted.append((mark, mark.text, at, mark.needed))
             elif isinstance(mark, Limit):
                 x = self.area.left + 3 if mark.x is None else self.x(mark.x)
                 y = self.area.top + 10 if mark.y is None else self.y(mark.y)
                 wanted.append((mark, mark.text, Wanted(x, y, _long(mark.text), 8.0), True))
-        boxes = place([each[2] for each in wanted], self.area, taken)
+        room = replace(self.area, top=self.area.top - 8)  # there is nothing but the title above it
+        boxes = place([each[2] for each in wanted], room, taken)
         texts = []
         for (mark, text, at, needed), box in zip(wanted, boxes, strict=True):
             if box is None and not needed:

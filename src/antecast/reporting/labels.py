@@ -1,7 +1,7 @@
 """Places for texts beside their marks, so that none covers another.
 
-A text is tried right of its mark, left, above and below, then further away in widening rings; it takes the first
-place that is free and inside of the plot.
+A text is tried right of its mark, left, above and below (or above first), then further away in widening rings; it
+takes the first place that is free and inside of the plot.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Wanted:
     width: float
     away: float = _NEAR
     """How far from the middle of its mark it must stay."""
+    above: bool = False
+    """Whether above is tried before all else."""
 
 
 def place(texts: Sequence[Wanted], room: Box, taken: Sequence[Box] = ()) -> list[Box | None]:
@@ -57,9 +59,10 @@ def place(texts: Sequence[Wanted], room: Box, taken: Sequence[Box] = ()) -> list
 
 def _tries(text: Wanted) -> Iterator[Box]:
     half = LINE / 2
+    turns = (0.5, 1.5, 0.0, 1.0) if text.above else (0.0, 1.0, 0.5, 1.5)
     for ring in range(_RINGS):
         reach = text.away + ring * _RING
-        for turn in (0.0, 1.0, 0.5, 1.5, 0.25, 1.75, 0.75, 1.25):
+        for turn in (*turns, 0.25, 1.75, 0.75, 1.25):
             across, down = cos(turn * pi), -sin(turn * pi)
             x, y = text.x + reach * across, text.y + (reach + half) * down
             left = x if across > 0.1 else x - text.width if across < -0.1 else x - text.width / 2

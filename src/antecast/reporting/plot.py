@@ -123,6 +123,8 @@ class Label(Mark):
     text: str
     needed: bool = True
     """Whether it is drawn over others if there is no room at all."""
+    above: bool = False
+    """Whether it would rather stand above its place than beside it."""
 
 
 @dataclass(frozen=True, kw_only=True)
