@@ -12,6 +12,7 @@ from antecast.comparison.standings import CURVE, Standing
 from antecast.history.confidence import Estimate
 from antecast.reporting.compare import compare_page
 from antecast.reporting.page import Chart, TableBlock
+from antecast.reporting.plot import Dot
 
 NAMES = [
     "vector",
@@ -101,6 +102,15 @@ def test_every_protocol_has_a_look_of_its_own(tmp_path):
     looks = [(each.colour, each.dash) for each in over_time.plots[0].series]
     assert len(set(looks)) == len(looks) == len(NAMES)
     assert len({colour for colour, _ in looks}) == 8
+
+
+def test_marks_of_two_kinds_in_one_place_are_both_seen(tmp_path):
+    page = page_of(tmp_path, [standing("vector"), replace(standing("fifo"), promises=()), standing("barrier")])
+    dots = [mark for mark in charts(page)[0].plots[0].marks if isinstance(mark, Dot)]
+    above = {dot.key: dot.size for dot in dots}
+    assert (
+        dots[-1].key == page.verdict.split()[1].rstrip(":") and above["fifo"] > above["vector"] == above["barrier"]
+    )
 
 
 def test_violations_are_compared_as_shares(tmp_path):

@@ -21,6 +21,8 @@ _LIMIT_FACTOR = 5.0
 """A limit further than this factor from all marks would squeeze them, and is named instead of drawn."""
 _SMALLEST, _LARGEST = 4.5, 10.0
 """Half the width of a mark, from no messages kept to the most."""
+_RIM = 4.0
+"""What is seen, in pixels, of a mark of another kind below one in the same place."""
 
 _LOOKS = {
     Order.GUARANTEED: Series(str(Order.GUARANTEED), "var(--c3)", shape="circle", swatch="dot"),
@@ -63,7 +65,7 @@ def choice_chart(
         for axis, limit in drawn.items()
     ]
     most = max((each.messages_peak.mean for each, *_ in standings if each.messages_peak), default=0.0) or 1.0
-    dots: list[AnyMark] = []
+    dots: list[Dot] = []
     # The one to take has the first choice of a place for its name, and lies above the others.
     for each, time, size in sorted(standings, key=lambda entry: entry[0].name != judgement.recommended):
         at, cost, order = unit.of(time.mean), size.mean, str(each.order)
@@ -72,6 +74,7 @@ def choice_chart(
         taken = f"{each.name}, recommended" if each.name == judgement.recommended else each.name
         tip = f"{each.name}, {order}: {unit(time.mean)}, {cost:,.4g} B, {kept:,.4g} messages at a node"
         half = _SMALLEST + (_LARGEST - _SMALLEST) * (kept / most) ** 0.5
+        half += _RIM * len({dot.series for dot in dots if _together(dot, at, cost)} - {order})
         dots.append(Dot(x=at, y=cost, series=order, key=each.name, size=half, tip=tip))
         marks.append(Label(x=at, y=cost, series=order, key=each.name, text=taken))
     present = [_LOOKS[order] for order in Order if any(each.order is order for each, *_ in standings)]
@@ -91,6 +94,10 @@ def _spans(x: float, y: float, time: Estimate, size: Estimate, unit: Unit, serie
     if size.low is not None and size.high is not None:
         spans.append(Segment(x=x, x2=x, y=max(0.0, size.low), y2=size.high, width=1, series=series, key=key))
     return spans
+
+
+def _together(dot: Dot, x: float, y: float) -> bool:
+    return abs(dot.x - x) <= 0.03 * abs(x) and abs(dot.y - y) <= 0.03 * abs(y)
 
 
 def _far(limit: float, values: Sequence[float]) -> bool:

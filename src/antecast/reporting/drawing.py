@@ -203,6 +203,7 @@ class _Drawing:
             box = box or Box(at.x, at.y - LINE / 2, at.x + at.width, at.y + LINE / 2)
             key = self._key(mark)
             yield self._leader(at, box, key) if isinstance(mark, Label) else ""
+            key += f' style="fill: {self.plot.look(mark.series).colour}"' if mark.series else ""
             centre, foot = (box.left + box.right) / 2, box.bottom - 3.5
             texts.append(_text(centre, foot, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key))
         yield from texts  # above all lines that lead to them
