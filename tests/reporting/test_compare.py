@@ -1,5 +1,6 @@
 """The page of a comparison: what is told apart, in which unit, and when its verdict is green."""
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -87,8 +88,11 @@ def tables(page):
 
 
 def test_latency_has_one_unit_in_all_texts_tables_and_axes(tmp_path):
-    page = page_of(tmp_path, [standing("quick", 2e6), standing("slow", 5e9)])
-    latencies = tables(page)[1]
+    page = page_of(tmp_path, [standing("quick", 2e6), standing("slow", 5e9)], latency=1e9)
+    assert " ms" in page.verdict and not re.search(r"\d (s|µs)\b", " ".join([page.verdict, *page.lead]))
+    limits = next(section for section in page.sections if section.title == "Who does not qualify")
+    assert "5,000 ± 500 ms" in limits.blocks[0].rows[0][1]
+    latencies = tables(page)[2]
     cells = [cell for row in latencies.rows for cell in row[1:4]]
     assert {cell.split()[-1] for cell in cells} == {"ms"}
     for chart in charts(page):

@@ -25,12 +25,12 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
     )
     return Page(
         title=f"Which protocol for {result.name}?",
-        verdict=judgement.headline,
+        verdict=unit.retell(judgement.headline),
         tone=_tone(result),
-        lead=judgement.reasons,
+        lead=[unit.retell(reason) for reason in judgement.reasons],
         sections=[
             Section("To choose from", [*_choice(result, ran, unit), _main_table(result, ran, unit)]),
-            *_limits(result),
+            *_limits(result, unit),
             Section("Latency", [*_latency(result, ran, unit)]),
             Section("Causal order", [_order_table(ran)]),
             Section("What it costs", [_cost_table(ran)]),
@@ -94,12 +94,12 @@ def _share(estimate: Estimate | None) -> str:
     return share_text(estimate.mean) if estimate is not None and exact else PER_CENT.interval(estimate)
 
 
-def _limits(result: Comparison) -> list[Section]:
+def _limits(result: Comparison, unit: Unit) -> list[Section]:
     """Why those who do not qualify do not."""
     missed = result.judgement.misses
     if not missed:
         return []
-    rows = [[name, "; ".join(miss.text for miss in found)] for name, found in missed.items()]
+    rows = [[name, unit.retell("; ".join(miss.text for miss in found))] for name, found in missed.items()]
     return [Section("Who does not qualify", [TableBlock("", ["protocol", "because"], rows)])]
 
 

@@ -6,6 +6,7 @@ The unit is chosen once from the values that a page shows, and lies between the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
@@ -49,6 +50,23 @@ class Unit:
         off = number(float(f"{spread / self.size:.2g}"))
         return f"{number(estimate.mean / self.size)} ± {off} {self.sign}".rstrip()
 
+    def retell(self, text: str) -> str:
+        """A text that was written for itself, its times in this unit.
+
+        >>> Unit(1e6, "ms").retell("half by 1.5 ± 0.2 s (--max-latency 5s), 24 h at most")
+        'half by 1,500 ± 200 ms (--max-latency 5s), 86,400,000 ms at most'
+        """
+
+        def told(found: re.Match[str]) -> str:
+            scale = _TIMES[found[3]] / self.size
+            first, spread = (part and number(float(part.replace(",", "")) * scale) for part in found.group(1, 2))
+            return f"{first} ± {spread} {self.sign}" if spread else f"{first} {self.sign}"
+
+        return _TIME.sub(told, text)
+
+
+_TIMES = {"h": 3600e9, "min": 60e9, "s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
+_TIME = re.compile(r"(?<![\w.])(\d[\d,]*\.?\d*)(?: ± (\d[\d,]*\.?\d*))? (h|min|s|ms|µs|ns)\b")
 
 PLAIN = Unit(1.0, "")
 PER_CENT = Unit(0.01, "%")
