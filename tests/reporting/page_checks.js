@@ -27,6 +27,13 @@
         if (across > 1 && down > 3) found.push(`${name(each)} covers ${name(other)}`);
       }
     });
+    const dots = all(".dot", drawn[0]).map(each => each.getBoundingClientRect());
+    for (const [each, box] of texts.filter(([each]) => each.matches(".tick")))
+      for (const dot of dots) {
+        const across = Math.min(box.right, dot.right) - Math.max(box.left, dot.left);
+        const down = Math.min(box.bottom, dot.bottom) - Math.max(box.top, dot.top);
+        if (across > 2 && down > 4) { found.push(`a mark covers ${name(each)}`); break; }
+      }
     if (!all(".line, .segment, .dot, [fill]", drawn[0]).length) found.push("a chart without marks");
   }
   for (const each of all(".code pre"))

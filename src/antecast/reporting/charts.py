@@ -1,7 +1,7 @@
 """Charts of the papers' figures, from tables and a description of what goes where (`antecast.papers.paper.Chart`).
 
 Tables with more than `MOST_POINTS` rows are thinned evenly, and the chart says so. What the paper itself says
-about a curve is drawn into it: points as rings, levels as dashed lines, ranges as bars and bands.
+about a curve is drawn into it: points as rings, levels as dotted lines, ranges as bars and bands.
 """
 
 from __future__ import annotations

@@ -53,11 +53,14 @@ class _Drawing:
         self.top = 10.0 + LINE * len(self.title) + (4 if self.title else 0)
         self.foot = wrap(plot.x.title, width - left) if plot.x.title else []
         right = width - 12.0
-        self.area = Box(left, self.top, right, self.top + plot.height)
+        rows = len(plot.y.names)
+        tall = plot.height + (LINE * rows if self.above else 0)  # a line of its own for each name
+        self.area = Box(left, self.top, right, self.top + tall)
         self.x = Scale(*x_ends, left, right, plot.x.log)
         self.y = Scale(*y_ends, self.area.bottom, self.top, plot.y.log)
         if plot.y.names:  # names are read from the top
-            self.y = Scale(-0.5, len(plot.y.names) - 0.5, self.top, self.area.bottom)
+            down = LINE / 2 if self.above else 0
+            self.y = Scale(-0.5, rows - 0.5, self.top + down, self.area.bottom + down)
         self.x_ticks = self._fitted(x_ends)
         self.y_ticks = y_ticks
         self.height = self.area.bottom + (20 if self.x_ticks else 6) + LINE * len(self.foot) + 4
@@ -85,7 +88,7 @@ class _Drawing:
             if plot.y.grid:
                 yield f'<path class="grid" d="M{_n(area.left)} {_n(y)}H{_n(area.right)}"/>'
             if self.above:
-                yield _text(area.left, y - 0.5 * plot.height / len(plot.y.names) + 11, text, kind="tick")
+                yield _text(area.left, y - 0.5 * plot.height / len(plot.y.names) - 2, text, kind="tick")
             else:
                 yield _text(area.left - 7, y + 4, text, anchor="end", kind="tick")
         for value, text in self.x_ticks:

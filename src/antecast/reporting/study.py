@@ -118,7 +118,7 @@ def _charts(paper: Paper, item: str, results: Results, folder: Path) -> list[Blo
     plots, cut = chart(points, settings, printed)
     series = f" for each {settings.series_title or settings.series}" if settings.series else ""
     words = settings.words or f"{settings.y_title} against {settings.x_title}{series}."
-    words += " Rings, dashed lines and shaded ranges are what the paper gives." if printed else ""
+    words += " Rings, dotted lines, thick bars and plain bands are what the paper gives." if printed else ""
     note = f"{cut} Data: {folder / 'figures' / f'{name}.parquet'}.".strip()
     return [Chart(f"{item}: {paper.items[item].title}", plots, words, note)]
 
