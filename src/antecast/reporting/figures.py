@@ -138,7 +138,7 @@ def bars(
             place, start = list(names.names).index(row[name]), ends.get(row[name], 0.0)
             ends[row[name]] = start + row[size]
             tip = f"{row[name]}, {part}: {row[size]:,}"
-            marks.append(Bar(x=start, x2=ends[row[name]], y=place - 0.32, y2=place + 0.32, series=part, tip=tip))
+            marks.append(Bar(x=start, x2=ends[row[name]], y=place - 0.26, y2=place + 0.26, series=part, tip=tip))
     height = _ROW * len(names.names)
     return Plot(x=x, y=names, marks=marks, series=looks(order, swatch="fill"), height=height)
 
