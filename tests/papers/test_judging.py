@@ -184,12 +184,12 @@ def test_every_number_of_a_paper_can_be_judged(study):
 
 
 CHOSEN = {
-    "cellular/judgement": {
+    "cellular/judgement": {0.95, 25.0, 30},  # a level of confidence, a load, the time between faults
         0.95,
         25.0,
         30,
     },  # a level of confidence, a load, and the paper's time between two faults
-    "observer/judgement": {4, 100},  # how much is listed, and how it is written
+    "observer/judgement": {4, 20, 40, 60, 80, 100},  # the values of c, and how much is listed
     "observer/statements": set(),
     "preventive/judgement": {1e-9},  # an equality of floats
     "vcube/judgement": set(),
