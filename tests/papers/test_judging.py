@@ -185,10 +185,6 @@ def test_every_number_of_a_paper_can_be_judged(study):
 
 CHOSEN = {
     "cellular/judgement": {0.95, 25.0, 30},  # a level of confidence, a load, the time between faults
-        0.95,
-        25.0,
-        30,
-    },  # a level of confidence, a load, and the paper's time between two faults
     "observer/judgement": {4, 20, 40, 60, 80, 100},  # the values of c, and how much is listed
     "observer/statements": set(),
     "preventive/judgement": {1e-9},  # an equality of floats
