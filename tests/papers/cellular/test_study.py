@@ -314,6 +314,7 @@ def walking(data):
         ("Limit", "up to 400", "400", lambda data: data.outstanding[0], "after", 90.0),
         ("Limit", "beyond 400", "800", lambda data: data.outstanding[2], "after", 70.0),
         ("Limit", "other cells", "800", lambda data: data.outstanding[2], "others after", 110.0),
+        ("Limit", "other cells", "800", lambda data: data.outstanding[2], "after", 70.0),
         ("Memory", "structures of stations", "", lambda data: data.footprints[2], "records", 139.0),
     ],
 )  # fmt: skip
