@@ -87,6 +87,16 @@ def test_bands_of_what_can_be_negative_stay_as_they_are():
     assert plot.marks[0].points == [(0, -2.0, 0.5)]
 
 
+def test_one_slow_delivery_does_not_squeeze_the_others_into_a_corner():
+    assert not figures.time_axis("ms", [0.0, 1.0, 2.0, 9.0]).log
+    axis = figures.time_axis("ms", [0.0, 1.0, 2.0, 3.0, 2000.0])
+    rows = [{"x": x, "y": i / 4} for i, x in enumerate((0.0, 1.0, 2.0, 3.0, 2000.0))]
+    svg = draw(figures.curves(rows, axis, Axis(), ("x", "y")), WIDE)
+    (path,) = re.findall(r'class="line"[^>]*d="([^"]*)"', svg)
+    at = [float(pair.split()[0]) for pair in re.split("[ML]", path)[1:]]
+    assert at[0] < 0 and (at[3] - at[1]) / WIDE > 0.1  # zero lies off the axis
+
+
 # Moments.
 
 

@@ -18,7 +18,8 @@ from antecast.reporting.audit import audit_page
 from antecast.reporting.page import Chart, render
 from antecast.reporting.plot import Area, Dot, Line, Segment
 from antecast.reporting.study import rebuild
-from antecast.reporting.sweep import SERIES, sweep_page
+from antecast.reporting.sweep import sweep_page
+from antecast.reporting.sweep_charts import SERIES
 from antecast.spark.folder import MEASURED
 
 FINE = {

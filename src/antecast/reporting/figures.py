@@ -12,7 +12,6 @@ from typing import Any
 
 from antecast.reporting.plot import (
     HEIGHT,
-    SMALL,
     AnyMark,
     Area,
     Axis,
@@ -27,6 +26,8 @@ from antecast.reporting.plot import (
 Row = Mapping[str, Any]
 _ROW = 26
 """Pixels for each name."""
+_TAIL = 30.0
+"""A longest time that is so many times the median has a logarithmic axis."""
 _BESIDE = 11
 """Pixels between the marks of two series at one name."""
 
@@ -67,6 +68,13 @@ def curves(
     lines = [mark for mark in marks if isinstance(mark, Line)]
     areas = [mark for mark in marks if not isinstance(mark, Line)]
     return Plot(x=x, y=y, marks=[*areas, *lines], series=shown, series_title=series_title, height=height)
+
+
+def time_axis(title: str, times: Sequence[float]) -> Axis:
+    """An axis of times: logarithmic where the longest would squeeze half of them into a corner."""
+    known = sorted(time for time in times if time > 0)
+    long = bool(known) and known[-1] > _TAIL * known[len(known) // 2]
+    return Axis(title=title, log=long)
 
 
 def clipped(low: float, least: float) -> float:
@@ -141,6 +149,3 @@ def bars(
             marks.append(Bar(x=start, x2=ends[row[name]], y=place - 0.26, y2=place + 0.26, series=part, tip=tip))
     height = _ROW * len(names.names)
     return Plot(x=x, y=names, marks=marks, series=looks(order, swatch="fill"), height=height)
-
-
-__all__ = ["HEIGHT", "SMALL", "Axis", "bars", "clipped", "curves", "intervals", "stacked"]

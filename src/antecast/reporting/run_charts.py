@@ -68,7 +68,7 @@ def latency(measures: Measures, units: Units, beside: Beside) -> Section | None:
     both = measures.counts["receive"] > 0
     plot = figures.curves(
         rows,
-        Axis(title=f"time since the broadcast ({unit.sign})"),
+        figures.time_axis(f"time since the broadcast ({unit.sign})", [row["time"] for row in rows]),
         Axis(title="share of node and message", share=True, high=1.0),
         ("time", "share"),
         series="what",
