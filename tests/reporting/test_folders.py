@@ -275,7 +275,7 @@ def test_a_reproduction_is_rebuilt_from_its_files(tmp_path):
     write_results(results, folder)
     page = rebuild(folder)
     html = render(page)
-    assert page.verdict == "Of 2 figures and statements 1 agree, 1 differ, with the reason."
+    assert page.verdict == "Of 2 figures and statements 1 agrees, 1 differs."
     assert "50,000 (50,365)" in html and "One network." in html and "Small." in html
     assert len(charts(page)) == 1
     assert page.facts["command"] == "antecast reproduce barrier --quick"

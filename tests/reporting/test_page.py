@@ -94,7 +94,7 @@ def test_a_study_becomes_a_page_with_its_findings_and_charts():
     results = Results(study="barrier", findings=findings, figures={"fig-5": curve}, notes=["One network."])
     made = study_page([(results, Path("reproductions/barrier"))], command="antecast reproduce barrier")
     html = render(made)
-    assert made.verdict == "Of 2 figures and statements 1 agree, 1 differ, with the reason."
+    assert made.verdict == "Of 2 figures and statements 1 agrees, 1 differs."
     assert "50,000 (50,365)" in html
     assert "One network." in html
     assert html.count('class="chart"') == 1
