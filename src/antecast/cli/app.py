@@ -14,6 +14,7 @@ from antecast.cli import (
     convert,
     demonstrate,
     doctor,
+    examples,
     generate,
     mobility,
     new,
@@ -50,6 +51,7 @@ app.add_typer(generate.app, name="generate")
 app.add_typer(mobility.app, name="mobility")
 app.command()(protocols.protocols)
 app.command()(new.new)
+app.command()(examples.examples)
 app.command()(doctor.doctor)
 
 
