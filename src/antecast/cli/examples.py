@@ -27,7 +27,9 @@ def examples(
     written, kept = write_examples(folder, force=force)
     out.print(f"{folder}: {written} example files", markup=False, soft_wrap=True)
     for path in kept:
-        out.print(f"kept {path}, which differs from the example; --force replaces it", markup=False, soft_wrap=True)
+        out.print(
+            f"kept {path}, which differs from the example; --force replaces it", markup=False, soft_wrap=True
+        )
 
 
 def write_examples(folder: Path, *, force: bool = False) -> tuple[int, list[Path]]:
