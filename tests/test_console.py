@@ -1,10 +1,10 @@
 """Every console block of the README and the documentation works as printed, in an empty folder.
 
-A block is a list of commands, each behind `$ `, and what they print. It is compared line by line: `…` stands for any
-text within a line, and a line of its own that is only `…` for any number of lines. A command ends with exit code 0,
-unless `$ echo $?` follows and shows another one. The blocks of a page are run in their order, in one folder of the
-page's own that is empty before. Blocks marked `sh` are shown and not run, since they take minutes or need a cluster;
-their commands and options must exist.
+A block is a list of commands, each behind `$ `, and what they print. Lines are compared one by one. `…` stands for
+any text within a line, and a line that is only `…` for any number of lines. A command ends with exit code 0, unless
+`$ echo $?` follows and shows another one. The blocks of a page run in their order, in a folder of the page's own
+that is empty before. Blocks marked `sh` are shown and not run, since they take minutes or need a cluster; their
+commands and options must exist.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ def test_elisions_stand_for_what_they_say(expected: list[str], printed: list[str
 
 @pytest.fixture
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Callable[[str], tuple[int, str]]:
-    """Runs a command in an empty folder: exit code, and what a terminal 110 columns wide would show."""
+    """Runs a command in an empty folder: exit code, and what a terminal would show that is wide enough."""
     from antecast.cli import main
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
 
     def run(command: str) -> tuple[int, str]:

@@ -2,9 +2,9 @@
 
     python examples/app/chat.py FOLDER
 
-`Node` drives one protocol object as the contract asks for (`antecast.core.protocol`): one call at a time, state saved
-before any effect leaves, a clock that never goes back, links with two ends. It is small enough to read in one go and to
-copy. It neither encrypts nor authenticates: docs/app.md says what to add.
+`Node` drives one protocol object as the contract asks for (`antecast.core.protocol`): one call at a time, state
+saved before any effect leaves, a clock that never goes back, links with two ends. It is small enough to read in one
+go and to copy. It neither encrypts nor authenticates: docs/app.md says what to add.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class Store:
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("pragma synchronous = full")  # a save is on the disk before an effect leaves
         self.db.execute("create table if not exists node (number integer, clock integer, state blob)")
-        self.db.execute(
-            "create table if not exists inbox (place integer primary key, origin integer, payload blob, handled integer)"
-        )
+        inbox = "place integer primary key, origin integer, payload blob, handled integer"
+        self.db.execute(f"create table if not exists inbox ({inbox})")
         row = self.db.execute("select number, clock, state from node").fetchone()
         if row is None:
             self.db.execute("insert into node values (?, 0, null)", (number,))
