@@ -1,7 +1,7 @@
 """Every console block of the README and the documentation works as printed, in an empty folder.
 
 A block is a list of commands, each behind `$ `, and what they print. Lines are compared one by one. `…` stands for
-any text within a line, and a line that is only `…` for any number of lines. A command ends with exit code 0, unless
+any text within a line, a line that is only `…` for any number of lines. A command ends with exit code 0, unless
 `$ echo $?` follows and shows another one. The blocks of a page run in their order, in a folder of the page's own
 that is empty before. Blocks marked `sh` are shown and not run, since they take minutes or need a cluster; their
 commands and options must exist.

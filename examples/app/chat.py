@@ -3,8 +3,8 @@
     python examples/app/chat.py FOLDER
 
 `Node` drives one protocol object as the contract asks for (`antecast.core.protocol`): one call at a time, state
-saved before any effect leaves, a clock that never goes back, links with two ends. It is small enough to read in one
-go and to copy. It neither encrypts nor authenticates: docs/app.md says what to add.
+saved before any effect leaves, a clock that never goes back, links with two ends. It is small enough to read whole
+and to copy. It neither encrypts nor authenticates: docs/app.md says what to add.
 """
 
 from __future__ import annotations
