@@ -14,7 +14,12 @@ demo: setup  ## reproduce the papers' experiments on Spark at a small size, from
 	@$(bin)/antecast reproduce all --quick
 
 test: setup lint  ## check style and types, run all tests
-	@$(bin)/python -m pytest -q -n 2 --dist loadfile -m "not spark"
+	@./tools/test.sh
+
+test-plain: setup  ## run the tests that need no Spark
+	@$(bin)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
+
+test-spark: setup  ## run the tests on Spark
 	@$(bin)/python -m pytest -q -m spark
 
 test-large: setup fuzz  ## run the fuzzer and the property tests at length (many hours)
