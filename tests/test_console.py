@@ -185,11 +185,14 @@ def shown_commands() -> Iterator[tuple[Path, int, list[str]]]:
     for page in PAGES:
         for block in console_blocks(page, "sh"):
             for step in block.steps:
-                for command in re.split(r"\s*[|;&]+\s*", step.command):
-                    words = shlex.split(command, comments=True)
-                    start = next((n for n, word in enumerate(words) if word == "antecast"), None)
-                    if start is not None:
-                        yield page, step.line, words[start + 1 :]
+                lexer = shlex.shlex(step.command, posix=True, punctuation_chars="|;&")
+                lexer.whitespace_split = True
+                words = [*lexer, ";"]
+                while words:
+                    end = next(n for n, word in enumerate(words) if set(word) <= set("|;&"))
+                    if "antecast" in words[:end]:
+                        yield page, step.line, words[words.index("antecast") + 1 : end]
+                    words = words[end + 1 :]
 
 
 def test_commands_that_are_shown_and_not_run_exist() -> None:
