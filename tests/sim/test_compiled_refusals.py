@@ -266,7 +266,7 @@ def test_broadcasts_of_one_instant_come_in_the_reference_s_order():
 
 
 def test_a_message_may_take_more_hops_than_a_byte_holds():
-    """Processes in long lines of arcs, from the end of the longest: the run is made again with room for the hops."""
+    """Long lines of arcs, from the end of the longest: the run is made again with room for the hops."""
     scenario = scenario_with(
         {
             "seed": 7,
