@@ -13,12 +13,13 @@ import pyarrow as pa
 import typer
 
 from antecast.cli.console import Json, out
+from antecast.cli.usage import Command
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, Settings, read_settings
 from antecast.sim.mobility.city_bus import CityBus, city_bus
 from antecast.sim.mobility.pedestrians import Pedestrians, pedestrians
 
-app = typer.Typer(help="Make movement where there is no data.", no_args_is_help=True)
+app = typer.Typer(name="generate", rich_markup_mode=None, help="Make movement where there is no data.", no_args_is_help=True)
 
 _Seed = Annotated[int, typer.Option(help="The same seed makes the same file.")]
 _Out = Annotated[
@@ -97,11 +98,11 @@ def _numbers(text: str) -> list[float]:
         raise ConfigurationError(f"expected numbers with commas between them, got {text!r}") from None
 
 
-app.command("city-bus")(_command(CityBus, city_bus, "Buses of a city: lines, stops, a timetable, school buses."))
-app.command("pedestrians")(_command(Pedestrians, pedestrians, "Walkers that cross the streets of a district."))
+app.command("city-bus", cls=Command)(_command(CityBus, city_bus, "Buses of a city: lines, stops, a timetable, school buses."))
+app.command("pedestrians", cls=Command)(_command(Pedestrians, pedestrians, "Walkers that cross the streets of a district."))
 
 
-@app.command()
+@app.command(cls=Command)
 def compare(seeds: Annotated[int, typer.Option(min=2, help="How many seeds, from 1 on.")] = 10) -> None:
     """Compare the generators, as they are without options, with the traces of the barrier paper."""
     from antecast.papers.barrier import movement
