@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +31,7 @@ class Column:
     wraps: bool = False
 
 
-def show(table: Table) -> None:
+def show(table: RenderableType) -> None:
     """Print a table; outside a terminal without the spaces that fill up its lines."""
     if out.is_terminal:
         out.print(table)

@@ -68,6 +68,7 @@ class Judged:
             "trace_origin": scenario.trace_origin()[0] / 1e9,
             "notes": list(scenario.trace_origin()[1]),
             "dropped_frames": result.dropped,
+            "lost_frames": result.lost,
             "refused_frames": result.refused,
             "alerts": result.alerts,
             "astray_frames": result.astray,

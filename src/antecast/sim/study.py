@@ -213,6 +213,9 @@ def make_study(
     """A checked study from plain values; files are found relative to `folder`."""
     folder = Path(folder)
     try:
+        if "scenario" not in values and set(values) & set(Scenario.__struct_fields__) - {"name"}:
+            problem = "is a scenario, not a study; `antecast run` runs it, and a study names it: scenario ="
+            raise ConfigurationError(f'{problem} "{Path(source).name if source else "FILE.toml"}"')
         file = read_settings(values, _StudyFile)
         if isinstance(file.scenario, str):
             scenario = read_toml(folder / file.scenario)
