@@ -9,6 +9,7 @@ import typer
 from rich.console import Console, ConsoleDimensions
 
 from antecast.cli.usage import COMMON
+from antecast.core import ConfigurationError
 
 _UNWRAPPED = 100_000
 """Columns where nobody watches: programs that read the output want a line to be one line."""
@@ -74,3 +75,16 @@ Master: TypeAlias = Annotated[
         rich_help_panel="Spark",
     ),
 ]
+OnSpark: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--spark/--no-spark",
+        help="Make the runs on Spark, or one by one in this process.",
+        rich_help_panel="Spark",
+    ),
+]
+
+
+def check_master(master: str | None, *, spark: bool) -> None:
+    if master is not None and not spark:
+        raise ConfigurationError("names where Spark is, which --no-spark leaves out", field="--master")

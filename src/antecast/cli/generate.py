@@ -19,7 +19,9 @@ from antecast.core.settings import Duration, Settings, read_settings
 from antecast.sim.mobility.city_bus import CityBus, city_bus
 from antecast.sim.mobility.pedestrians import Pedestrians, pedestrians
 
-app = typer.Typer(name="generate", rich_markup_mode=None, help="Make movement where there is no data.", no_args_is_help=True)
+app = typer.Typer(
+    name="generate", rich_markup_mode=None, help="Make movement where there is no data.", no_args_is_help=True
+)
 
 _Seed = Annotated[int, typer.Option(help="The same seed makes the same file.")]
 _Out = Annotated[
@@ -98,8 +100,12 @@ def _numbers(text: str) -> list[float]:
         raise ConfigurationError(f"expected numbers with commas between them, got {text!r}") from None
 
 
-app.command("city-bus", cls=Command)(_command(CityBus, city_bus, "Buses of a city: lines, stops, a timetable, school buses."))
-app.command("pedestrians", cls=Command)(_command(Pedestrians, pedestrians, "Walkers that cross the streets of a district."))
+app.command("city-bus", cls=Command)(
+    _command(CityBus, city_bus, "Buses of a city: lines, stops, a timetable, school buses.")
+)
+app.command("pedestrians", cls=Command)(
+    _command(Pedestrians, pedestrians, "Walkers that cross the streets of a district.")
+)
 
 
 @app.command(cls=Command)

@@ -18,7 +18,9 @@ from antecast.core.settings import Duration, parse_duration
 
 T = TypeVar("T")
 
-app = typer.Typer(name="mobility", rich_markup_mode=None, help="Make movement: from a timetable.", no_args_is_help=True)
+app = typer.Typer(
+    name="mobility", rich_markup_mode=None, help="Make movement: from a timetable.", no_args_is_help=True
+)
 
 ALWAYS = 10**6 * 3600 * 10**9
 """Longer than any layover."""

@@ -31,7 +31,9 @@ RUNS = Path("runs")
 def run(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="The scenario to simulate.")],
     overrides: Overrides = None,
-    seed: Annotated[int | None, typer.Option(metavar="NUMBER", help="The seed, instead of the scenario's.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The seed, instead of the scenario's.")
+    ] = None,
     folder: OutFolder = None,
     force: Force = False,
     judge: Annotated[bool, typer.Option("--audit/--no-audit", help="Judge the run when it ends.")] = True,

@@ -1,7 +1,7 @@
 """How commands are explained, and what is said when one is called the wrong way.
 
-Help is plain text that is wrapped to the window: the options of a command stand under the headings of their panels,
-those without one first. A mistake is one line, with the value that was given.
+Help is plain text that is wrapped to the window: the options of a command stand under the headings of their
+panels, those without one first. A mistake is one line, with the value that was given.
 """
 
 from __future__ import annotations

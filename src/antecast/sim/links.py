@@ -116,8 +116,8 @@ class Medium:
     """What links of one kind have in common."""
 
     __slots__ = (
-        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "lost", "processing", "queue_limit", "scheduler",
-        "seed", "steady", "transmission",
+        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "lost", "processing", "queue_limit",
+        "scheduler", "seed", "steady", "transmission",
     )  # fmt: skip
 
     def __init__(

@@ -1,12 +1,12 @@
 """Scenarios that are well formed and mean nothing: refused, with what would have to change.
 
-`check_sense` finds what cannot be meant on any network of the kind: a node in two groups of a partition, a link to
-itself, more neighbours than there are nodes, faults that come after the end or undo what never happened. Faults are
+`check_sense` finds what cannot be meant on any network of the kind: a node in two groups of a partition, a link
+to itself, more neighbours than there are nodes, faults that come after the end or undo what never happened. Faults are
 followed in the order in which the run plays them. Where chance decides (churn, presence by a trace, overlays), a
 fault is given the benefit of the doubt.
 
-`idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict has
-forgotten something.
+`idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict
+has forgotten something.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """What undoes something that is not there to be undone, in the order of time."""
     from antecast.sim.scenario import Churn, Crash, Heal, Leave, Partition, Rebirth, Recover
 
-    timed = [(fault.at, index, fault) for index, fault in enumerate(scenario.faults) if not isinstance(fault, Churn)]
+    timed = [
+        (fault.at, index, fault) for index, fault in enumerate(scenario.faults) if not isinstance(fault, Churn)
+    ]
     chance = len(timed) < len(scenario.faults) or _by_chance(scenario)
     links = _Links(scenario)
     down: set[int] = set()

@@ -69,8 +69,16 @@ def _range(info: inspect.Type | None) -> str:
             return "a share from 0 to 1"
         if each.ge is not None and each.le is not None:
             return f"{what} from {each.ge:g} to {each.le:,}"
-        low = f" from {each.ge:g} on" if each.ge is not None else f" above {each.gt:g}" if each.gt is not None else ""
-        high = f" up to {each.le:g}" if each.le is not None else f" below {each.lt:g}" if each.lt is not None else ""
+        low = (
+            f" from {each.ge:g} on"
+            if each.ge is not None
+            else f" above {each.gt:g}"
+            if each.gt is not None
+            else ""
+        )
+        high = (
+            f" up to {each.le:g}" if each.le is not None else f" below {each.lt:g}" if each.lt is not None else ""
+        )
         return what + low + (" and" if low and high else "") + high
     return ""
 
