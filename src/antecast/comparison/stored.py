@@ -52,7 +52,7 @@ def store(result: Comparison, origin: Origin) -> None:
 
 
 def write_candidates(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the runs of each protocol to a file of its own, and remove those of protocols that are not compared."""
+    """Write the runs of each protocol to a file of its own; remove those of protocols that are not compared."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["protocol"], []).append(_flat(row))

@@ -1,9 +1,9 @@
 """One rule for protocols on networks that do not meet their needs, in runs, sweeps and comparisons.
 
 A protocol that is named runs, wherever it has a role at all. That its needs are not met is said beforehand and
-kept with the results. Its promises of safety are judged as everywhere (`history.promises`), and a comparison does not
-count order that was kept as order that was guaranteed. A comparison leaves out protocols that nobody named, and
-lists them with what would have to change.
+kept with the results. Its promises of safety are judged as everywhere (`history.promises`), and a comparison
+does not count order that was kept as order that was guaranteed. A comparison leaves out protocols that nobody
+named, and lists them with what would have to change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scenarios that are well formed and mean nothing: refused, with what would have to change.
 
 `check_sense` finds what cannot be meant on any network of the kind: a node in two groups of a partition, a link
-to itself, more neighbours than there are nodes, faults that come after the end or undo what never happened. Faults are
-followed in the order in which the run plays them. Where chance decides (churn, presence by a trace, overlays), a
-fault is given the benefit of the doubt.
+to itself, more neighbours than there are nodes, faults that come after the end or undo what never happened.
+Faults are followed in the order in which the run plays them. Where chance decides (churn, presence by a trace,
+overlays), a fault is given the benefit of the doubt.
 
 `idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict
 has forgotten something.
