@@ -151,8 +151,8 @@ def compare(
     if all(each.lacks for each in found):
         reasons = "; ".join(f"{each.name} needs {' and '.join(each.lacks)}" for each in found)
         raise ConfigurationError(f"no protocol can run on this network: {reasons}", field="protocols")
-    for each in found if on_note is not None else ():
-        for text in pool.describe_unmet_candidate(each):
+    if on_note is not None:
+        for text in (*base.notes(), *(text for each in found for text in pool.describe_unmet_candidate(each))):
             on_note(text)
     study = pool.comparison_study(values, found, name=base.name, folder=folder, seeds=seeds, source=source)
     result = run_comparison(

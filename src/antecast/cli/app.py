@@ -53,7 +53,7 @@ _PANELS = {
 for _panel, _commands in _PANELS.items():
     for _each in _commands:
         if isinstance(_each, typer.Typer):
-            app.add_typer(_each, cls=Group, rich_help_panel=_panel)
+            app.add_typer(_each, rich_help_panel=_panel)
         else:
             app.command(cls=Command, rich_help_panel=_panel)(_each)
 
@@ -77,7 +77,7 @@ def main() -> None:
     """Run the command line. A user's mistake is one line on standard error; a defect keeps its traceback."""
     completion.answer_shells()
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="antecast", standalone_mode=False)
     except AntecastError as error:
         _say(str(error))
         sys.exit(error.exit_code)

@@ -12,14 +12,18 @@ import typer
 from rich.table import Table
 
 from antecast.cli.console import Json, Quiet, err, out
-from antecast.cli.usage import Command
+from antecast.cli.usage import Command, Group
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, parse_duration
 
 T = TypeVar("T")
 
 app = typer.Typer(
-    name="mobility", rich_markup_mode=None, help="Make movement: from a timetable.", no_args_is_help=True
+    name="mobility",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Make movement: from a timetable.",
+    no_args_is_help=True,
 )
 
 ALWAYS = 10**6 * 3600 * 10**9

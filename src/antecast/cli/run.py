@@ -56,7 +56,7 @@ def run(
     if nothing := idle(loaded):
         raise ConfigurationError(nothing[1], field=nothing[0], source=str(scenario))
     chosen = folder or _new_name(loaded.name)
-    for text in (*describe_unmet(loaded), *loaded.trace_origin()[1]):
+    for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 

@@ -127,12 +127,12 @@ def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
 
 
 def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
-    from antecast.sim.needs import describe_unmet_runs
+    from antecast.sim.needs import describe_runs
     from antecast.sim.study import plan
 
     folder.check(study)
     planned, there = plan(study), folder.finished()
-    for text in describe_unmet_runs(planned):
+    for text in describe_runs(planned):
         note(text)
     missing = [each for each in planned if each.run not in there]
     steps = sum(each.steps for each in missing)

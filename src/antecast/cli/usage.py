@@ -33,6 +33,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
+        param: Any
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is None:

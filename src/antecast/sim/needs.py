@@ -30,12 +30,13 @@ def describe_unmet(scenario: Scenario) -> list[str]:
     return [unmet_words(scenario.specification.name, need) for need in scenario.unmet_needs()]
 
 
-def describe_unmet_runs(planned: Sequence[PlannedRun]) -> list[str]:
-    """The same for the runs of a study, each sentence once, with the number of runs it is true of."""
+def describe_runs(planned: Sequence[PlannedRun]) -> list[str]:
+    """The same for the runs of a study, each sentence once, with the number of runs it is true of; and their
+    faults that do nothing."""
     remedies = {str(need): text for need, text in REMEDIES.items()}
     lacking = Counter((each.protocol, need) for each in planned for need in each.unmet)
     return [
         f"{name} needs {need}, which {count} of {len(planned)} runs do not have; its promises may break there"
         f" ({remedies[need]})"
         for (name, need), count in lacking.items()
-    ]
+    ] + list(dict.fromkeys(text for each in planned for text in each.remarks))

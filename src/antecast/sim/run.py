@@ -262,7 +262,7 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "cpu_seconds": round(result.cpu, 3),
         "ended_ns": result.ended,
         "trace_origin_ns": result.scenario.trace_origin()[0],
-        "notes": list(result.scenario.trace_origin()[1]),
+        "notes": result.scenario.notes(),
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,

@@ -28,7 +28,7 @@ from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
 from antecast.sim.radio.layout import Cells, Still, Walk
-from antecast.sim.sense import check_sense
+from antecast.sim.sense import check_sense, remarks
 from antecast.sim.topology import Complete, Contacts, Explicit, Spray, Topology
 
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -414,6 +414,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
             walks = load_walks(topology.mobility)
             return walks.origin, walks.notes
         return 0, ()
+
+    def notes(self) -> list[str]:
+        """What the user should know: how a trace was read, and which faults do nothing."""
+        return [*self.trace_origin()[1], *remarks(self)]
 
     def files(self) -> list[str]:
         """The files that the scenario reads."""

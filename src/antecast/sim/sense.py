@@ -1,9 +1,12 @@
-"""Scenarios that are well formed and mean nothing: refused, with what would have to change.
+"""Scenarios that are well formed and mean nothing: refused if they cannot be meant, noted if they do nothing.
 
-`check_sense` finds what cannot be meant on any network of the kind: a node in two groups of a partition, a link
-to itself, more neighbours than there are nodes, faults that come after the end or undo what never happened.
-Faults are followed in the order in which the run plays them. Where chance decides (churn, presence by a trace,
-overlays), a fault is given the benefit of the doubt.
+`check_sense` refuses what cannot be meant: a node in two groups of a partition, a link of the network to itself,
+more neighbours than there are nodes, faults that come after the end.
+
+`remarks` notes faults that do nothing when their time comes: they undo what never happened, or cut a link that is
+not there. Generated lists of faults end with some (every node recovers, every partition heals), so that nobody is
+kept from running them. Faults are followed in the order in which the run plays them; where chance decides (churn,
+presence by a trace, overlays), a fault is given the benefit of the doubt.
 
 `idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict
 has forgotten something.
@@ -25,8 +28,13 @@ if TYPE_CHECKING:
 
 def check_sense(scenario: Scenario) -> None:
     """Refuse what means nothing, with the field that says it."""
-    for field, problem in (*_links(scenario), *_degrees(scenario), *_late(scenario), *_faults(scenario)):
+    for field, problem in (*_links(scenario), *_degrees(scenario), *_late(scenario), *_groups(scenario)):
         raise ConfigurationError(problem, field=field)
+
+
+def remarks(scenario: Scenario) -> list[str]:
+    """What does nothing in a run of this scenario, in the order of time."""
+    return [f"{field}: {problem}" for field, problem in _faults(scenario)]
 
 
 def idle(scenario: Scenario) -> tuple[str, str] | None:
@@ -60,17 +68,10 @@ def idle(scenario: Scenario) -> tuple[str, str] | None:
 
 
 def _links(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    from antecast.sim.scenario import Cut, Join, Link
-
     network = scenario.network
     pairs = [(f"network.links[{index}]", link.a, link.b) for index, link in enumerate(network.links)]
     if isinstance(network.topology, Explicit):
         pairs += [(f"network.topology.links[{index}]", *pair) for index, pair in enumerate(network.topology.links)]
-    for index, fault in enumerate(scenario.faults):
-        if isinstance(fault, Cut | Link):
-            pairs.append((f"faults[{index}]", fault.a, fault.b))
-        elif isinstance(fault, Join) and fault.node in (fault.peers or ()):
-            yield f"faults[{index}].peers", f"node {fault.node} cannot be linked with itself"
     for field, a, b in pairs:
         if a == b:
             yield field, f"node {a} cannot be linked with itself"
@@ -104,8 +105,18 @@ def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield f"faults[{index}].at", f"got {format_duration(fault.at)}, after the end of the run at {ends}"
 
 
+def _groups(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    from antecast.sim.scenario import Partition
+
+    for index, fault in enumerate(scenario.faults):
+        groups = fault.groups if isinstance(fault, Partition) else []
+        for one, other in pairwise(sorted(node for group in groups for node in group)):
+            if one == other:
+                yield f"faults[{index}].groups", f"node {one} is named twice; groups do not overlap"
+
+
 def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """What undoes something that is not there to be undone, in the order of time."""
+    """What undoes something that is not there to be undone."""
     from antecast.sim.scenario import Churn, Crash, Heal, Leave, Partition, Rebirth, Recover
 
     timed = [
@@ -118,7 +129,8 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for at, index, fault in sorted(timed, key=lambda each: each[:2]):
         field, when = f"faults[{index}]", format_duration(at)
         if isinstance(fault, Partition):
-            yield from _groups(fault, field, scenario.total_nodes)
+            if sum(map(bool, fault.groups)) + (sum(map(len, fault.groups)) < scenario.total_nodes) < 2:
+                yield f"{field}.groups", f"all nodes are in one group, so nothing is parted at {when}"
             parted = True
         elif isinstance(fault, Heal):
             if not parted:
@@ -128,7 +140,7 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
             down.add(fault.node)
         elif isinstance(fault, Recover):
             if fault.node not in down and not chance:
-                yield f"{field}.node", f"node {fault.node} has not crashed before {when}, so it cannot recover"
+                yield f"{field}.node", f"node {fault.node} has not crashed, so it does not recover at {when}"
             down.discard(fault.node)
         elif isinstance(fault, Leave | Rebirth):
             down.discard(fault.node)
@@ -143,16 +155,6 @@ def _by_chance(scenario: Scenario) -> bool:
     topology = scenario.network.topology
     traced = isinstance(topology, Contacts) and topology.presence is not None
     return traced or any(isinstance(fault, CellCrash) for fault in scenario.faults)
-
-
-def _groups(fault: Fault, field: str, nodes: int) -> Iterator[tuple[str, str]]:
-    groups: list[list[int]] = getattr(fault, "groups", [])
-    members = sorted(node for group in groups for node in group)
-    for one, other in pairwise(members):
-        if one == other:
-            yield f"{field}.groups", f"node {one} is named twice; groups do not overlap"
-    if sum(map(bool, groups)) + (len(members) < nodes) < 2:
-        yield f"{field}.groups", "all nodes are in one group, so nothing is parted"
 
 
 class _Links:
@@ -174,9 +176,11 @@ class _Links:
             self._there = set(edges(topology, scenario.nodes, scenario.seed))
 
     def follow(self, fault: Fault) -> str | None:
-        """Take note of a fault; what is wrong if it cuts a link that is not there."""
+        """Take note of a fault; what is wrong if it cuts a link that is not there, or is one to itself."""
         from antecast.sim.scenario import Cut, Join, Link, Rebirth
 
+        if isinstance(fault, Cut | Link) and fault.a == fault.b:
+            return f"node {fault.a} has no link with itself"
         if not self._known:
             return None
         if isinstance(fault, Join | Rebirth):

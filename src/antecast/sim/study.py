@@ -48,7 +48,7 @@ from antecast.sim.scenario import (
     read_toml,
     resolve_files,
 )
-from antecast.sim.sense import idle
+from antecast.sim.sense import idle, remarks
 from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Spray, Star, Topology, Tree
 
 MAX_RUNS = 100_000
@@ -184,6 +184,8 @@ class PlannedRun:
     protocol: str = ""
     unmet: tuple[str, ...] = ()
     """What its protocol needs and its network does not have."""
+    remarks: tuple[str, ...] = ()
+    """Which of its faults do nothing."""
 
 
 def plan(study: Study) -> list[PlannedRun]:
@@ -200,6 +202,7 @@ def plan(study: Study) -> list[PlannedRun]:
             expected_steps(scenario),
             scenario.specification.name,
             tuple(map(str, scenario.unmet_needs())),
+            tuple(remarks(scenario)),
         )
         if same := planned.get(each.run):
             problem = f"two runs are the same: {describe(same.point)} and {describe(each.point)}"

@@ -26,7 +26,7 @@ from antecast.core.errors import AntecastError, ConfigurationError, InputError, 
 from antecast.history.schema import EVENTS, SAMPLES
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
-from antecast.sim.needs import describe_unmet_runs
+from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
 from antecast.spark.here import make_here
@@ -157,7 +157,7 @@ def sweep(
         raise ConfigurationError("names where Spark is, which a local sweep leaves out", field="master")
     study = as_study(study, overrides=overrides, seeds=seeds)
     planned = plan(study)
-    for text in describe_unmet_runs(planned) if on_note is not None else ():
+    for text in describe_runs(planned) if on_note is not None else ():
         on_note(text)
     runs_schema(study)  # refuses clashes before anything starts
     folder = SweepFolder(default_folder(study) if out is None else out)
