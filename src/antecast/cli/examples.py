@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import antecast
-from antecast.cli.console import Force, out
+from antecast.cli.console import out
 from antecast.core import OutputError
 
 _PACKAGE = Path(antecast.__file__).parent
@@ -18,7 +18,7 @@ _SOURCES = (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples")
 
 def examples(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder to write.")] = Path("examples"),
-    force: Force = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
 ) -> None:
     """Write the example scenarios, studies and logs that the documentation uses.
 
