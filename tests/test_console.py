@@ -214,6 +214,16 @@ def test_commands_that_are_shown_and_not_run_exist() -> None:
             )
 
 
+def test_commands_behind_a_prompt_stand_in_console_blocks() -> None:
+    """Anything else would be shown and never run."""
+    for page in PAGES:
+        fences = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        for language, text in fences:
+            assert language == "console" or not re.search(r"^\$ antecast", text, re.MULTILINE), (
+                f"{page.name}: {text}"
+            )
+
+
 def test_make_targets_that_are_shown_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
