@@ -45,6 +45,7 @@ class PacketLink(Link):
             leaves = port.free_at = leaves + transmission
         arrives = leaves + medium.draw(self._delays if not medium.coupled else self._of_its_own(parcel[0]))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return SENT
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
