@@ -12,12 +12,19 @@ import typer
 from rich.table import Table
 
 from antecast.cli.console import Json, Quiet, err, out
+from antecast.cli.usage import Command, Group
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, parse_duration
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Make movement: from a timetable.", no_args_is_help=True)
+app = typer.Typer(
+    name="mobility",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Make movement: from a timetable.",
+    no_args_is_help=True,
+)
 
 ALWAYS = 10**6 * 3600 * 10**9
 """Longer than any layover."""
@@ -33,7 +40,7 @@ def _group() -> None:
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 def gtfs(
     feed: Annotated[Path, typer.Argument(metavar="FEED.zip", help="A GTFS feed: a zip or a folder.")],
     day: Annotated[
