@@ -33,7 +33,11 @@ def write(text: str, name: str = "study.toml") -> None:
             "study.toml: zip: all lists must have one length",
         ),
         ("[scenario]\ngird = 3\n", [], "study.toml: unknown key 'gird'"),
-        ("[scenario]\n[grid]\nnetwork.loss = [2.0]\n", [], "study.toml: network.loss: expected a number <= 1.0"),
+        (
+            "[scenario]\n[grid]\nnetwork.loss = [2.0]\n",
+            [],
+            "study.toml: network.loss: expected a share from 0 to 1, got 2.0",
+        ),
         ("[scenario\n", [], "study.toml:1: not valid TOML"),
         ("scenario = 'gone.toml'\n", [], "gone.toml: cannot read"),
         (SCENARIO, ["--set", "network.los=1"], "network: unknown key 'los'"),
