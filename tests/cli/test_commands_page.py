@@ -122,10 +122,11 @@ def test_observe(capsys):
 
 
 def test_reproduce():
-    from antecast.history.confidence import Estimate
-    from antecast.papers.findings import Results, figure
+    from antecast.papers.findings import Finding, Mark, Results
 
-    found = figure("Table I", "latency", "50 nodes", "s", paper=1.0, ours=Estimate(1.1))
+    found = Finding(
+        item="Table I", quantity="latency", setting="50 nodes", unit="s", paper=1.0, ours=1.1, mark=Mark.AGREES
+    )
     results = Results(study="vcube", findings=[found], figures={}, notes=["so and so"])
     assert_documented("reproduce", {"vcube": reproduce._as_json(results, Path("here"))})
 
