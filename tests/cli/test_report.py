@@ -41,7 +41,7 @@ def test_a_run_leaves_a_report_and_says_where(antecast):
     assert code == 0 and out.endswith("report: here/report.html\n")
     html = Path("here/report.html").read_text(encoding="utf-8")
     assert "Causal order kept by vector" in html
-    assert '<pre tabindex="0">antecast run small.toml</pre>' in html
+    assert "<code>antecast run small.toml</code>" in html
     assert pq.read_table("here/report/summary.parquet").num_rows > 10
 
 

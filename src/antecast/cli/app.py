@@ -16,6 +16,7 @@ from antecast.cli import (
     convert,
     demonstrate,
     doctor,
+    examples,
     generate,
     mobility,
     new,
@@ -46,7 +47,7 @@ _PANELS = {
     "Check a system": (audit.audit, observe.observe),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
-    "Set up": (new.new, doctor.doctor, completion.completion),
+    "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),
 }
 """The commands, by what people come for; those that are applications hold several."""
 
