@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.history.confidence import Estimate
 from antecast.papers.barrier import measures as queries
-from antecast.papers.barrier.experiment import BUSES, NO_LIFETIME, Network, experiment
+from antecast.papers.barrier.experiment import BUSES, CLOCKS, NO_LIFETIME, Network, experiment, rules
+from antecast.papers.barrier.measured_run import OUT_OF_ORDER, measured
 from antecast.papers.barrier.networks import Place
 from antecast.papers.findings import Finding, figure
 from antecast.papers.job import Job
@@ -26,6 +28,9 @@ from antecast.spark.sweep import Sweep
 Rows: TypeAlias = list[dict[str, Any]]
 
 _OTHER = "measured on a network that is not the paper's"
+_CLOCKS = "the paper's nodes were emulated, and their clocks agreed as far as it says"
+PUBLISHED = "published"
+"""The setting of what was run by the published rule, behind its lifetime; also the name of its reasons."""
 _STAY = (270.0, 330.0)
 """Seconds that count as a stay of five minutes."""
 
@@ -39,6 +44,9 @@ class Part:
         self._paper = load_paper("barrier")
         self._there = _presence(job, places)
         sweep = job.sweep(experiment(network, places))
+        self._rules: Rows = job.map(
+            f"{network.name}-rules", measured, rules(network, places, quick=job.quick)
+        ).to_pylist()
         with job_description(job.spark, f"barrier: {network.name}: figures"):
             self.figures = self._query(job, sweep, places)
 
@@ -48,7 +56,8 @@ class Part:
         file = str(job.folder / network.name / "pairs.parquet")
         queries.pairs(sweep.events).write.mode("overwrite").parquet(file)
         pairs = job.spark.read.parquet(file)
-        self._counts = _rows(queries.counts(pairs))
+        audited = sweep.runs.select("run", F.col("early").alias(OUT_OF_ORDER))
+        self._counts = _rows(queries.counts(pairs).join(F.broadcast(audited), "run"))
         self._delays = _rows(queries.delays(pairs))
         within = [seconds(name.rpartition(" within ")[2]) for name in self._quantities(network.distribution)]
         self._shares = _rows(queries.shares(pairs, sorted(set(within))))
@@ -82,24 +91,44 @@ class Part:
         parts = (self._tables, self._intervals, self._scatter, self._distribution, self._registries)
         return [finding for part in parts for finding in part()]
 
-    def _figure(self, item: str, quantity: str, setting: str, values: Iterable[float | None]) -> Finding:
-        known = [float(value) for value in values if value is not None]
-        ours = Estimate.of(known) if known else None
-        if self._comparable:
-            return self._paper.figure(item, quantity, setting, ours)
+    def _figure(
+        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str = ""
+    ) -> Finding:
+        if not self._comparable:
+            return self._ours(item, quantity, setting, values, _OTHER)
+        return self._paper.figure(item, quantity, setting, _estimate(values), reason)
+
+    def _ours(
+        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str
+    ) -> Finding:
         unit = self._paper.items[item].quantities[quantity].unit
-        return figure(item, quantity, setting, unit, paper=None, ours=ours, reason=_OTHER)
+        return figure(item, quantity, setting, unit, paper=None, ours=_estimate(values), reason=reason)
 
     def _tables(self) -> Iterator[Finding]:
         network = self._network
         for item, rows in ((network.counts, self._counts), (network.delays, self._delays)):
             for quantity, what in self._paper.items[item].quantities.items():
-                for lifetime in (each for each in network.lifetimes if each in what.values):
+                for lifetime in network.lifetimes:
+                    if what.values and lifetime not in what.values:
+                        continue
                     own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
                     yield self._figure(item, quantity, lifetime, own)
+                    yield from self._by_rules(item, quantity, lifetime)
         if self._movement:
             for quantity in self._quantities(network.movement):
                 yield self._figure(network.movement, quantity, "", [row[quantity] for row in self._movement])
+
+    def _by_rules(self, item: str, quantity: str, lifetime: str) -> Iterator[Finding]:
+        """The same by the published rule, and by both rules with clocks that differ: the paper's did not."""
+        here = [row for row in self._rules if row["lifetime"] == lifetime]
+        reason = self._paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
+        for rule, clocks in sorted({(row["rule"], row["clocks"]) for row in here}, key=lambda each: each[::-1]):
+            own = [row[quantity] for row in here if (row["rule"], row["clocks"]) == (rule, clocks)]
+            named = f"{lifetime} {PUBLISHED}" if rule == "paper" else lifetime
+            if clocks == CLOCKS:
+                yield self._ours(item, quantity, f'{named}, clocks ±2"', own, _CLOCKS)
+            else:
+                yield replace(self._figure(item, quantity, lifetime, own, reason), setting=named)
 
     def _intervals(self) -> Iterator[Finding]:
         item = self._network.intervals
@@ -207,6 +236,11 @@ class Part:
         peaks = [over("pending", "peak", lifetime) for lifetime in network.registers]
         text = f"largest after {peaks[0]:.0%} (5') and {peaks[1]:.0%} (20') of a stay, in the mean"
         yield say(item, "pending", "", holds=max(peaks) < 0.5, observed=text, runs=runs)
+
+
+def _estimate(values: Iterable[float | None]) -> Estimate | None:
+    known = [float(value) for value in values if value is not None]
+    return Estimate.of(known) if known else None
 
 
 def _presence(job: Job, places: list[Place]) -> DataFrame | None:
