@@ -27,11 +27,16 @@ def test_the_fit_has_every_second_lifetime_and_the_longest_judges(network):
     assert all(each.paper > 0 for each in figures)
 
 
-def test_no_figure_but_those_is_fitted():
-    for item in load_paper("barrier").items.values():
-        for quantity in item.quantities.values():
-            assert set(quantity.fitted) <= quantity.values.keys()
-            assert not set(quantity.fitted) & {"none", "20'", "60'", "10'"} or len(quantity.values) == 6
+def test_the_search_uses_all_that_is_called_fitted_and_nothing_else():
+    paper = load_paper("barrier")
+    named = [
+        (quantity, setting)
+        for item in paper.items.values()
+        for quantity, what in item.quantities.items()
+        for setting in what.fitted
+    ]
+    used = [(each.quantity, each.lifetime) for network in NETWORKS for each in fitted(paper, network)]
+    assert sorted(used) == sorted(named)
 
 
 @pytest.mark.parametrize("least", list(product((0, 3, 7, 14), (0, 4, 9))))
