@@ -126,7 +126,7 @@ def test_the_figures_of_a_trace_agree_with_its_logs(spark, tmp_path, walkers):
     published = measured("pedestrians", "5'", "paper", *files)
     for lifetime in ("20'", "15'", "10'", "5'"):
         assert found["Table V", "out of causal order", lifetime] == 0
-        assert found["Table V", "broadcast", f"{lifetime} published"] > 50
+        assert found["Table V", "co-delivered", f"{lifetime} published"] > 50
     assert found["Table V", "co-delivered", "5' published"] == published["co-delivered"]
     assert found["Table VI", "ltcy, max", "5' published"] == pytest.approx(published["ltcy, max"])
     for setting in ("5', clocks ±2\"", "5' published, clocks ±2\""):

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.history.confidence import Estimate
 from antecast.papers.barrier import measures as queries
-from antecast.papers.barrier.experiment import BUSES, CLOCKS, NO_LIFETIME, Network, experiment, rules
+from antecast.papers.barrier.experiment import BUSES, CLOCKS, NO_LIFETIME, Network, Rule, experiment, rules
 from antecast.papers.barrier.measured_run import OUT_OF_ORDER, measured
 from antecast.papers.barrier.networks import Place
 from antecast.papers.findings import Finding, figure
@@ -31,6 +31,8 @@ _OTHER = "measured on a network that is not the paper's"
 _CLOCKS = "the paper's nodes were emulated, and their clocks agreed as far as it says"
 PUBLISHED = "published"
 """The setting of what was run by the published rule, behind its lifetime; also the name of its reasons."""
+_WHATEVER_RULE = ("broadcast", "received", "tdelay", "codlvdelay")
+"""Quantities on which the rule for deadlines has no bearing, or which follow from others."""
 _STAY = (270.0, 330.0)
 """Seconds that count as a stay of five minutes."""
 
@@ -120,15 +122,23 @@ class Part:
 
     def _by_rules(self, item: str, quantity: str, lifetime: str) -> Iterator[Finding]:
         """The same by the published rule, and by both rules with clocks that differ: the paper's did not."""
-        here = [row for row in self._rules if row["lifetime"] == lifetime]
-        reason = self._paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
-        for rule, clocks in sorted({(row["rule"], row["clocks"]) for row in here}, key=lambda each: each[::-1]):
-            own = [row[quantity] for row in here if (row["rule"], row["clocks"]) == (rule, clocks)]
-            named = f"{lifetime} {PUBLISHED}" if rule == "paper" else lifetime
-            if clocks == CLOCKS:
+        if quantity.startswith(_WHATEVER_RULE):
+            return
+
+        def values(rule: Rule, clocks: str) -> list[float | None]:
+            wanted = (lifetime, rule, clocks)
+            return [
+                row[quantity] for row in self._rules if (row["lifetime"], row["rule"], row["clocks"]) == wanted
+            ]
+
+        if own := values("paper", "0s"):
+            reason = self._paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
+            found = self._figure(item, quantity, lifetime, own, reason)
+            yield replace(found, setting=f"{lifetime} {PUBLISHED}")
+        names: dict[Rule, str] = {"safe": lifetime, "paper": f"{lifetime} {PUBLISHED}"}
+        for rule, named in names.items():
+            if own := values(rule, CLOCKS):
                 yield self._ours(item, quantity, f'{named}, clocks ±2"', own, _CLOCKS)
-            else:
-                yield replace(self._figure(item, quantity, lifetime, own, reason), setting=named)
 
     def _intervals(self) -> Iterator[Finding]:
         item = self._network.intervals
