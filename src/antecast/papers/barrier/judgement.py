@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from antecast.papers.barrier.networks import Place
 from antecast.papers.findings import Finding, figure
 from antecast.papers.job import Job
 from antecast.papers.layout import figure_file
-from antecast.papers.paper import load_paper, seconds
+from antecast.papers.paper import Paper, load_paper, seconds
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.topology import Contacts
 from antecast.spark.session import job_description
@@ -37,13 +37,62 @@ _STAY = (270.0, 330.0)
 """Seconds that count as a stay of five minutes."""
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Figures of a network beside the paper's; those of a network that is not the paper's stand alone."""
+
+    network: Network
+    comparable: bool
+    paper: Paper = field(default_factory=lambda: load_paper("barrier"))
+
+    def figure(
+        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str = ""
+    ) -> Finding:
+        if not self.comparable:
+            return self.ours(item, quantity, setting, values, _OTHER)
+        return self.paper.figure(item, quantity, setting, _estimate(values), reason)
+
+    def ours(self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str) -> Finding:
+        unit = self.paper.items[item].quantities[quantity].unit
+        return figure(item, quantity, setting, unit, paper=None, ours=_estimate(values), reason=reason)
+
+    def tables(self, counts: Rows, delays: Rows, by_rules: Rows) -> Iterator[Finding]:
+        """Both tables of a network: by the safe rule a row a run and, beside it, what the other rule gives."""
+        network = self.network
+        for item, rows in ((network.counts, counts), (network.delays, delays)):
+            for quantity, what in self.paper.items[item].quantities.items():
+                for lifetime in network.lifetimes:
+                    if what.values and lifetime not in what.values:
+                        continue
+                    own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
+                    yield self.figure(item, quantity, lifetime, own)
+                    if not quantity.startswith(_WHATEVER_RULE):
+                        yield from self._by_rules(item, quantity, lifetime, by_rules)
+
+    def _by_rules(self, item: str, quantity: str, lifetime: str, rows: Rows) -> Iterator[Finding]:
+        """The same by the published rule, and by both rules with clocks that differ."""
+
+        def values(rule: Rule, clocks: str) -> list[float | None]:
+            wanted = lifetime, rule, clocks
+            return [row[quantity] for row in rows if (row["lifetime"], row["rule"], row["clocks"]) == wanted]
+
+        published = f"{lifetime} {PUBLISHED}"
+        if own := values("paper", "0s"):
+            reason = self.paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
+            yield replace(self.figure(item, quantity, lifetime, own, reason), setting=published)
+        names: dict[Rule, str] = {"safe": lifetime, "paper": published}
+        for rule, named in names.items():
+            if own := values(rule, CLOCKS):
+                yield self.ours(item, quantity, f'{named}, clocks ±2"', own, _CLOCKS)
+
+
 class Part:
     """What is found on one of the two networks."""
 
     def __init__(self, job: Job, network: Network, places: list[Place], *, comparable: bool) -> None:
         self._network = network
-        self._comparable = comparable
-        self._paper = load_paper("barrier")
+        self._beside = Beside(network, comparable=comparable)
+        self._paper = self._beside.paper
         self._there = _presence(job, places)
         sweep = job.sweep(experiment(network, places))
         self._rules: Rows = job.map(
@@ -93,52 +142,12 @@ class Part:
         parts = (self._tables, self._intervals, self._scatter, self._distribution, self._registries)
         return [finding for part in parts for finding in part()]
 
-    def _figure(
-        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str = ""
-    ) -> Finding:
-        if not self._comparable:
-            return self._ours(item, quantity, setting, values, _OTHER)
-        return self._paper.figure(item, quantity, setting, _estimate(values), reason)
-
-    def _ours(
-        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str
-    ) -> Finding:
-        unit = self._paper.items[item].quantities[quantity].unit
-        return figure(item, quantity, setting, unit, paper=None, ours=_estimate(values), reason=reason)
-
     def _tables(self) -> Iterator[Finding]:
-        network = self._network
-        for item, rows in ((network.counts, self._counts), (network.delays, self._delays)):
-            for quantity, what in self._paper.items[item].quantities.items():
-                for lifetime in network.lifetimes:
-                    if what.values and lifetime not in what.values:
-                        continue
-                    own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
-                    yield self._figure(item, quantity, lifetime, own)
-                    yield from self._by_rules(item, quantity, lifetime)
+        yield from self._beside.tables(self._counts, self._delays, self._rules)
         if self._movement:
-            for quantity in self._quantities(network.movement):
-                yield self._figure(network.movement, quantity, "", [row[quantity] for row in self._movement])
-
-    def _by_rules(self, item: str, quantity: str, lifetime: str) -> Iterator[Finding]:
-        """The same by the published rule, and by both rules with clocks that differ: the paper's did not."""
-        if quantity.startswith(_WHATEVER_RULE):
-            return
-
-        def values(rule: Rule, clocks: str) -> list[float | None]:
-            wanted = (lifetime, rule, clocks)
-            return [
-                row[quantity] for row in self._rules if (row["lifetime"], row["rule"], row["clocks"]) == wanted
-            ]
-
-        if own := values("paper", "0s"):
-            reason = self._paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
-            found = self._figure(item, quantity, lifetime, own, reason)
-            yield replace(found, setting=f"{lifetime} {PUBLISHED}")
-        names: dict[Rule, str] = {"safe": lifetime, "paper": f"{lifetime} {PUBLISHED}"}
-        for rule, named in names.items():
-            if own := values(rule, CLOCKS):
-                yield self._ours(item, quantity, f'{named}, clocks ±2"', own, _CLOCKS)
+            item = self._network.movement
+            for quantity in self._quantities(item):
+                yield self._beside.figure(item, quantity, "", [row[quantity] for row in self._movement])
 
     def _intervals(self) -> Iterator[Finding]:
         item = self._network.intervals
@@ -170,7 +179,7 @@ class Part:
                 early[row["place"]] = early.get(row["place"], 0) + (
                     row["start"] - first[row["place"]] <= 1200 * 10**9
                 )
-            yield self._figure(item, "nodes entering in the first 20'", "", early.values())
+            yield self._beside.figure(item, "nodes entering in the first 20'", "", early.values())
 
     def _scatter(self) -> Iterator[Finding]:
         network = self._network
@@ -210,7 +219,7 @@ class Part:
             column = f"{'tdelay' if verb == 'received' else 'ltcy'} {seconds(limit)}"
             for lifetime in what.values:
                 own = [row[column] for row in self._shares if row["lifetime"] == lifetime]
-                yield self._figure(item, quantity, lifetime, own)
+                yield self._beside.figure(item, quantity, lifetime, own)
 
     def _registries(self) -> Iterator[Finding]:
         network, item = self._network, self._network.registries
@@ -239,7 +248,7 @@ class Part:
         for quantity, column in (("received", "received"), ("co-delivered", "co-delivered")):
             for lifetime in network.registers:
                 own = [row[column] for row in self._stays if row["lifetime"] == lifetime]
-                yield self._figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
+                yield self._beside.figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
         growth = [over("clock", "growth", lifetime) for lifetime in network.registers]
         text = f"in the last third of a stay {growth[0]:.2f} (5') and {growth[1]:.2f} (20') times the second third"
         yield say(item, "co-delivered", "", holds=max(growth) < 1.5, observed=text, runs=runs)

@@ -53,11 +53,11 @@ def study(job: Job) -> Results:
         f"rule, on {'one network' if len(places) == 1 else 'the first two networks'}.",
     ]
     if not given:
-        notes += [_fitted(findings), _BROADCASTS]
+        notes += [fit_in_words(findings), BROADCASTS]
     return Results(study="barrier", findings=findings, figures=figures, notes=notes)
 
 
-_BROADCASTS = (
+BROADCASTS = (
     "By the paper's own rule (the first message 20 s after a node appears, then one a minute) its 2,092 "
     "pedestrians would make about 11,670 broadcasts in the times of Table IV; it prints 10,557. Ours follow the "
     "rule, so counts of messages begin a tenth above the paper's."
@@ -68,7 +68,7 @@ def _radio(network: Network) -> str:
     return f"{network.radio.bandwidth} and {network.radio.setup} for the {network.name}"
 
 
-def _fitted(findings: Sequence[Finding]) -> str:
+def fit_in_words(findings: Sequence[Finding]) -> str:
     """How many figures agree that the radio was fitted to, and how many that judge it."""
     paper = load_paper("barrier")
     counts = {True: [0, 0], False: [0, 0]}
