@@ -141,7 +141,7 @@ def _show(results: Results, folder: Path, *, whole: bool) -> None:
     for grid in lay_out(paper, results.findings) if whole else ():
         _print(grid)
     _print(summary(paper, results.findings))
-    marks = ", ".join(f"{count} {mark}" for mark, count in count_marks(results.findings).items())
+    marks = ", ".join(f"{count} {mark}" for mark, count in count_marks(results.findings).items() if count)
     out.print(
         f"{results.study}: {marks}; tables in {folder / 'results.md'}", style="bold", markup=False, soft_wrap=True
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from antecast.core.errors import InputError
 from antecast.papers import STUDIES
-from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table
+from antecast.papers.findings import Finding, Mark, Results, from_table, headline
 from antecast.papers.layout import Grid, figure_file, lay_out, summary
 from antecast.papers.paper import Paper, load_paper
 from antecast.reporting.charts import chart
@@ -23,7 +23,7 @@ def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page
         sections += _sections(results, folder, prefix=len(studies) > 1)
     title = "The papers' figures, and ours" if len(studies) > 1 else f"{load_paper(studies[0][0].study).title}"
     facts = {"command": command} | {results.study: str(folder) for results, folder in studies}
-    return Page(title=title, verdict=_verdict(findings), tone=_tone(findings), sections=sections, facts=facts)
+    return Page(title=title, verdict=headline(findings).text, tone=_tone(findings), sections=sections, facts=facts)
 
 
 def rebuild(folder: Path) -> Page:
@@ -37,7 +37,11 @@ def rebuild(folder: Path) -> Page:
     if name not in STUDIES:
         raise InputError(f"{name!r} is no study; there are {', '.join(STUDIES)}", path=page)
     known = load_paper(name).items
-    findings = from_table(read_table(folder / "findings.parquet"))
+    table = folder / "findings.parquet"
+    try:
+        findings = from_table(read_table(table))
+    except ValueError as error:
+        raise InputError(str(error), path=table) from None
     for each in findings:
         if each.item not in known:
             raise InputError(f"{each.item!r} is no item of {name}; other code wrote it", path=folder)
@@ -50,18 +54,8 @@ def rebuild(folder: Path) -> Page:
     return study_page([(results, folder)], command=str(command or f"antecast reproduce {name}{quick}"))
 
 
-def _verdict(findings: Sequence[Finding]) -> str:
-    counts = count_marks(findings)
-    known = [f"{counts[mark]:,} {text}" for mark, text in _TEXTS.items() if counts[mark]]
-    return f"Of {len(findings):,} figures and statements {', '.join(known)}."
-
-
-_TEXTS = {Mark.AGREES: "agree", Mark.DIFFERS: "differ, with the reason", Mark.INCOMPARABLE: "cannot be compared"}
-
-
 def _tone(findings: Sequence[Finding]) -> Tone:
-    counts = count_marks(findings)
-    return "good" if counts[Mark.AGREES] > counts[Mark.DIFFERS] else "plain"
+    return "good" if headline(findings).mark is Mark.AGREES else "plain"
 
 
 def _overview(studies: Sequence[tuple[Results, Path]]) -> Section:

@@ -34,7 +34,7 @@ PUBLISHED = "published"
 _WHATEVER_RULE = ("broadcast", "received", "tdelay", "codlvdelay")
 """Quantities on which the rule for deadlines has no bearing, or which follow from others."""
 _STAY = (270.0, 330.0)
-"""Seconds that count as a stay of five minutes."""
+"""Seconds that count as a stay of five minutes: the paper gives it in minutes."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Part:
                 yield self._beside.figure(item, quantity, "", [row[quantity] for row in self._movement])
 
     def _intervals(self) -> Iterator[Finding]:
-        item = self._network.intervals
+        item, limit = self._network.intervals, self._paper.limit
         if self._there is None:
             return
         spans = self._there.groupBy("place", "node").agg(
@@ -163,14 +163,19 @@ class Part:
             observed = (
                 f"{len(rows) / places:.0f} buses, {len(starts) / places:.0f} starts, {len(ends) / places:.0f} ends"
             )
-            several = len(starts) > len(rows) / 2 and len(ends) > len(rows) / 2
+            several = min(len(starts), len(ends)) > limit(item, "starts and stops", "most") * len(rows)
             yield self._paper.statement(
                 item, "starts and stops", "", holds=several, observed=observed, runs=places
             )
             twice = sum(row["runs"] > 1 for row in rows) / places
             text = f"{twice:.0f} buses run more than once a day"
             yield self._paper.statement(
-                item, "school buses", "", holds=0 < twice < len(rows) / places / 2, observed=text, runs=places
+                item,
+                "school buses",
+                "",
+                holds=0 < twice <= limit(item, "school buses", "a few"),
+                observed=text,
+                runs=places,
             )
         else:
             early: dict[str, int] = {}
@@ -197,7 +202,7 @@ class Part:
             network.scatter,
             "latency against delay",
             "",
-            holds=max(shares.values()) < 0.1,
+            holds=max(shares.values()) <= self._paper.limit(network.scatter, "latency against delay", "small"),
             observed=text,
             runs=runs,
         )
@@ -231,7 +236,7 @@ class Part:
 
         first, second = network.registers
         runs = len({row["run"] for row in self._shapes})
-        say = self._paper.statement
+        say, limit = self._paper.statement, self._paper.limit
         if network is BUSES:
             grows, falls = over("clock", "drops", first), over("clock", "drops", second)
             text = f"{grows:.0f} falls in a run without, {falls:,.0f} with lifetime {second}"
@@ -243,7 +248,8 @@ class Part:
             waiting = max(
                 (row["value"] for row in one if row["gauge"] == "pending" and row["lifetime"] == first), default=0
             )
-            yield say(item, "pending", "", holds=waiting <= 60, observed=f"at most {waiting:,} at this node")
+            few = waiting <= limit(item, "pending", "a few dozen")
+            yield say(item, "pending", "", holds=few, observed=f"at most {waiting:,} at this node")
             return
         for quantity, column in (("received", "received"), ("co-delivered", "co-delivered")):
             for lifetime in network.registers:
@@ -251,10 +257,12 @@ class Part:
                 yield self._beside.figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
         growth = [over("clock", "growth", lifetime) for lifetime in network.registers]
         text = f"in the last third of a stay {growth[0]:.2f} (5') and {growth[1]:.2f} (20') times the second third"
-        yield say(item, "co-delivered", "", holds=max(growth) < 1.5, observed=text, runs=runs)
+        stable = max(growth) <= limit(item, "co-delivered", "stable")
+        yield say(item, "co-delivered", "", holds=stable, observed=text, runs=runs)
         peaks = [over("pending", "peak", lifetime) for lifetime in network.registers]
         text = f"largest after {peaks[0]:.0%} (5') and {peaks[1]:.0%} (20') of a stay, in the mean"
-        yield say(item, "pending", "", holds=max(peaks) < 0.5, observed=text, runs=runs)
+        early = max(peaks) <= limit(item, "pending", "at first")
+        yield say(item, "pending", "", holds=early, observed=text, runs=runs)
 
 
 def _estimate(values: Iterable[float | None]) -> Estimate | None:
