@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antecast.core.settings import Duration
-from antecast.papers.barrier.experiment import BUSES, NETWORKS, PEDESTRIANS, Radio, experiment, scenario
+from antecast.papers.barrier.experiment import NETWORKS, PEDESTRIANS, Radio, experiment, scenario
 from antecast.papers.barrier.fit import BANDWIDTHS, SETUPS, Fitted, fit, fitted, main, movement, radio_at, search
 from antecast.papers.barrier.measured_run import measured_run, with_radio
 from antecast.papers.paper import load_paper
@@ -96,9 +96,10 @@ def test_a_ratio_near_one_counts_by_its_complement():
     assert Fitted("ltcy, avg", "5'", 2.0).off({"ltcy, avg": 1.0}) == pytest.approx(0.693, abs=1e-3)
 
 
-def test_movement_to_fit_on_is_not_that_of_the_study():
-    assert max(movement(PEDESTRIANS, 101)["t1"].to_pylist()) <= 3600 * 10**9
-    assert movement(BUSES, 101) != BUSES.generate(1)
+def test_pedestrians_are_fitted_on_an_hour_with_as_many_at_once():
+    moved = movement(PEDESTRIANS, 101)
+    assert max(moved["t1"].to_pylist()) <= 3600 * 10**9
+    assert len(set(moved["node"].to_pylist())) == pytest.approx(2130 / 5, rel=0.15)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
