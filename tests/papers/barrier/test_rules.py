@@ -73,3 +73,10 @@ def test_a_point_of_the_rules_is_the_run_of_its_scenario(place):
     point = next(point for point in rules(PEDESTRIANS, [place], quick=True) if point["clocks"] == "2s")
     values = scenario(PEDESTRIANS, "5'", *files, rule="paper", clocks="2s")
     assert measured(**point) == measured_run(values, "5'", audited=True)
+
+
+def test_a_contact_trace_alone_will_do(place):
+    """Then all nodes are there all the time, and broadcast as long as it lasts."""
+    point = rules(PEDESTRIANS, [(place[0], None)], quick=True)[0]
+    assert point["presence"] is None
+    assert measured(**point)["broadcast"] > 282, "as many as with presence"
