@@ -262,8 +262,9 @@ def test_a_headline_never_says_more_than_its_least_mark(marks):
     assert (found.mark is Mark.AGREES) == (Mark.AGREES in marks and Mark.DIFFERS not in marks)
     assert (found.mark is Mark.DIFFERS) == (Mark.DIFFERS in marks)
     assert sum(found.marks.values()) == len(marks)
-    for mark, words in ((Mark.AGREES, "agree"), (Mark.DIFFERS, "differ"), (Mark.OURS_ONLY, "ours only")):
+    for mark, words in ((Mark.AGREES, "agree"), (Mark.DIFFERS, "differ")):
         assert (f"{marks.count(mark)} {words}" in found.text) == (mark in marks)
+    assert ("ours only" in found.text) == (Mark.OURS_ONLY in marks)
 
 
 def test_a_page_is_green_only_if_nothing_differs(tmp_path):
@@ -280,7 +281,7 @@ def test_the_headline_stands_above_the_tables_and_says_what_more_runs_could_chan
     paper = load_paper("preventive")
     found = [paper.figure("Fig. 7", "path of R-broadcast", "1,000", Estimate(2.75, 2.6, 2.9, 5))]
     page = markdown(paper, Results(study="preventive", findings=found))
-    assert page.splitlines()[2] == "Of 1 figures and statements 1 agree. More runs could change 1 of these marks."
+    assert page.splitlines()[2] == "Of 1 figures and statements 1 agrees. More runs could change 1 of these marks."
     assert "2.74 ± 0.04" in page
     assert "- Limit of path of R-broadcast: the smallest difference that the figure shows" in page
 

@@ -82,13 +82,13 @@ class Mark(StrEnum):
     """Nothing of ours stands beside it, with the reason: it was not run, or there was nothing to measure."""
 
 
-MARKS = {
-    Mark.AGREES: "agree",
-    Mark.DIFFERS: "differ",
-    Mark.OURS_ONLY: "ours only",
-    Mark.PAPER_ONLY: "the paper's only",
+_WORDS = {
+    Mark.AGREES: ("agrees", "agree"),
+    Mark.DIFFERS: ("differs", "differ"),
+    Mark.OURS_ONLY: ("is ours only", "are ours only"),
+    Mark.PAPER_ONLY: ("is the paper's only", "are the paper's only"),
 }
-"""Marks of several findings, for people."""
+"""Marks of one finding and of several, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +293,7 @@ def headline(findings: Sequence[Finding]) -> Headline:
     counts = count_marks(findings)
     order = (Mark.DIFFERS, Mark.AGREES, Mark.OURS_ONLY, Mark.PAPER_ONLY)
     mark = next((each for each in order if counts[each]), Mark.PAPER_ONLY)
-    known = [f"{counts[each]:,} {words}" for each, words in MARKS.items() if counts[each]]
+    known = [f"{counts[each]:,} {words[counts[each] > 1]}" for each, words in _WORDS.items() if counts[each]]
     undecided = sum(each.open for each in findings)
     text = f"Of {len(findings):,} figures and statements {', '.join(known) or 'none'}."
     if undecided:
