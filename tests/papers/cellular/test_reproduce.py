@@ -33,7 +33,7 @@ def test_the_study_is_what_the_plain_functions_find(spark, tmp_path, monkeypatch
     }
     # What must come out in a run of any length.
     for key in (
-        ("Fig. 6", "delays compared", ""),
+        ("Fig. 6", "data sent", ""),
         ("Heavy load", "sustained", "35/s"),
         ("Fig. 8", "backlog", ""),
         ("Fig. 8", "everything is delivered", ""),
