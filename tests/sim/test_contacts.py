@@ -61,6 +61,25 @@ def test_a_contact_can_be_used_only_once_it_is_set_up(contacts):
     assert [row["node"] for row in rows(simulate(contacts, setup="10s"), "deliver")] == [0]
 
 
+def test_a_contact_that_ends_before_it_is_set_up_does_not_take_place(contacts):
+    """Not even as a link that comes up: neither end hears of it."""
+    assert [row["t"] // SECOND for row in rows(simulate(contacts, setup="9999ms"), "up")] == [19, 19, 39, 39]
+    assert rows(simulate(contacts, setup="10s"), "up", "down", "send") == []
+
+
+def test_without_a_set_up_time_runs_are_what_they_were(contacts):
+    assert simulate(contacts, setup="0s").events == simulate(contacts).events
+    names = [run_id(simulate(contacts, **given).scenario) for given in ({}, {"setup": "0s"}, {"setup": "1s"})]
+    assert names[0] == names[1] != names[2]
+
+
+def test_a_set_up_time_is_a_duration(contacts):
+    with pytest.raises(ConfigurationError, match=r"network\.topology\.setup: expected"):
+        simulate(contacts, setup="-1s")
+    with pytest.raises(ConfigurationError, match=r"network\.topology\.setup: expected"):
+        simulate(contacts, setup=True)
+
+
 def test_nodes_are_there_when_the_trace_says(contacts, tmp_path):
     there = tmp_path / "presence.parquet"
     spans = [("a", 0, 15), ("b", 5, 12), ("b", 28, 50), ("c", 35, 39)]
