@@ -98,6 +98,12 @@ class Engine:
         """Run to the scenario's horizon; the number of events run."""
         return self.scheduler.run(self.scenario.horizon, between=between)
 
+    @property
+    def lost(self) -> int:
+        """Frames that links took and did not bring."""
+        media = {id(medium): medium for medium in (self._medium, *self._special.values())}
+        return sum(medium.lost for medium in media.values()) + (0 if self._ends is None else self._ends.lost)
+
     def _add_host(self, node: NodeId) -> Host:
         scenario = self.scenario
         make_host = self._host_type if self._overlay is None else WatchedHost

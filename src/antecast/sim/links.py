@@ -112,7 +112,9 @@ class Port:
         """A link has ended: its frames give way to others."""
         now = medium.scheduler.now
         if any(frame[0] is link for frame in self._waiting):
+            before = len(self._waiting)
             self._waiting = deque(frame for frame in self._waiting if frame[0] is not link)
+            link.lose(before - len(self._waiting))
             self._backlog = sum(takes for _, _, takes in self._waiting)
         if self._on_air is link:
             self._on_air = None
@@ -126,8 +128,8 @@ class Medium:
     """What links of one kind have in common."""
 
     __slots__ = (
-        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "processing", "queue_limit", "scheduler",
-        "seed", "steady", "transmission",
+        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "lost", "processing", "queue_limit",
+        "scheduler", "seed", "steady", "transmission",
     )  # fmt: skip
 
     def __init__(
@@ -141,6 +143,8 @@ class Medium:
         self.seed = seed
         self.draw = sampler(delay, scheduler)
         self.loss_below = int(loss * 2**64)
+        self.lost = 0
+        """Frames that its links took and did not bring: lost by chance, or with the link that carried them."""
         self.fifo = network.fifo
         self.bandwidth = special.bandwidth if special and special.bandwidth else network.bandwidth
         self.queue_limit = network.queue_limit
@@ -223,6 +227,7 @@ class Link:
             return leaves + medium.steady
         arrives = leaves + medium.draw(self._delays)
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return _LOST
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
@@ -234,12 +239,20 @@ class Link:
         if self._medium.bandwidth is not None:
             self._port.withdraw(self, self._medium)
 
+    def lose(self, frames: int) -> None:
+        """Frames that the link took will not arrive."""
+        self._medium.lost += frames
+
     def _arrive(self, parcel: Parcel) -> None:
         if self.alive:
             self._to.receive(parcel, self._from)
+        else:
+            self._medium.lost += 1
 
     def _arrive_all(self, train: list[Parcel]) -> None:
         receive, sender = self._to.receive, self._from
         for parcel in train:
             if self.alive:
                 receive(parcel, sender)
+            else:
+                self._medium.lost += 1

@@ -49,6 +49,7 @@ class PacketLink(Link):
             leaves = port.free_at = leaves + transmission
         arrives = leaves + medium.draw(self._propagation(parcel))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return SENT
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
