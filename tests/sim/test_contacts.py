@@ -5,6 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError, InputError
 from antecast.sim import run
@@ -14,6 +16,7 @@ from antecast.traces.presence import PRESENCE, presence
 from antecast.traces.schema import CONTACTS, TRAJECTORIES
 
 SECOND = 10**9
+KINDS = ("broadcast", "send", "receive", "deliver", "up", "down")
 
 
 def table(schema, rows):
@@ -167,6 +170,24 @@ def test_a_trace_by_the_calendar_starts_at_zero(epoch):
     assert notes[1].startswith(
         "epoch.one: time 0 of the run is 1246255230 s in the trace (2009-06-29 06:00:30 UTC"
     )
+
+
+@given(start=st.integers(0, 2**31), gaps=st.lists(st.integers(1, 10**5), min_size=1, max_size=6))
+def test_when_a_trace_was_recorded_changes_nothing(tmp_path_factory, start, gaps):
+    """The same contacts by any calendar make the same run, which lasts as long as the trace."""
+    runs = []
+    for first in (0, start):
+        path, t, lines = tmp_path_factory.mktemp("trace") / "trace.one", first, []
+        for number, gap in enumerate(gaps):
+            lines += [f"{t} CONN {number % 3} 3 up", f"{t + gap} CONN {number % 3} 3 down"]
+            t += gap + 1
+        path.write_text("\n".join(lines) + "\n")
+        result = simulate(path, broadcasts=(("0s", 0),), shift=True)
+        runs.append(
+            [[row[name] for name in ("node", "t", "kind", "origin", "seq")] for row in rows(result, *KINDS)]
+        )
+        assert result.ended <= (sum(gaps) + len(gaps) + 1) * SECOND
+    assert runs[0] == runs[1]
 
 
 def test_a_trace_is_shifted_only_as_it_is_told(epoch, contacts):
