@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.table import Table
 
-from antecast.cli.console import Json, Quiet, err, out
+from antecast.cli.console import Json, Quiet, note, out
+from antecast.cli.tables import show_pairs
 from antecast.cli.usage import Command, Group
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, parse_duration
@@ -81,7 +81,8 @@ def gtfs(
         bool, typer.Option("--overnight", help="Also take trips of the day before that are still under way.")
     ] = False,
     target: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; FEED-DATE.parquet if not said.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="The file to write. Default: FEED-DATE.parquet."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")] = False,
     as_json: Json = False,
@@ -138,14 +139,9 @@ def _length(text: str) -> int:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    for note in summary["notes"]:
-        err.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, text in _rows(summary):
-        table.add_row(label, text)
-    out.print(table)
+    for text in summary["notes"]:
+        note(text)
+    show_pairs(_rows(summary))
     out.print(f"trajectories: {summary['file']}", style="dim", markup=False, soft_wrap=True)
 
 

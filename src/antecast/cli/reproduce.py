@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -88,8 +88,6 @@ def reproduce(
             raise InputError("no such file", path=file)
     if out_folder is not None and len(names) > 1:
         raise ConfigurationError("takes one study; several have a folder each", field="--out")
-    words = ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
-    words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
     pace = Pace(names, known=quick and seeds is None and not given)
 
     def make(name: str, folder: Path, spark: SparkSession) -> Results:
@@ -109,7 +107,7 @@ def reproduce(
                 folder = out_folder or default_folder(name, quick=quick)
                 found.append((folder, make(name, folder, spark)))
                 pace.end(name)
-                report = _report(found[-1:], folder / "report.html", words)
+                report = _report(found[-1:], quick=quick, options=given, seeds=seeds)
                 if not (quiet or as_json):
                     _show(found[-1][1], folder, whole=tables)
                     out.print(f"report: {report}", markup=False, soft_wrap=True)
@@ -117,7 +115,7 @@ def reproduce(
         err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
         raise typer.Exit(Exit.INTERRUPTED) from None
     if len(found) > 1:
-        report = _report(found, found[0][0].with_name(f"report{'-quick' * quick}.html"), words)
+        report = _report(found, quick=quick, options=given, seeds=seeds)
     if as_json:
         print(json.dumps({results.study: _as_json(results, folder) for folder, results in found}, indent=2))
     elif len(found) > 1 or quiet:
@@ -126,13 +124,18 @@ def reproduce(
         )
 
 
-def _report(found: list[tuple[Path, Results]], path: Path, options: list[str]) -> Path:
-    """Write the page of one study, or of several."""
+def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str, Any], seeds: int | None) -> Path:
+    """Write the page of some studies, beside the only one or over several."""
     from antecast.reporting.page import write
     from antecast.reporting.study import study_page
 
-    words = ["antecast", "reproduce", *(results.study for _, results in found), *options]
-    write(study_page([(results, folder) for folder, results in found], command=shlex.join(words)), path)
+    words = ["antecast", "reproduce", *(results.study for _, results in found)]
+    words += ["--quick"] * quick + ([] if seeds is None else ["--seeds", str(seeds)])
+    words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    page = study_page([(results, folder) for folder, results in found], command=shlex.join(words))
+    folder = found[0][0]
+    path = folder / "report.html" if len(found) == 1 else folder.with_name(f"report{'-quick' * quick}.html")
+    write(page, path)
     return path
 
 

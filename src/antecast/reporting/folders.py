@@ -40,7 +40,12 @@ def subject_of(folder: Path) -> Subject:
     known = "; ".join(f"{subject}: {' and '.join(names)}" for subject, names in _MARKS.items())
     inside = sorted(each for each in folder.iterdir() if each.is_dir() and _holds_something(each))
     if inside:
-        raise InputError(f"holds {len(inside)} folders with results; name one, such as {inside[0]}", path=folder)
+        many = (
+            f"holds {len(inside)} folders with results; name one, such as"
+            if len(inside) > 1
+            else "its results are in"
+        )
+        raise InputError(f"{many} {inside[0]}", path=folder)
     what = "a run, a sweep, a comparison, an audit or a reproduction"
     raise InputError(f"not the folder of {what} ({known})", path=folder)
 

@@ -157,8 +157,9 @@ def sweep(
         raise ConfigurationError("names where Spark is, which a local sweep leaves out", field="master")
     study = as_study(study, overrides=overrides, seeds=seeds)
     planned = plan(study)
-    for text in describe_runs(planned) if on_note is not None else ():
-        on_note(text)
+    if on_note is not None:
+        for text in describe_runs(planned):
+            on_note(text)
     runs_schema(study)  # refuses clashes before anything starts
     folder = SweepFolder(default_folder(study) if out is None else out)
     with folder.claimed(study):
