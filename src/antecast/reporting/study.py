@@ -7,7 +7,7 @@ from pathlib import Path
 
 from antecast.core.errors import InputError
 from antecast.papers import STUDIES
-from antecast.papers.findings import MARKS, Finding, Mark, Results, count_marks, from_table, headline
+from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table, headline
 from antecast.papers.layout import Grid, figure_file, lay_out, summary
 from antecast.papers.paper import Paper, load_paper
 from antecast.reporting.charts import chart
@@ -68,18 +68,30 @@ def _tone(findings: Sequence[Finding]) -> Tone:
     return tones.get(headline(findings).mark, "plain")
 
 
+_SEVERAL = {
+    Mark.AGREES: "agree",
+    Mark.DIFFERS: "differ",
+    Mark.OURS_ONLY: "ours only",
+    Mark.PAPER_ONLY: "the paper's only",
+}
+
+
+def _counted(mark: Mark, count: int) -> str:
+    return f"1 {mark}" if count == 1 else f"{count:,} {_SEVERAL[mark]}"
+
+
 def _figures(findings: Sequence[Finding]) -> list[Figure]:
     counts = count_marks(findings)
     judged = counts[Mark.AGREES] + counts[Mark.DIFFERS]
     shown = [
         Figure(
-            MARKS[mark], share_text(counts[mark] / judged), f"{counts[mark]:,} of {judged:,} that can be judged"
+            _SEVERAL[mark], share_text(counts[mark] / judged), f"{counts[mark]:,} of {judged:,} that can be judged"
         )
         for mark in (Mark.AGREES, Mark.DIFFERS)
         if judged
     ]
     rest = [mark for mark in Mark if mark not in (Mark.AGREES, Mark.DIFFERS) and counts[mark]]
-    return shown + [Figure(MARKS[mark], f"{counts[mark]:,}", "nothing to compare with") for mark in rest]
+    return shown + [Figure(_SEVERAL[mark], f"{counts[mark]:,}", "nothing to compare with") for mark in rest]
 
 
 def _overview(studies: Sequence[tuple[Results, Path]]) -> Section:
@@ -104,7 +116,7 @@ def _sections(results: Results, folder: Path, *, prefix: bool) -> list[Section]:
         if blocks:
             name = f"{results.study}, {item}" if prefix else item
             counts = count_marks([each for each in results.findings if each.item == item])
-            gist = ", ".join(f"{counts[mark]:,} {words}" for mark, words in MARKS.items() if counts[mark])
+            gist = ", ".join(_counted(mark, count) for mark, count in counts.items() if count)
             sections.append(Section(f"{name}: {paper.items[item].title}", blocks, label=name, gist=gist))
     return sections
 
