@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 python=.venv/bin/python
 log=$(mktemp)
-"$python" -m pytest -q -m spark >"$log" 2>&1 &
+# The shell lets what runs in the background ignore interrupts, and tests of interrupts need them.
+env --default-signal=INT "$python" -m pytest -q -m spark >"$log" 2>&1 &
 spark=$!
 trap 'kill "$spark" 2>/dev/null; rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
