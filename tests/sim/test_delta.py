@@ -87,7 +87,7 @@ def test_clocks_further_apart_than_their_bound_are_an_unmet_need():
 
 @given(data=st.data())
 def test_settings_keep_their_promise_are_refused_or_said_to_void_it(data):
-    """Lifetimes, their limits and clocks as they come: a run that starts without a word delivers in causal order."""
+    """Lifetimes, their limits and clocks as they come: a run that starts without a word keeps causal order."""
     seconds = st.sampled_from([None, 0, 1, 5, 20, 60])
     settings, clocks = {"name": "delta"}, {"offset": f"{data.draw(st.sampled_from([0, 1, 4, 20]))}s"}
     for name in ("lifetime", "max_lifetime", "clock_bound"):
