@@ -138,7 +138,7 @@ def test_an_interrupt_keeps_what_is_finished(antecast, start_process, tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "the same command goes on" in err
+    assert process.returncode == 130 and "the same command continues" in err
     assert not any((tmp_path / "cut" / "runs").iterdir()) and not attempts.exists()
 
 

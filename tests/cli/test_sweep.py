@@ -62,7 +62,7 @@ def test_python_can_do_it_too(antecast):
 
 def test_a_master_has_no_use_without_spark(antecast):
     code, _, err = antecast("sweep", "study.toml", "--no-spark", "--master", "local[1]")
-    assert (code, err) == (2, "error: --master: names where Spark is, which --no-spark leaves out\n")
+    assert (code, err) == (2, "error: --master: cannot be combined with --no-spark\n")
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(antecast):

@@ -46,7 +46,7 @@ def test_the_command_lists_tells_and_sums_up(demonstrate):
     code, told, _ = demonstrate("mixed-lifetimes")
     assert code == 0
     assert "but A:1 → E:2" in told
-    assert "16 of 16 end as told" in demonstrate("cellular")[1]
+    assert "16 of 16 end as described" in demonstrate("cellular")[1]
     (one,) = json.loads(demonstrate("modulus", "--json")[1])
     assert one["as_claimed"] and one["by_paper"]["broken"]
 

@@ -106,7 +106,7 @@ def test_failed_runs_are_named_and_exit_with_1(antecast: Any, spark: Any) -> Non
     assert code == 1
     assert "failed: seed=1: " in err
     assert "a.csv:2: expected" in err
-    assert "1 failed, and are tried again by the same command" in out
+    assert "1 failed, and the same command tries them again" in out
 
 
 @pytest.mark.spark

@@ -51,7 +51,7 @@ def compare(
         typer.Option(
             "--protocol",
             metavar="NAME",
-            help="Compare only this one. Repeatable. Default: all that this network has what they need for.",
+            help="Compare only this protocol. Repeatable. Default: all whose needs this network meets.",
             autocompletion=protocol_names,
         ),
     ] = None,
@@ -65,7 +65,7 @@ def compare(
     seeds: Annotated[
         int,
         typer.Option(
-            "--seeds", metavar="N", min=1, max=1000, help="Runs of each protocol, from the scenario's seed on."
+            "--seeds", metavar="N", min=1, max=1000, help="Runs per protocol; the first has the scenario's seed."
         ),
     ] = 3,
     max_violations: Annotated[
@@ -94,7 +94,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Least share of messages delivered. Default: nearly the most of all.",
+            help="Least share of messages delivered. Default: close to the best.",
             rich_help_panel=_LIMITS,
         ),
     ] = None,
@@ -110,10 +110,10 @@ def compare(
 ) -> None:
     """Run every protocol that can run on a scenario's network, compare them, and recommend one.
 
-    All get the same network, seeds and broadcasts; the auditor judges each run. Ends in a table and a report
-    in comparisons/NAME; call it again to go on after an interrupt, or to try other limits on the same runs.
-    Limits are judged by the bad end of the 95 % interval over the seeds. candidates/NAME.parquet has a row for
-    each run of a protocol. Exits with 1 if none qualifies, or one broke a promise.
+    All get the same network, seeds and broadcasts; the auditor judges each run. Prints a table and writes a
+    report to comparisons/NAME. Call it again to continue after an interrupt, or to try other limits on the same
+    runs. Limits apply to the worse end of the 95 % interval over the seeds. candidates/NAME.parquet has a row
+    per run of a protocol. Exits with 1 if none qualifies, or one broke a promise.
     """
     from antecast.api import compare as run_comparison
 
@@ -139,7 +139,7 @@ def compare(
                 on_note=note,
             )
     except KeyboardInterrupt:
-        err.print("interrupted; finished runs are kept, the same command goes on", style="yellow")
+        err.print("interrupted; finished runs are kept, the same command continues", style="yellow")
         raise SystemExit(Exit.INTERRUPTED) from None
     except ConfigurationError as error:
         if error.field in _OPTIONS:
@@ -182,7 +182,7 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
 
 
 def _show_table(result: Comparison) -> None:
-    """Every figure, in as many parts as the window makes of the table."""
+    """Every figure; in a narrow window the table is split into parts."""
     from antecast.comparison.words import with_interval
     from antecast.text.wording import number, share_text, time_text
 
@@ -238,5 +238,5 @@ def _assumed(each: Standing) -> str:
 
 
 def standing_key(each: Standing) -> tuple[int, float]:
-    """The order of the table: by what became of causal order, then by latency."""
+    """The order of the table: by how well causal order was kept, then by latency."""
     return each.order.rank, each.latency_p99.mean if each.latency_p99 else float("inf")

@@ -12,7 +12,7 @@ from antecast.cli.usage import COMMON
 from antecast.core import ConfigurationError
 
 _UNWRAPPED = 100_000
-"""Columns where nobody watches: programs that read the output want a line to be one line."""
+"""The width where output is not a terminal: programs that read it want a line to be one line."""
 
 
 class _Paper(Console):
@@ -87,4 +87,4 @@ OnSpark: TypeAlias = Annotated[
 
 def check_master(master: str | None, *, spark: bool) -> None:
     if master is not None and not spark:
-        raise ConfigurationError("names where Spark is, which --no-spark leaves out", field="--master")
+        raise ConfigurationError("cannot be combined with --no-spark", field="--master")

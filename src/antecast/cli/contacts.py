@@ -38,7 +38,7 @@ def contacts(
     trajectories: Annotated[
         Path, typer.Argument(metavar="TRAJECTORIES", help="Movement: Parquet, or any format of movement.")
     ],
-    reach: Annotated[float, typer.Option("--range", metavar="METRES", help="How far nodes reach.")],
+    reach: Annotated[float, typer.Option("--range", metavar="METRES", help="The radio range.")],
     out_file: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="The file to write; its name tells the format (.parquet, .csv …)."),
@@ -56,7 +56,7 @@ def contacts(
 ) -> None:
     """Find all contacts of moving nodes, exact to the nanosecond.
 
-    Nodes are in contact while they are at most the range apart. Prints what was found; writes it if told where.
+    Nodes are in contact while they are at most the range apart. Prints a summary; writes the contacts to --out.
     """
     from antecast.traces.contact_detection import BrokenTrajectories
     from antecast.traces.formats import check_holds, format_of_name
@@ -98,7 +98,7 @@ def contacts(
 
 
 def _large(path: Path) -> bool:
-    """Whether a Parquet file is too large for one process; a folder of them is Spark's."""
+    """Whether a Parquet file is too large for one process; folders always go to Spark."""
     import pyarrow.parquet as pq
 
     return path.is_dir() or (_is_parquet(path) and pq.read_metadata(path).num_rows > LOCAL_SEGMENTS)
@@ -114,7 +114,7 @@ def _read(path: Path) -> pa.Table:
 
     trace = read(path)
     if trace.kind != "movement":
-        raise InputError(f"holds {trace.kind}; to find contacts takes movement", path=path)
+        raise InputError(f"holds {trace.kind}; expected movement", path=path)
     return trace.table
 
 

@@ -30,10 +30,10 @@ def demonstrate(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print them as a page of documentation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Play the stories in which a rule of a paper fails, and ours holds.
+    """Play the cases in which a rule of a paper fails and ours holds.
 
-    Each is played by the rule as printed and by the one that took its place. The exit code is 1 if one of them
-    does not end as it is told.
+    Each is played by the rule as printed and by its replacement. Exits with 1 if one of them does not end as
+    described.
     """
     from antecast.papers.left_open import as_markdown, demonstrations
 
@@ -98,7 +98,7 @@ def _summarise(played: list[Played]) -> None:
         table.add_row(each.demonstration.study, each.demonstration.name, *marks)
     show(table)
     claimed = sum(each.as_claimed for each in played)
-    out.print(f"{claimed} of {len(played)} end as told: the printed rule fails, and ours holds", style="bold")
+    out.print(f"{claimed} of {len(played)} end as described: the printed rule fails, ours holds", style="bold")
 
 
 def _as_json(played: Played) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """`antecast generate`: movement where there is no data.
 
-Its commands are loaded when one is asked for: their options are the settings of the generators, and those stand on
-the simulator, which takes a second to load.
+Its commands are loaded when one is asked for: their options are the settings of the generators, which import the
+simulator, and that takes a second.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ app = typer.Typer(
     name="generate",
     cls=_Generators,
     rich_markup_mode=None,
-    help="Make movement where there is no data.",
+    help="Generate movement where there is no data.",
     no_args_is_help=True,
 )

@@ -20,7 +20,7 @@ from antecast.sim.mobility.city_bus import CityBus, city_bus
 from antecast.sim.mobility.pedestrians import Pedestrians, pedestrians
 
 app = typer.Typer(
-    name="generate", rich_markup_mode=None, help="Make movement where there is no data.", no_args_is_help=True
+    name="generate", rich_markup_mode=None, help="Generate movement where there is no data.", no_args_is_help=True
 )
 
 _Seed = Annotated[int, typer.Option(help="The same seed makes the same file.")]
@@ -66,7 +66,7 @@ def _command(kind: type[Settings], generate: Callable[[int, Any], pa.Table], abo
 
 
 def _options(kind: type[Settings]) -> dict[str, tuple[Any, Any]]:
-    """An option for every field of some settings: its type, and None for what is not given."""
+    """An option for every field of the settings; None where it is not given."""
     hints = get_type_hints(kind, include_extras=True)
     options = {}
     for field in msgspec.structs.fields(kind):
@@ -97,7 +97,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) if "." in part else int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigurationError(f"expected numbers with commas between them, got {text!r}") from None
+        raise ConfigurationError(f"expected numbers separated by commas, got {text!r}") from None
 
 
 app.command("city-bus", cls=Command)(
@@ -110,7 +110,7 @@ app.command("pedestrians", cls=Command)(
 
 @app.command(cls=Command)
 def compare(seeds: Annotated[int, typer.Option(min=2, help="How many seeds, from 1 on.")] = 10) -> None:
-    """Compare the generators, as they are without options, with the traces of the barrier paper."""
+    """Compare the generators, with default options, with the traces of the barrier paper."""
     from antecast.papers.barrier import movement
 
     tables = [

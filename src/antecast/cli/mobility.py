@@ -22,7 +22,7 @@ app = typer.Typer(
     name="mobility",
     cls=Group,
     rich_markup_mode=None,
-    help="Make movement: from a timetable.",
+    help="Make movement from a timetable.",
     no_args_is_help=True,
 )
 
@@ -54,28 +54,26 @@ def gtfs(
         list[str] | None, typer.Option("--route", metavar="ROUTE", help="An id or a short name. Repeatable.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="HH:MM", help="Leave out what comes before.")
+        str | None, typer.Option("--from", metavar="HH:MM", help="Leave out everything before.")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="HH:MM", help="Leave out what comes after.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="HH:MM", help="Leave out everything after.")] = None,
     layover: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="Vehicles stand at the terminus in layovers of up to this time and are off the road in longer "
-            "ones; or one of: stand (in all), absent (in none).",
+            help="The longest layover in which a vehicle stands at the terminus; in longer ones it is off the"
+            " road. Or: stand (always), absent (never).",
         ),
     ] = "1min",
     max_layover: Annotated[
         str, typer.Option(metavar="TIME", help="How long a vehicle without block_id waits for its next trip.")
     ] = "30min",
     terminus_radius: Annotated[
-        float, typer.Option(metavar="METRES", min=0, help="How near to its last stop that trip must begin.")
+        float, typer.Option(metavar="METRES", min=0, help="How close to its last stop that trip must begin.")
     ] = 200.0,
     vehicles: Annotated[
         Vehicles,
-        typer.Option(
-            help="Vehicles drive the blocks of the feed, or chains of trips without one; or a trip each."
-        ),
+        typer.Option(help="What a vehicle drives: a block (or a chain of trips that have none), or one trip."),
     ] = Vehicles.BLOCKS,
     overnight: Annotated[
         bool, typer.Option("--overnight", help="Also take trips of the day before that are still under way.")
@@ -90,8 +88,8 @@ def gtfs(
 ) -> None:
     """Make the movement of a timetable's vehicles on one day.
 
-    Vehicles are the blocks of the feed; trips without one are chained where they end and begin. They follow the
-    shapes of their routes from stop to stop. Times count from the start of the service day.
+    Vehicles are the blocks of the feed; trips without one are chained where one ends and the next begins. They
+    follow the shapes of their routes from stop to stop. Times count from the start of the service day.
     """
     from antecast.traces import write
     from antecast.traces.gtfs import GtfsSettings, gtfs_mobility, parse_clock, parse_date, service_days
@@ -168,7 +166,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{summary['on_the_road_at_once']} on the road",
     )
     yield "time", f"{summary['from']} to {summary['to']}"
-    yield "way", f"{summary['kilometres']:,} km, at most {summary['fastest_kmh']:g} km/h"
+    yield "distance", f"{summary['kilometres']:,} km, at most {summary['fastest_kmh']:g} km/h"
     if summary["stop_to_shape_m"] is not None:
         yield "stops", f"{summary['stop_to_shape_m']:g} m from their shape (median)"
     yield "pieces", f"{summary['pieces']:,} of {summary['nodes']:,} nodes"

@@ -38,7 +38,7 @@ def new(
     It works as it is (FIFO order over flooding), so that every change can be tested at once.
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        problem = f"expected small letters, digits and single hyphens, such as my-protocol, got {name!r}"
+        problem = f"expected lowercase letters, digits and single hyphens, such as my-protocol, got {name!r}"
         raise ConfigurationError(problem, field="NAME")
     from antecast.protocols import specifications
 
@@ -54,7 +54,7 @@ def new(
 
 
 def write_package(name: str, folder: Path) -> None:
-    """Write the files of a protocol's package into a folder that is not there yet, or empty."""
+    """Write the files of a protocol's package into a folder that is new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"{folder} exists already; name another folder", field="--out")
     module = _module(name)

@@ -41,21 +41,21 @@ def observe(
     ],
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write delivered/ and refused/ in.")],
     epsilon: Annotated[
-        str, typer.Option(metavar="TIME", help='How far clocks differ: "5ms", or a number of ticks.')
+        str, typer.Option(metavar="TIME", help='The most that clocks differ: "5ms", or a number of ticks.')
     ],
     delta: Annotated[
-        str, typer.Option(metavar="TIME", help='How long a message takes: "100ms", or a number of ticks.')
+        str, typer.Option(metavar="TIME", help='The longest a message takes: "100ms", or a number of ticks.')
     ],
-    batch: Annotated[bool, typer.Option("--batch", help="A finished log at once, without a checkpoint.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="Read a finished log, without a checkpoint.")] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where to keep state, so that a run that was stopped goes on."),
+        typer.Option(metavar="FOLDER", help="Where to keep state, so that a stopped run can continue."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep reading new rows until interrupted.")] = False,
     key: Annotated[
         str,
         typer.Option(
-            metavar="COLUMN,...", show_default=False, help="What makes a group. Default: all rows are one."
+            metavar="COLUMN,...", show_default=False, help="What makes a group. Default: all rows are one group."
         ),
     ] = "",
     violations: Annotated[
@@ -82,13 +82,15 @@ def observe(
             metavar="NUMBER",
             min=0,
             max=100,
-            help="How much of the exact waiting time to wait.",
+            help="The share of the exact waiting time to wait.",
             rich_help_panel=_WAIT,
         ),
     ] = 100,
     stamps: Annotated[
         Literal["bounded", "hybrid", "physical"],
-        typer.Option(metavar="KIND", help="Their timestamps: bounded, hybrid or physical.", rich_help_panel=_ROWS),
+        typer.Option(
+            metavar="KIND", help="The kind of timestamp: bounded, hybrid or physical.", rich_help_panel=_ROWS
+        ),
     ] = "bounded",
     elements: Annotated[
         int | None,
@@ -102,7 +104,7 @@ def observe(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN,...",
-            help="What rows call r, c, kn, l, counter, before, source.",
+            help="The columns of r, c, kn, l, counter, before, source.",
             rich_help_panel=_ROWS,
         ),
     ] = None,
@@ -111,19 +113,21 @@ def observe(
         typer.Option(
             metavar="COLUMN,...",
             show_default=False,
-            help="What tells rows apart: of several that agree, one stays.",
+            help="What identifies a row; of duplicates, one is kept.",
             rich_help_panel=_ROWS,
         ),
     ] = "",
     arrival: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The order of arrival. Default: that of r.", rich_help_panel=_ROWS),
+        typer.Option(
+            metavar="COLUMN", help="The order of arrival. Default: the order of r.", rich_help_panel=_ROWS
+        ),
     ] = None,
     clock: Annotated[
         Literal["rows", "arrival"],
         typer.Option(
             metavar="KIND",
-            help="The observer's clock: rows, the largest r; or arrival, the arrival column.",
+            help="The observer's clock: rows (the largest r) or arrival (the arrival column).",
             rich_help_panel=_SILENCE,
         ),
     ] = "rows",
@@ -131,7 +135,7 @@ def observe(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How far off a clock that two sources vouch for must be to be set back.",
+            help="How far ahead the clock must be before two sources can set it back. Default: a day.",
             rich_help_panel=_SILENCE,
         ),
     ] = None,
@@ -148,7 +152,7 @@ def observe(
         str,
         typer.Option(
             metavar="TIME",
-            help="How much longer timers wait, for the way of rows to Spark.",
+            help="Extra time that timers wait for rows on their way to Spark.",
             rich_help_panel=_SILENCE,
         ),
     ] = "1s",
@@ -164,7 +168,7 @@ def observe(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="After what silence a group is forgotten. Default: never.",
+            help="How long a group may be silent before it is forgotten. Default: for ever.",
             rich_help_panel=_SILENCE,
         ),
     ] = None,
@@ -201,7 +205,7 @@ def observe(
 ) -> None:
     """Put rows into causal order, exactly or sooner with some violations.
 
-    Reads what is there, delivers all of it in order, and ends; the same command goes on with what has come
+    Reads what is there, delivers all of it in order, and ends; the same command continues with what has arrived
     since. Rows that cannot be ordered are written to refused/, with a reason.
     """
     if batch == (checkpoint is not None):
@@ -237,7 +241,7 @@ def observe(
         "timers": timers or ("processing" if follow else "none"),
         "slack": slack,
     }
-    # Not named unless chosen, so that a checkpoint from before there was the choice goes on.
+    # Named only if chosen, so that checkpoints older than this option still work.
     if violations is not None:
         chosen["violations"] = _share(violations)
     if unique:
@@ -256,7 +260,7 @@ def observe(
     if checkpoint is not None:
         checkpoint.mkdir(parents=True, exist_ok=True)
         log = checkpoint / "spark.log"
-    # A micro-batch costs what its partitions cost: here, one a core is enough.
+    # A micro-batch costs what its partitions cost: here, one per core is enough.
     here = master is None or master.startswith("local")
     settings = {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1)} if here else {}
     with spark_session("antecast observe", master=master, log=log, settings=settings) as spark:
@@ -295,7 +299,7 @@ def _until_interrupted() -> Iterator[list[Any]]:
             query.stop()
 
     def handle(*_: object) -> None:
-        # This thread may be in the middle of a word with Spark, and cannot begin another.
+        # This thread may be in the middle of a call to Spark, and cannot begin another.
         threading.Thread(target=stop, daemon=True).start()
 
     before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -307,7 +311,7 @@ def _until_interrupted() -> Iterator[list[Any]]:
 
 
 def _look(place: str) -> None:
-    """Refuse what is not there while that takes no time: Spark takes long to start. Other file systems are its."""
+    """Refuse a missing path before Spark starts, which takes long. Other file systems are left to Spark."""
     if "://" in place:
         return
     path = Path(place)

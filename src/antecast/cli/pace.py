@@ -1,7 +1,7 @@
 """How far several studies have come, and how long they still take.
 
-A study does not know beforehand how long its stages take, so it is told: `_QUICK` has the seconds of each stage at
-the small size, measured in one sitting on two idle cores. Only their proportions count; the pace is that of this
+A study cannot know beforehand how long its stages take, so it is given: `_QUICK` has the seconds of each stage at
+the small size, measured together on two idle cores. Only their proportions count; the pace is that of this
 machine. A stage that was finished before costs nothing and is left out. Where nothing is known (the papers' sizes,
 other seeds), the time left is that of the stage.
 """
@@ -26,7 +26,7 @@ _QUICK = {
 }
 
 _TELLING = 0.02
-"""The part of the work before which a pace says nothing yet."""
+"""Below this share of the work the pace says nothing yet."""
 
 
 class Pace:

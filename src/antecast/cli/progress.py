@@ -18,7 +18,7 @@ _LINE_SECONDS = 5.0
 """Time between two lines of progress where there is no terminal."""
 
 Show: TypeAlias = Callable[[str, float, str], None]
-"""Takes what is being done, the share of it that is done, and how things stand."""
+"""Takes the name of the work, the share of it that is done, and its state in words."""
 
 
 @contextmanager

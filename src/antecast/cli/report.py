@@ -33,14 +33,12 @@ def report(
             "--message", metavar="NODE.NUMBER", help="Draw this message and its causal past, such as 49.1."
         ),
     ] = None,
-    run: Annotated[
-        str | None, typer.Option("--run", metavar="ID", help="Of a sweep: the page of this run of it.")
-    ] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Of a sweep: report on this run.")] = None,
 ) -> None:
     """Write a report: one HTML file that works offline, the verdict first.
 
     Numbers that the folder does not hold yet go to PATH/report as Parquet. run, sweep, compare, audit and
-    reproduce write a report by themselves; this makes it again, or of another message.
+    reproduce write a report by themselves; this writes it again, or for another message.
     """
     from antecast.api import report as write_report
 

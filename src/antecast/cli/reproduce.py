@@ -42,7 +42,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Small sizes and few seeds: minutes instead of hours.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", min=1, help="How many runs each figure is a mean of.")
+        int | None, typer.Option("--seeds", metavar="N", min=1, help="Runs that each figure is the mean of.")
     ] = None,
     gtfs: Annotated[
         Path | None,
@@ -71,8 +71,8 @@ def reproduce(
     """Run the experiments of the papers on Spark and set our figures beside theirs.
 
     Results go to reproductions/STUDY (STUDY-quick with --quick): a report, findings as Parquet and CSV, tables as
-    Markdown, the points of the figures as Parquet. Each study's are there when it ends. The same command goes on
-    after an interrupt.
+    Markdown, the points of the figures as Parquet. Each study's are written when it ends. The same command
+    continues after an interrupt.
     """
     from antecast.papers.reproduce import default_folder
     from antecast.papers.reproduce import reproduce as run_study
@@ -112,7 +112,7 @@ def reproduce(
                     _show(found[-1][1], folder, whole=tables)
                     out.print(f"report: {report}", markup=False, soft_wrap=True)
     except KeyboardInterrupt:
-        err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
+        err.print("interrupted; what is finished is kept, the same command continues", style="yellow")
         raise SystemExit(Exit.INTERRUPTED) from None
     if len(found) > 1:
         report = _report(found, quick=quick, options=given, seeds=seeds)

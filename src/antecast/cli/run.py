@@ -1,4 +1,4 @@
-"""`antecast run`: simulate a scenario, and say what became of causal order."""
+"""`antecast run`: simulate a scenario and judge its causal order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from antecast.sim.run import Progress as RunProgress
 
 RUNS = Path("runs")
-"""Where runs go that are not told where to go."""
+"""Where runs go by default."""
 
 
 def run(

@@ -54,16 +54,16 @@ def sweep(
         str | None, typer.Option("--run-memory", metavar="SIZE", help="Fail runs that need more, such as 2GB.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the runs and their cost, and make none.")
+        bool, typer.Option("--dry-run", help="Show the runs and their cost without making them.")
     ] = False,
     reported: Report = True,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make the runs of a study that are missing, each as a Spark task, and the table of all.
+    """Make the missing runs of a study, each as a Spark task, and a table of all.
 
-    The folder is sweeps/NAME by default. Call it again to go on after an interrupt, to try failed runs once
-    more, or to add what the study has gained. Exits with 1 if a run failed or broke a promise.
+    The folder is sweeps/NAME by default. Call it again to continue after an interrupt, to retry failed runs, or
+    to add what the study has gained. Exits with 1 if a run failed or broke a promise.
     """
     from antecast.sim.study import load_study
     from antecast.spark.folder import SweepFolder
@@ -92,7 +92,7 @@ def sweep(
     except KeyboardInterrupt:
         kept = len(SweepFolder(folder).finished())
         err.print(
-            f"interrupted; {kept} finished runs are kept in {folder}, the same command goes on", style="yellow"
+            f"interrupted; {kept} finished runs are kept in {folder}, the same command continues", style="yellow"
         )
         raise SystemExit(Exit.INTERRUPTED) from None
     page = report_at_end(folder, "sweep", wanted=reported)
@@ -156,7 +156,7 @@ def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
         out.print(f"… and {len(planned) - _MOST_ROWS} more runs, shown by --json")
     cost = f"about {steps:,} steps to simulate"
     if seconds is not None:
-        cost += f", some {stretch(seconds)} on one core at the pace of the finished runs"
+        cost += f", about {stretch(seconds)} on one core at the pace of the finished runs"
     out.print(f"{len(planned)} runs, {len(planned) - len(missing)} finished already; {cost}", style="bold")
 
 
@@ -192,7 +192,7 @@ def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
             err.print(f"failed: {point}: {row['error']}", style="red", markup=False, soft_wrap=True)
     parts = [f"{result.total} runs in {result.folder}"]
     parts += [f"{result.resumed} were finished already"] if result.resumed else []
-    parts += [f"{result.failed} failed, and are tried again by the same command"] if result.failed else []
+    parts += [f"{result.failed} failed, and the same command tries them again"] if result.failed else []
     parts += [f"{result.violated} broke what they promise"] if result.violated else []
     style = "bold red" if result.failed or result.violated else "bold"
     out.print("; ".join(parts), style=style, markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ from rich.text import Text
 from antecast.cli.console import out
 
 _LEAST_WORDS = 16
-"""Columns that words are wrapped into at the least."""
+"""The least width that words are wrapped into."""
 
 _GAP = 2
 
@@ -43,7 +43,7 @@ def show(table: RenderableType) -> None:
 
 
 def show_pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Labels, and what there is to say beside each; long texts wrap within their column."""
+    """Labels with a text beside each; long texts wrap within their column."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -55,7 +55,7 @@ def show_pairs(rows: Iterable[tuple[str, str]]) -> None:
 def show_columns(
     columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], styles: Sequence[str | None] = ()
 ) -> None:
-    """A table whose first column names its rows, in as many parts as the window makes of it."""
+    """A table whose first column names its rows; in a narrow window it is split into parts."""
     cells = [[each if isinstance(each, Text) else Text(each) for each in row] for row in rows]
     widths = [_width(column.title, (row[index] for row in cells)) for index, column in enumerate(columns)]
     for number, part in enumerate(_parts(columns, widths, out.width)):

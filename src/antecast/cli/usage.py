@@ -1,4 +1,4 @@
-"""How commands are explained, and what is said when one is called the wrong way.
+"""The help of commands, and the message when one is called the wrong way.
 
 Help is plain text that is wrapped to the window: the options of a command stand under the headings of their
 panels, those without one first. A mistake is one line, with the value that was given.

@@ -32,7 +32,7 @@ study       name                   as printed  here
 barrier     mixed-lifetimes        fails       holds
 barrier     clock-ahead            fails       holds
 …
-{count} of {count} end as told: the printed rule fails, and ours holds
+{count} of {count} end as described: the printed rule fails, ours holds
 ```
 """
 
