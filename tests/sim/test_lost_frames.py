@@ -1,4 +1,4 @@
-"""Frames that links took and did not bring are counted: whatever was sent and not received, and nothing else."""
+"""Frames that links took and did not deliver are counted: whatever was sent and not received, and nothing else."""
 
 import pyarrow.compute as pc
 import pytest

@@ -2,7 +2,7 @@
 
 A clock is off by an offset, drifts from there, and is kept within a bound of the true time, as a
 synchronisation service would. It never goes back: offset and drift are fixed for a run, a drift
-below −100 % is refused, and holding a growing function between two others that grow keeps it so.
+below −100 % is refused, and clamping a growing function between two growing ones keeps it growing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class ClockSettings(Settings, frozen=True, kw_only=True):
     offset: Duration = Duration(0)
     """Clocks start off by up to this much, either way, uniformly."""
     drift: Annotated[float, msgspec.Meta(ge=0, lt=1e5)] = 0.0
-    """Clocks gain or lose up to this many microseconds a second (ppm), uniformly."""
+    """Clocks gain or lose up to this many microseconds per second (ppm), uniformly."""
     bound: Duration | None = None
     """Clocks stay this close to the true time."""
     fixed: dict[str, Offset] = msgspec.field(default_factory=dict)
     """Offsets of single nodes, by number, instead of a random one."""
 
     def spread(self, nodes: int, until: int) -> int:
-        """How far apart two clocks of so many nodes can be at some time up to an instant."""
+        """How far apart two clocks of so many nodes can be at any time up to an instant."""
         random = [-self.offset, self.offset] if len(self.fixed) < nodes else []
         offsets = [*random, *self.fixed.values()]
         drift = round(self.drift * 1000) * until // _BILLION

@@ -43,7 +43,7 @@ class Exponential(Settings, frozen=True, kw_only=True, tag_field="kind", tag="ex
 
 
 class Triangular(Settings, frozen=True, kw_only=True, tag_field="kind", tag="triangular"):
-    """Rises evenly from the least to the likeliest, and falls evenly to the most. With the likeliest in the
+    """Triangular: its density rises evenly from `low` to `mode` and falls evenly to `high`. With the mode in the
     middle it is the sum of two uniform times."""
 
     low: Duration
@@ -56,7 +56,7 @@ class Triangular(Settings, frozen=True, kw_only=True, tag_field="kind", tag="tri
 
 
 class Pareto(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pareto"):
-    """Heavy-tailed: most delays are near the least, a few are orders of magnitude above."""
+    """Heavy-tailed: most delays are near the least, a few are orders of magnitude longer."""
 
     least: Duration
     shape: Annotated[float, msgspec.Meta(gt=0)] = 1.5
@@ -70,7 +70,7 @@ class Growing(Settings, frozen=True, kw_only=True, tag_field="kind", tag="growin
     low: Duration
     """Until `start`."""
     high: Duration
-    """From `until` on. It may also be the smaller of the two: then delays shrink."""
+    """From `until` on. If it is the smaller of the two, delays shrink."""
     start: Duration = Duration(0)
     until: Duration
     spread: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
@@ -102,7 +102,7 @@ def expand_delay(owner: Settings, delay: object, field: str = "delay") -> None:
 
 
 def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], int]:
-    """A function that draws from a stream the delay, in nanoseconds, of a frame that is sent now.
+    """A function that draws the delay, in nanoseconds, of a frame that is sent now from a stream.
 
     Without a clock it is always time 0, which matters only to delays that grow.
     """

@@ -1,4 +1,4 @@
-"""The two ends of a link that notice late, each in its own time, that it came up or broke.
+"""Links whose two ends notice late, each in its own time, that the link came up or broke.
 
 Without `network.notice` both ends of a link change at one instant. Real ones do not: one side has the connection
 before the other, and finds out later, or earlier, that it is gone. Here a line between two nodes comes up and
@@ -71,7 +71,7 @@ class LateEnds:
         """Frames that waited for a host to hear of their line, until it broke."""
 
     def line(self, node: NodeId, peer: NodeId, number: int) -> bool:
-        """Whether a line is there, and not an older one that a node has not heard the end of."""
+        """Whether a line is there, rather than an older one whose end a node has not heard of."""
         return self.lines[node].get(peer) == number
 
     def end(self, node: NodeId, peer: NodeId, number: int) -> _End:
@@ -120,7 +120,7 @@ class LateEnds:
     def _up(self, what: tuple[Host, int, NodeId, int, NodeId | None]) -> None:
         host, arrival, peer, number, by = what
         if not host.up or host.arrivals != arrival:
-            return  # it has crashed since: its new life hears of its own lines
+            return  # it has crashed since: once recovered, it hears of its new lines
         host.note(Kind.UP, peer=peer)
         host.forget_link(peer)
         if by is not None and isinstance(host.protocol, LinkSafety):

@@ -31,7 +31,7 @@ _JOIN_LINKS = 3
 """Links of a node that joins a network that is not complete: enough to survive the loss of two."""
 
 _FAREWELL, _LOOK = 10 * 10**9, 10**7
-"""How long a node that leaves may take to say goodbye, and how often it is looked at meanwhile."""
+"""How long a leaving node may take to say goodbye, and how often it is checked meanwhile."""
 
 
 class Engine:
@@ -101,7 +101,7 @@ class Engine:
 
     @property
     def lost(self) -> int:
-        """Frames that links took and did not bring."""
+        """Frames that links took and did not deliver."""
         media = {id(medium): medium for medium in (self._medium, *self._special.values())}
         return sum(medium.lost for medium in media.values()) + (0 if self._ends is None else self._ends.lost)
 
@@ -160,7 +160,7 @@ class Engine:
         return self.hosts[node].links if self._ends is None else self._ends.lines[node]
 
     def _connect_everyone(self) -> None:
-        """All pairs at the start, in their order, without asking for each what cannot be otherwise yet."""
+        """All pairs at the start, in order, without the checks that cannot fail yet."""
         hosts = self.hosts
         if self.scenario.faults:  # else nothing ever asks who should be linked
             self._wanted.update({node: hosts.keys() - {node} for node in hosts})
@@ -295,7 +295,7 @@ class Engine:
         host.halt()
         for peer in sorted(self._lines(host.node)):
             self._disconnect(host.node, peer)
-        for peer in list(host.links):  # gone already, which it has not heard
+        for peer in list(host.links):  # gone already, but it has not heard so yet
             host.forget_link(peer)
 
     def _recover(self, node: NodeId) -> bool:

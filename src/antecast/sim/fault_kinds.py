@@ -37,7 +37,7 @@ class Join(_Fault, frozen=True, kw_only=True, tag="join"):
 
     node: Node
     peers: list[Node] | None = None
-    """Whom it links with: everyone in a complete topology, else 3 nodes at random, if not said."""
+    """Whom it links with. Default: everyone in a complete topology, else 3 nodes at random."""
 
 
 class Leave(_Fault, frozen=True, kw_only=True, tag="leave"):
@@ -69,7 +69,7 @@ class Link(_Fault, frozen=True, kw_only=True, tag="link"):
     a: Node
     b: Node
     by: Node | None = None
-    """The neighbour of both through whom it comes about, if there is one."""
+    """The common neighbour that introduces the two, if there is one."""
 
 
 class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):

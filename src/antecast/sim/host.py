@@ -44,10 +44,10 @@ Sizes: TypeAlias = dict[int, Parcel]
 often it is sent. Kept by identity, which stays taken while the message is kept here too."""
 
 _LONG = 8
-"""So many effects at once may be a transfer: worth a look whether they are."""
+"""From this many effects on it is worth checking whether they are a transfer."""
 
 _SIZES_KEPT = 1 << 14
-"""More messages than are on their way at once in most runs, and few to keep alive."""
+"""More messages than are in flight at once in most runs, and few enough to keep alive."""
 
 
 class Troubles:
@@ -97,13 +97,13 @@ class Host:
         self.node = node
         self.protocol = protocol
         self.links: dict[NodeId, int] = {}
-        """Who is linked, and how often before the two were. A link is only made when something is sent over it:
-        in a complete network of a thousand nodes most of half a million pairs never exchange a word."""
+        """Who is linked, and how often the two were before. A link is only made when something is sent over it:
+        in a complete network of a thousand nodes most of the half million pairs never exchange a frame."""
         self._made: dict[NodeId, Link] = {}
         self.pos = 0
         self.up = True
         self.leaving = False
-        """Whether it is saying goodbye: it broadcasts nothing any more."""
+        """Whether it is saying goodbye: it no longer broadcasts."""
         self.arrivals = 0
         self.dropped = 0
         self._clock = clock
@@ -141,7 +141,7 @@ class Host:
         """Broadcast from inside a delivery: the next call, once the effects of the current one are done."""
         self._answers.append((payload, lifetime))
 
-    # What follows runs for every frame: it notes what happens without the detour over `note`.
+    # What follows runs for every frame: it writes to the log without the detour over `note`.
 
     def receive(self, parcel: Parcel, sender: NodeId) -> None:
         now = self._scheduler.now
@@ -221,7 +221,7 @@ class Host:
                 self._note_frame(_SEND, parcel, to)
 
     def _link(self, to: NodeId) -> Link | None:
-        """A new link for the first frame to a neighbour; none if it is not linked."""
+        """A new link for the first frame to a neighbour; None if the two are not linked."""
         instance = self.links.get(to)
         if instance is None:
             return None
@@ -229,7 +229,7 @@ class Host:
         return link
 
     def _note_frame(self, kind: int, parcel: Parcel, peer: NodeId) -> None:
-        """A row for each message inside; the bytes of the frame stand on the first, and 0 on the others."""
+        """A row per message inside; the first has the bytes of the frame, the others 0."""
         carried, size = parcel[0].carried, parcel[1]
         if not carried:
             self.note(kind, NONE, NONE, peer, size)
@@ -238,7 +238,7 @@ class Host:
             size = 0
 
     def _transfer(self, effects: list[Effect]) -> bool:
-        """Carry out effects that all send to one neighbour; False if these are others."""
+        """Carry out effects that all send to one neighbour; False if they do not."""
         if not isinstance(effects[0], Send):
             return False
         to = effects[0].to
@@ -310,7 +310,7 @@ class Host:
             self.perform(self.protocol.link_down(peer, self.local_time()))
 
     def forget_link(self, peer: NodeId) -> None:
-        """The link to a peer is gone, and its protocol is not told, or not yet."""
+        """The link to a peer is gone, and the protocol is not told, or not yet."""
         self.links.pop(peer, None)
         link = self._made.pop(peer, None)
         if link is not None:

@@ -7,9 +7,9 @@ Two runs of one identity have byte-identical event logs. The hash covers, by nam
 - the code of the engine and of our protocols (`DETERMINING`);
 - the code of the protocol, where it is not one of ours.
 
-Code counts by what it says, not by how it says it (`antecast.core.forms`): a reworded error or docstring renames
-no run, a changed operator renames all that could depend on it. Whether the list is whole is tested against what a
-simulation really imports.
+Code counts by what it does, not by its wording (`antecast.core.forms`): a reworded error or docstring renames no
+run, a changed operator renames all that could depend on it. A test checks the list against what a simulation
+really imports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INNOCENT = (
     "traces/contact_detection.py",
     "traces/contact_kernels.py",
 )
-"""Beside them, but without a say in what a run does."""
+"""Beside them, but without influence on what a run does."""
 
 _MOST_KEPT = 1000
 """Digests kept on disk before those that are not in use are dropped."""
@@ -92,7 +92,7 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
 
 @cache
 def code_version(package: Path | None = None) -> str:
-    """A digest of the code of ours that determines what a run does."""
+    """A digest of our code that determines what a run does."""
     base = Path(antecast.__file__).parent if package is None else package
     return digest_of(determining(base), base)
 
@@ -140,7 +140,7 @@ class _Forms:
         return found
 
     def keep(self) -> None:
-        """Write down what was found now; where that is not possible, it is found again next time."""
+        """Save new digests; where that is not possible, they are computed again next time."""
         if self._used.keys() <= self._kept.keys():
             return
         partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")

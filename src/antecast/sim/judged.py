@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of a run; without an audit, only its numbers."""
+    """What is known about a run; without an audit, only its numbers."""
 
     result: RunResult
     measures: Measures

@@ -4,7 +4,7 @@ A link here is one direction of a connection, from the moment it comes up until 
 connection that comes back is a new link: what was in flight on the old one is lost.
 
 A network of a thousand nodes has ten thousand links in use, and each frame takes another one: what a link holds
-has left the caches when it is needed again. So it holds little, and shares the rest (`Medium`) with its like.
+has left the caches when it is needed again. So it holds little, and links of a kind share the rest (`Medium`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Port:
         self._wakes_at: int | None = None
 
     def room(self, size: int, medium: Medium, bandwidth: int) -> bool:
-        """Whether so many bytes find room in the queue, where it has a limit."""
+        """Whether the queue, if it is limited, has room for so many bytes."""
         assert medium.queue_limit is not None
         waiting = (max(self.free_at - medium.scheduler.now, 0) + self._backlog) * bandwidth // _BITS_NS
         return waiting + size <= medium.queue_limit
@@ -94,7 +94,7 @@ class Port:
     def _next(self, what: tuple[Medium, int]) -> None:
         medium, at = what
         if at != self._wakes_at:
-            return  # the port became free before, and went on then
+            return  # the port became free earlier, and has moved on
         self._wakes_at = None
         waiting = self._waiting
         if waiting:
@@ -144,7 +144,7 @@ class Medium:
         self.draw = sampler(delay, scheduler)
         self.loss_below = int(loss * 2**64)
         self.lost = 0
-        """Frames that its links took and did not bring: lost by chance, or with the link that carried them."""
+        """Frames that its links took and did not deliver: lost by chance, or with the link that carried them."""
         self.fifo = network.fifo
         self.bandwidth = special.bandwidth if special and special.bandwidth else network.bandwidth
         self.queue_limit = network.queue_limit
@@ -221,7 +221,7 @@ class Link:
         return [SENT] * len(parcels)
 
     def _arrival(self, leaves: int) -> int:
-        """When a frame that leaves then arrives, or that it does not."""
+        """When a frame that leaves at that time arrives, or that it is lost."""
         medium = self._medium
         if medium.steady is not None:
             return leaves + medium.steady

@@ -1,9 +1,9 @@
 """One rule for protocols on networks that do not meet their needs, in runs, sweeps and comparisons.
 
-A protocol that is named runs, wherever it has a role at all. That its needs are not met is said beforehand and
-kept with the results. Its promises of safety are judged as everywhere (`history.promises`), and a comparison
-does not count order that was kept as order that was guaranteed. A comparison leaves out protocols that nobody
-named, and lists them with what would have to change.
+A protocol that is named runs, wherever it has a role at all. Unmet needs are noted before the run and kept with
+the results. Its promises of safety are judged as everywhere (`history.promises`), and a comparison does not count
+order that was kept as order that was guaranteed. A comparison leaves out unmet protocols that nobody named, and
+lists them with what would have to change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def describe_unmet(scenario: Scenario) -> list[str]:
 
 
 def describe_runs(planned: Sequence[PlannedRun]) -> list[str]:
-    """The same for the runs of a study, each sentence once, with the number of runs it is true of; and their
+    """The same for the runs of a study, each sentence once with the number of runs it applies to; and their
     faults that do nothing."""
     remedies = {str(need): text for need, text in REMEDIES.items()}
     lacking = Counter((each.protocol, need) for each in planned for need in each.unmet)

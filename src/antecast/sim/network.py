@@ -37,20 +37,20 @@ class NetworkSettings(Settings, frozen=True, kw_only=True):
     fifo: bool = False
     """Whether a link keeps the order of its frames."""
     bandwidth: BitRate | None = None
-    """Bits a second of a sender; none means that frames take no time to send."""
+    """Bits per second of a sender. Default: frames take no time to send."""
     queue: Literal["node", "link"] = "node"
     """Whether a node sends its frames one after the other, or those of each link."""
     queue_limit: Annotated[int, msgspec.Meta(gt=0)] | None = None
     """Bytes that may wait to be sent; a frame that finds no room is lost."""
     processing: Duration = Duration(0)
-    """How long a frame is worked on before it joins the queue; frames are worked on side by side."""
+    """How long a frame is processed before it joins the queue; frames are processed in parallel."""
     transmission: Duration | None = None
     """How long a sender takes for a frame of any size, instead of a bandwidth."""
     delays: Literal["frame", "message"] = "frame"
     """Whether a link draws a delay for each frame in turn, or one for each message whenever it is sent: runs
     that send the same messages at other times, or several in a frame, then share their delays."""
     notice: str | Delay | None = None
-    """How long after a link came up or broke each of its ends hears of it; none: both at once."""
+    """How long after a link came up or broke each of its ends hears of it. Default: both at once."""
     links: list[LinkSettings] = []
 
     def __post_init__(self) -> None:

@@ -2,8 +2,8 @@
 
 The delay model of section 5 of "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes,
 Duarte, Rodrigues and Sens): a packet costs t_pc + t_q + t_t + t_pp. Processing (`network.processing`) is a
-time in which a node works on a packet before it queues it; packets are worked on side by side. The queue (one
-a node, or one a link) sends one packet after the other, `network.transmission` each, whatever its size; a
+time in which a node works on a packet before it queues it; packets are processed in parallel. The queue (one
+per node, or one per link) sends one packet after the other, `network.transmission` each, whatever its size; a
 packet for several destinations is queued once for each. Propagation (`network.delay`) is drawn for each packet.
 
 With `delays = "message"` a propagation is drawn for the pair (message, link) instead of for the next frame:

@@ -69,7 +69,7 @@ class RunResult:
     dropped: int
     """Frames that found no room in a send queue."""
     lost: int
-    """Frames that a link took and did not bring: lost by chance, or with the link."""
+    """Frames that a link took and did not deliver: lost by chance, or with the link."""
     refused: int
     """Frames that a protocol refused (`RemoteFault`)."""
     alerts: int
@@ -227,7 +227,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def new_folder(path: Path, *, replace: bool) -> Path:
-    """Make the folder of a run; one that holds something is only used when told so."""
+    """Make the folder of a run; one that is not empty is only used if `replace` is set."""
     try:
         if path.exists() and not path.is_dir():
             raise ConfigurationError(f"{path} is a file; name a folder that does not exist yet", field="--out")

@@ -31,9 +31,9 @@ DEFAULT_PROTOCOL = "vector"
 
 class LogSettings(Settings, frozen=True, kw_only=True):
     events: Literal["all", "order"] = "all"
-    """`order` leaves out the frames sent and received: enough for an audit, and far smaller."""
+    """`order` leaves out frames sent and received: enough for an audit, and far smaller."""
     sample: Duration | None = None
-    """How often gauges are sampled; a fiftieth of the duration, if not said; 0 for never."""
+    """How often gauges are sampled; 0 for never. Default: a fiftieth of the duration."""
 
 
 class Scenario(Settings, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
 
     @property
     def total_nodes(self) -> int:
-        """Nodes of the start and those that join."""
+        """Nodes at the start and those that join."""
         return max([self.nodes, *(number + 1 for _, number in self._newcomers())])
 
     def _newcomers(self) -> Iterator[tuple[str, int]]:
@@ -126,7 +126,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return None if lifetime is None else lifetime + 2 * self.clocks.largest_error(self.horizon)
 
     def check(self) -> None:
-        """Refuse what types alone cannot: unknown protocols, nodes that do not exist."""
+        """Refuse what types alone cannot refuse: unknown protocols, nodes that do not exist."""
         _ = self.protocol_settings
         known = set(range(self.nodes)) | {number for _, number in self._newcomers()}
         for field, node in self._mentioned_nodes():

@@ -7,9 +7,9 @@ event knows, when it fires, whether it still matters.
 When very many events are scheduled (a hundred thousand packets on their way), a heap of all of them no longer
 fits into the caches, and each step down it waits for memory. So a heap that has grown large keeps what comes next
 and puts the rest on *shelves*, a stretch of time each, unsorted, one event behind the other in the order in which
-they were scheduled. Where the shelves begin, an event of the scheduler's own stands in the heap, and brings in
-the next ones. What lies where has no influence on the order: everything in the heap comes before everything on
-shelves, and events take their numbers, which decide between those of one instant, as they enter the heap.
+they were scheduled. Where the shelves begin, the heap has an event of the scheduler's own, which brings in the
+next ones. Where an event lies has no influence on the order: everything in the heap comes before everything on
+shelves, and events are numbered, which decides between those of one instant, as they enter the heap.
 """
 
 from bisect import bisect_left
@@ -111,7 +111,7 @@ class Scheduler:
         return self._number - self._put_back - self._next
 
     def run(self, until: int, *, between: Callable[[], bool] | None = None) -> int:
-        """Run all events up to a time, that included; the number of events run.
+        """Run all events up to and including a time; the number of events run.
 
         Every few thousand events `between()` is called; the run stops early when it returns False.
         """
@@ -139,7 +139,7 @@ class Scheduler:
         return self._ran - before
 
     def _shelve(self) -> None:
-        """Leave only the next events in the heap. Shelves that are there proved too wide: they are filled anew."""
+        """Leave only the next events in the heap. Existing shelves proved too wide: they are filled anew."""
         heap, shelves = self._heap, _Shelves()
         ending = [event for event in heap if event[1] == _LAST]
         events = sorted(event for event in heap if _FIRST < event[1] < _LAST)
@@ -163,7 +163,7 @@ class Scheduler:
         return zip(shelf[::3], range(first, self._number + 1), shelf[1::3], shelf[2::3], strict=True)
 
     def _unshelve(self, _: None) -> None:
-        """Everything before the edge has run: go on with the next shelves, one or so many that it is worth it."""
+        """Everything before the edge has run: bring in the next shelves, one or as many as are worth it."""
         heap, shelves = self._heap, self._shelves
         if not shelves:
             self._edge = _NEVER

@@ -4,8 +4,8 @@
 more neighbours than there are nodes, faults that come after the end.
 
 `remarks` notes faults that do nothing when their time comes: they undo what never happened, or cut a link that is
-not there. Generated lists of faults end with some (every node recovers, every partition heals), so that nobody is
-kept from running them. Faults are followed in the order in which the run plays them; where chance decides (churn,
+not there. Generated lists of faults end with some (every node recovers, every partition heals), so they are not
+refused. Faults are followed in the order in which the run plays them; where chance decides (churn,
 presence by a trace, overlays), a fault is given the benefit of the doubt.
 
 `idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict
@@ -39,7 +39,7 @@ def remarks(scenario: Scenario) -> list[str]:
 
 
 def idle(scenario: Scenario) -> tuple[str, str] | None:
-    """The field to mend and why nothing will be broadcast; None if something may be."""
+    """The field to fix and why nothing will be broadcast; None if something may be."""
     from antecast.sim.workload_kinds import At, Chatter, Once, Trace
 
     if not scenario.workload:
@@ -92,7 +92,7 @@ def _degrees(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Faults that come when all is over."""
+    """Faults that come after the end."""
     from antecast.sim.fault_kinds import Churn
 
     for index, fault in enumerate(scenario.faults):
@@ -177,7 +177,7 @@ class _Links:
             self._there = set(edges(topology, scenario.nodes, scenario.seed))
 
     def follow(self, fault: Fault) -> str | None:
-        """Take note of a fault; what is wrong if it cuts a link that is not there, or is one to itself."""
+        """Take note of a fault; what is wrong if it cuts a link that is not there, or names a link to itself."""
         from antecast.sim.fault_kinds import Cut, Join, Link, Rebirth
 
         if isinstance(fault, Cut | Link) and fault.a == fault.b:

@@ -1,6 +1,6 @@
 """Studies: one scenario, the fields that vary, and the runs that this makes. No I/O but reading files.
 
-    name = "loss"                       # the file's own name, if not said
+    name = "loss"                       # default: the file's own name
     scenario = "campus.toml"            # or a table [scenario]
     seeds = 10                          # 1 to 10; or a list; or a range
 
@@ -93,7 +93,7 @@ class _StudyFile(Settings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Axis:
-    """Fields that vary together, and their values: one row a step along the axis."""
+    """Fields that vary together, and their values: one row per step along the axis."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -260,7 +260,7 @@ def make_study(
 
 
 def _check(study: Study, overrides: Sequence[str]) -> None:
-    """Refuse fields that stand in each other's way, and studies that are too large."""
+    """Refuse fields that conflict, and studies that are too large."""
     columns: dict[str, str] = {}
     for field in study.fields:
         if field == "seed":
@@ -299,7 +299,7 @@ def _varied(table: dict[str, Any] | None, name: str) -> list[tuple[str, list[Any
         try:
             json.dumps(value)
         except TypeError:
-            raise ConfigurationError("dates and times are no values of a scenario", field=field) from None
+            raise ConfigurationError("a scenario has no dates or times", field=field) from None
         found.append((key, value))
     return found
 
@@ -344,7 +344,7 @@ def expected_steps(scenario: Scenario) -> int:
     """How many events the scheduler will run, roughly: good enough to tell long runs from short ones.
 
     A flooded message crosses every link both ways, except where a node got it first; a meeting is a link that
-    comes and goes, and a word from either side. What a protocol does on its own (repair, beacons) is not
+    comes and goes, and a frame from either side. What a protocol does on its own (repair, beacons) is not
     counted, nor are faults.
     """
     nodes, seconds = scenario.nodes, scenario.duration / 10**9
@@ -361,7 +361,7 @@ def expected_steps(scenario: Scenario) -> int:
         elif isinstance(workload, At):
             broadcasts += len(workload.broadcasts)
         elif isinstance(workload, Trace):
-            broadcasts += nodes * seconds  # without reading it: one a second and node
+            broadcasts += nodes * seconds  # without reading it: one per second and node
         else:
             answers += workload.answers
     broadcasts /= 1 - min(answers, 0.99)

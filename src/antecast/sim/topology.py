@@ -50,18 +50,18 @@ class Explicit(Settings, frozen=True, kw_only=True, tag_field="kind", tag="links
 
 
 class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="contacts"):
-    """Nodes meet and part as a trace says. The trace gives their number and, if nothing else is said,
-    the duration."""
+    """Nodes meet and part as a trace says. The trace gives their number and, by default, the
+    duration."""
 
     file: str
     """A contact trace in any format that `antecast convert` reads."""
     presence: str | None = None
-    """When nodes are there: a Parquet table of presence, or of trajectories. All the time, if not said."""
+    """When nodes are there: a Parquet table of presence, or of trajectories. Default: all the time."""
     setup: Duration = Duration(0)
     """How long it takes until a contact can be used."""
     shift: bool | None = None
-    """Whether the start of the trace is time 0 of the run. If not said, it is where the trace counts from long
-    before its start, such as from 1970."""
+    """Whether the start of the trace is time 0 of the run. Default: only if the trace counts from long before
+    its start, such as from 1970."""
 
 
 class Spray(Settings, frozen=True, kw_only=True, tag_field="kind", tag="spray"):

@@ -19,10 +19,10 @@ class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):
     lifetime: Duration | None = None
     """How long its messages may travel, instead of the protocol's own; only where it knows lifetimes."""
     senders: list[Node] | None = None
-    """The nodes that broadcast; all, if none are named."""
+    """The nodes that broadcast. Default: all."""
     start: Duration = Duration(0)
     until: Duration | None = None
-    """When it ends; with the scenario's duration, if not said."""
+    """When it ends. Default: with the scenario's duration."""
 
 
 class Periodic(_Workload, frozen=True, kw_only=True, tag="periodic"):
@@ -39,7 +39,7 @@ class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
     """Every sender broadcasts at random, with a mean rate."""
 
     rate: Annotated[float, msgspec.Meta(gt=0)]
-    """Broadcasts a second and sender."""
+    """Broadcasts per second and sender."""
 
 
 class Once(_Workload, frozen=True, kw_only=True, tag="once"):
@@ -74,7 +74,7 @@ class Chatter(_Workload, frozen=True, kw_only=True, tag="chatter"):
     """Mean number of answers that one message provokes, all receivers together. Below 1, so that a
     conversation ends."""
     delay: str | Delay | None = None
-    """Time to think; none means that the answer is broadcast from inside the delivery."""
+    """Time to think. Default: the answer is broadcast from inside the delivery."""
 
     def __post_init__(self) -> None:
         expand_delay(self, self.delay)

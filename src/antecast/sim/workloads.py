@@ -73,8 +73,8 @@ class Workloads:
                         self._scheduler.at(t - origin, self._broadcast, (node, self._payload(payload), None))
 
     def _origin_of(self, times: list[int]) -> int:
-        """What a list of broadcasts calls time 0 of the run: what the trace of the nodes does, if it has the same
-        clock; its own start, if the run would be over before."""
+        """Time 0 of the run on the clock of a list of broadcasts: that of the nodes' trace, if they share a clock;
+        its own start, if the run would be over before it."""
         first, last = min(times, default=0), max(times, default=0)
         origin, _ = self._scenario.trace_origin()
         if origin:

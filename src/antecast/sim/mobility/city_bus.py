@@ -39,31 +39,33 @@ _Point: TypeAlias = tuple[float, float]
 
 
 class CityBus(Settings, frozen=True, kw_only=True, tag_field="kind", tag="city-bus"):
-    duration: Annotated[Duration, Meta(description="How long service lasts.")] = Duration(
+    duration: Annotated[Duration, Meta(description="The duration of service.")] = Duration(
         14 * _HOUR + 15 * _MINUTE
     )
     buses: Annotated[tuple[int, ...], Meta(min_length=2, description="Buses of each line.")] = (
         8, 7, 6, 6, 6, 6, 5, 5, 5,
     )  # fmt: skip
     school_buses: Annotated[int, Meta(ge=0, description="School buses.")] = 6
-    morning: Annotated[Duration, Meta(description="A line's last bus starts so much after its first.")] = Duration(
+    morning: Annotated[Duration, Meta(description="How long after a line's first bus its last one starts.")] = (
+        Duration(96 * _MINUTE)
+    )
+    evening: Annotated[Duration, Meta(description="How long before the first bus the last one ends.")] = Duration(
         96 * _MINUTE
     )
-    evening: Annotated[Duration, Meta(description="And ends so much before it.")] = Duration(96 * _MINUTE)
     nearest: Annotated[float, Meta(gt=0, description="From the hub to the nearest terminus, m.")] = 2500.0
     furthest: Annotated[float, Meta(gt=0, description="From the hub to the furthest terminus, m.")] = 5000.0
-    spacing: Annotated[float, Meta(gt=0, description="From stop to stop, m.")] = 400.0
+    spacing: Annotated[float, Meta(gt=0, description="Distance between stops, m.")] = 400.0
     sway: Annotated[
-        float, Meta(ge=0, lt=0.5, description="How far stops lie off a straight street, per metre from the hub.")
+        float, Meta(ge=0, lt=0.5, description="How far stops are off a straight street, per metre from the hub.")
     ] = 0.08
-    speed: Annotated[float, Meta(gt=0, description="Between stops, by the timetable, m/s.")] = 5.0
-    stop: Annotated[Duration, Meta(description="At a stop.")] = Duration(20 * _SECOND)
-    hub_stop: Annotated[Duration, Meta(description="At the hub.")] = Duration(120 * _SECOND)
-    unpunctual: Annotated[Duration, Meta(description="Early or late at a stop, at the most.")] = Duration(
-        10 * _SECOND
+    speed: Annotated[float, Meta(gt=0, description="Speed between stops, by the timetable, m/s.")] = 5.0
+    stop: Annotated[Duration, Meta(description="Time at a stop.")] = Duration(20 * _SECOND)
+    hub_stop: Annotated[Duration, Meta(description="Time at the hub.")] = Duration(120 * _SECOND)
+    unpunctual: Annotated[Duration, Meta(description="The most that a bus is early or late at a stop.")] = (
+        Duration(10 * _SECOND)
     )
-    hub_unpunctual: Annotated[Duration, Meta(description="Early or late at the hub, at the most.")] = Duration(
-        40 * _SECOND
+    hub_unpunctual: Annotated[Duration, Meta(description="The most that a bus is early or late at the hub.")] = (
+        Duration(40 * _SECOND)
     )
     school_shortest: Annotated[Duration, Meta(description="The shortest run of a school bus.")] = Duration(
         13 * _MINUTE
@@ -71,15 +73,15 @@ class CityBus(Settings, frozen=True, kw_only=True, tag_field="kind", tag="city-b
     school_longest: Annotated[Duration, Meta(description="The longest run of a school bus.")] = Duration(
         60 * _MINUTE
     )
-    school_to: Annotated[Duration, Meta(description="Lessons begin so long after service.")] = Duration(
+    school_to: Annotated[Duration, Meta(description="When lessons begin, from the start of service.")] = Duration(
         150 * _MINUTE
     )
-    school_from: Annotated[Duration, Meta(description="Lessons end so long after service began.")] = Duration(
+    school_from: Annotated[Duration, Meta(description="When lessons end, from the start of service.")] = Duration(
         11 * _HOUR
     )
-    school_spread: Annotated[
-        Duration, Meta(description="School buses come and leave earlier or later by up to this much.")
-    ] = Duration(45 * _MINUTE)
+    school_spread: Annotated[Duration, Meta(description="The most that a school bus is early or late.")] = (
+        Duration(45 * _MINUTE)
+    )
 
     def __post_init__(self) -> None:
         if min(self.buses) < 1:

@@ -2,8 +2,8 @@
 
 Modelled on the Östermalm scenario of the barrier paper (section VI-B). Arrivals are a Poisson process, each at a
 passage chosen at random; a walker keeps one speed, drawn from a truncated normal distribution. At a junction it
-goes straight on, turns or takes a passage out, at random, and never turns back. Who would not be out again when
-the time is over does not come: every walk is whole.
+goes straight on, turns or takes a passage out, at random, and never turns back. Walkers who would still be inside
+at the end are left out: every walk is whole.
 
 The streets are a grid; every street ends in a passage on either side. The defaults are those of the data set (its
 376 × 364 m, speeds of 0.6 to 2.0 m/s around 1.3) and, for the streets and the weights of turns, a fit: with
@@ -28,25 +28,27 @@ _Corner: TypeAlias = tuple[int, int]
 
 
 class Pedestrians(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pedestrians"):
-    duration: Annotated[Duration, Meta(description="How long walkers come.")] = Duration(5 * 3600 * 10**9)
-    walkers: Annotated[float, Meta(gt=0, description="How many would come in this time, on average.")] = 2130.0
+    duration: Annotated[Duration, Meta(description="How long walkers keep coming.")] = Duration(5 * 3600 * 10**9)
+    walkers: Annotated[float, Meta(gt=0, description="How many come in this time, on average.")] = 2130.0
     speed: Annotated[float, Meta(gt=0, description="Mean speed, m/s.")] = 1.3
     speed_stdev: Annotated[float, Meta(ge=0, description="Standard deviation of speeds, m/s.")] = 0.3
-    slowest: Annotated[float, Meta(gt=0, description="Speeds below are drawn again, m/s.")] = 0.6
-    fastest: Annotated[float, Meta(gt=0, description="Speeds above are drawn again, m/s.")] = 2.0
-    columns: Annotated[tuple[float, ...], Meta(min_length=1, description="x of the streets to the north, m.")] = (
+    slowest: Annotated[float, Meta(gt=0, description="Lower speeds are drawn again, m/s.")] = 0.6
+    fastest: Annotated[float, Meta(gt=0, description="Higher speeds are drawn again, m/s.")] = 2.0
+    columns: Annotated[
+        tuple[float, ...], Meta(min_length=1, description="x of the streets that run north, m.")
+    ] = (
         7.5,
         127.0,
         249.0,
         368.5,
     )
-    rows: Annotated[tuple[float, ...], Meta(min_length=1, description="y of the streets to the east, m.")] = (
+    rows: Annotated[tuple[float, ...], Meta(min_length=1, description="y of the streets that run east, m.")] = (
         7.5,
         182.0,
         356.5,
     )
     straight: Annotated[float, Meta(gt=0, description="Weight of going straight on; that of a turn is 1.")] = 3.5
-    leave: Annotated[float, Meta(gt=0, description="A way out of the district counts so much of its weight.")] = (
+    leave: Annotated[float, Meta(gt=0, description="The factor on the weight of a way out of the district.")] = (
         0.77
     )
 
@@ -54,10 +56,10 @@ class Pedestrians(Settings, frozen=True, kw_only=True, tag_field="kind", tag="pe
         if not self.slowest <= self.speed <= self.fastest:
             raise ValueError(f"speed ({self.speed:g}) must lie between slowest and fastest")
         if self.fastest - self.slowest < self.speed_stdev / 100:
-            raise ValueError("slowest and fastest lie too near each other for speed_stdev")
+            raise ValueError("slowest and fastest are too close for speed_stdev")
         for name, streets in (("columns", self.columns), ("rows", self.rows)):
             if streets[0] <= 0 or any(a >= b for a, b in pairwise(streets)):
-                raise ValueError(f"{name} must grow from above zero, where the border is")
+                raise ValueError(f"{name} must be above zero and increasing; the border is at zero")
 
 
 def pedestrians(seed: int, settings: Pedestrians | None = None) -> pa.Table:

@@ -14,7 +14,7 @@ Piece: TypeAlias = tuple[int, int, float, float, int, float, float]
 
 
 def movement_table(names: Sequence[str], pieces: Sequence[Piece]) -> pa.Table:
-    """Trajectories of nodes that are numbered by their names, in the order of time; pieces without length go."""
+    """Trajectories of nodes that are numbered by their names, in the order of time, without empty pieces."""
     ordered = sorted((piece for piece in pieces if piece[4] > piece[1]), key=lambda piece: (piece[1], piece[0]))
     node, *columns = zip(*ordered, strict=True) if ordered else ((),) * len(TRAJECTORIES)
     named = pa.DictionaryArray.from_arrays(pa.array(node, pa.int32()), pa.array(names, pa.string()))

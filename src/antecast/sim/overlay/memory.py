@@ -11,7 +11,7 @@ replaced is owed nothing. If it answers, the two compare whom they know: where t
 neighbours, are the same, they are in one overlay and need no arc. Else one is made, and that is one too many: the
 next arc that is lost pays for it.
 
-One who leaves for good may have been the only way between two parts, and whoever remembers it waits in vain. So a
+A process that leaves for good may have been the only link between two parts; to remember it is in vain. So a
 process that loses a neighbour also tries the last neighbours from whom exchanges had parted it.
 """
 
@@ -64,7 +64,7 @@ class Memory:
             del self._owed[next(iter(self._owed))]
 
     def part(self, peer: NodeId) -> None:
-        """A neighbour is one no longer, as exchanges will have it."""
+        """An exchange has ended a neighbourhood."""
         self._met.pop(peer, None)
         self._met[peer] = None
         if len(self._met) > MET:

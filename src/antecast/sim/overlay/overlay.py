@@ -23,7 +23,7 @@ from antecast.sim.scheduler import Action, Scheduler
 
 @cache
 def says_what_is_safe(kind: type) -> bool:
-    """Whether protocols of a kind are `LinkSafety`; asked often, and slow to find out."""
+    """Whether protocols of a kind are `LinkSafety`; kept, since it is asked often and slow to find out."""
     return issubclass(kind, LinkSafety)
 
 
@@ -116,7 +116,7 @@ class Network:
         return sorted(node for node, host in self._hosts.items() if host.up)
 
     def connect(self, a: NodeId, b: NodeId, by: NodeId | None = None) -> bool:
-        """Open a connection, brought about by a neighbour of both; whether the two are linked now."""
+        """Open a connection, introduced by a neighbour of both; whether the two are linked now."""
         self._opened += 1
         self._meet((a, b), by, self._opened)
         return self.linked(a, b)

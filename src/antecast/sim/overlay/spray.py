@@ -6,7 +6,7 @@ Molli and Mostéfaoui, "An adaptive peer-sampling protocol for building networks
 - *Exchange.* Every `every`, a process and its oldest neighbour swap half of their views. The arc between them
   turns round. No arc is made or lost, so large and small views even out.
 - *Unreachable.* An arc to a process that cannot be reached is given up; a copy of another arc takes its place
-  with probability 1 − 1/|view|. A process more or less then costs as many arcs as its join brought.
+  with probability 1 − 1/|view|. So a process that goes takes away as many arcs as its join brought.
 - *Lost and found.* Whoever gives up arcs remembers some of those they led to, tries one of them at each exchange,
   and has the arc back when that one answers (`memory`). So the parts of an overlay that was split find each other.
 
@@ -223,7 +223,7 @@ class SprayOverlay(Overlay):
         self._seek(node, contact, forward=True)
 
     def _seek(self, node: NodeId, contact: NodeId | None, *, forward: bool) -> None:
-        """Link with a contact, a random one unless it is named; a newcomer is then told of to others."""
+        """Link with a contact, a random one by default; the contact then tells others of a newcomer."""
         if contact is None or not self._network.up(contact):
             others = [other for other in self._network.present() if other != node]
             if not others:
@@ -326,7 +326,7 @@ class SprayOverlay(Overlay):
                 break
 
     def _close(self, p: NodeId, peer: NodeId) -> bool:
-        """Whether some process is, to both, itself, a neighbour or a neighbour's neighbour."""
+        """Whether the two have a process in common among themselves, neighbours and neighbours' neighbours."""
         links = self._network.links
         mine, theirs = ({q, *links(q), *(z for y in links(q) for z in links(y))} for q in (p, peer))
         return not mine.isdisjoint(theirs)

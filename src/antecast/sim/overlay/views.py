@@ -8,7 +8,7 @@ that somebody else's ping phase runs over.
 `first_views` makes the views of the start: processes join one after the other through a random contact, as
 published; after each join the newcomer and a random process exchange, so that views grow evenly; and all
 exchange a few rounds more. All that happens at once and without a network. The mean view is then about ln n
-arcs: a join adds one arc and as many as its contact has, so the expected number of arcs a process is
+arcs: a join adds one arc and as many as its contact has, so the expected number of arcs per process is
 H(n) − H(core) + core − 1.
 """
 
@@ -139,6 +139,6 @@ def first_views(topology: Spray, n: int, seed: int, streams: list[Stream]) -> li
 
 
 def _random_view(p: NodeId, n: int, arcs: float, stream: Stream) -> list[Arc]:
-    """As many arcs as asked for, the broken part of the number by chance, to different processes."""
+    """As many arcs as asked for, to different processes; the fraction of the number by chance."""
     count = min(n - 1, int(arcs) + (stream.uniform() < arcs - int(arcs)))
     return [Arc(q if q < p else q + 1) for q in stream.sample(n - 1, count)]

@@ -7,8 +7,8 @@ with a receiver between them, still collide. Before each frame, and each time th
 waits a random time.
 
 A station's frames are for the hosts of its cell, a host's for the station of the cell it was in when it
-spoke; others hear only noise. Who hears whom is looked at again every `_LOOK` nanoseconds: a walker moves a
-few centimetres in it.
+spoke; others hear only noise. Who hears whom is determined anew every `_LOOK` nanoseconds, in which a walker
+moves a few centimetres.
 """
 
 from __future__ import annotations

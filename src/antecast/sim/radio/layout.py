@@ -2,7 +2,7 @@
 
 Defaults are the evaluation of the paper on mobile hosts and support stations (Wilhelm, Arantes and Sens): 7
 stations with a range of 120 m, one in the middle and six around it, cells that overlap so that no place
-between them is left out. What the paper does not say of its radio is chosen as `docs/cellular.md` explains.
+between them is left out. What the paper does not say about its radio is chosen as `docs/cellular.md` explains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Waypoint(Settings, frozen=True, kw_only=True, tag_field="kind", tag="waypo
     """Hosts walk straight to a random place, rest, and walk on; never out of reach of all stations."""
 
     speed: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 1.38
-    """Metres a second."""
+    """Metres per second."""
     pause: Duration = Duration(0)
 
 
@@ -37,8 +37,8 @@ class Walk(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
     file: str
     """A movement trace in any format that `antecast convert` reads."""
     shift: bool | None = None
-    """Whether the start of the trace is time 0 of the run. If not said, it is where the trace counts from long
-    before its start, such as from 1970."""
+    """Whether the start of the trace is time 0 of the run. Default: only if the trace counts from long before
+    its start, such as from 1970."""
 
 
 Mobility: TypeAlias = Still | Waypoint | Walk
@@ -67,9 +67,9 @@ class Cells(Settings, frozen=True, kw_only=True, tag_field="kind", tag="cells"):
     places: list[Place] | None = None
     """Where the stations stand, in metres."""
     wires: list[tuple[int, int]] | None = None
-    """Which stations are joined, counted from 0; a tree of nearest neighbours, if not said."""
+    """Which stations are joined, counted from 0. Default: a tree of nearest neighbours."""
     hosts: list[Place] | None = None
-    """Where hosts begin; at random in the cells, if not said."""
+    """Where hosts begin. Default: at random in the cells."""
     mobility: Mobility = msgspec.field(default_factory=Still)
     range: Metres = 120.0
     """How far a radio is heard, and how far it disturbs."""
@@ -115,7 +115,7 @@ def distance2(a: Place, b: Place) -> float:
 
 
 def station_places(cells: Cells) -> list[Place]:
-    """Where the stations stand: as told, or a honeycomb grown in rings around the first."""
+    """Where the stations stand: as given, or a honeycomb grown in rings around the first."""
     if cells.places is not None:
         return [(float(x), float(y)) for x, y in cells.places]
     step, height = cells.spacing, cells.spacing * math.sqrt(3) / 2
@@ -135,7 +135,7 @@ def station_places(cells: Cells) -> list[Place]:
 
 
 def station_wires(cells: Cells, places: list[Place]) -> list[tuple[int, int]]:
-    """A tree over the stations: as told, or each joined with the nearest of those before it."""
+    """A tree over the stations: as given, or each joined with the nearest of those before it."""
     if cells.wires is not None:
         return [(min(pair), max(pair)) for pair in cells.wires]
     return [
@@ -145,7 +145,7 @@ def station_wires(cells: Cells, places: list[Place]) -> list[tuple[int, int]]:
 
 
 def wires_fault(cells: Cells) -> str | None:
-    """Why the wires given are no tree over the stations, or None."""
+    """Why the given wires are not a tree over the stations, or None."""
     if cells.wires is None:
         return None
     group = list(range(cells.count))

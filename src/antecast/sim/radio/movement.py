@@ -100,7 +100,7 @@ def covered(a: Place, b: Place, stations: list[Place], reach: float) -> bool:
 
 
 def random_place(stations: list[Place], reach: float, stream: Stream, *, seen_from: Place | None = None) -> Place:
-    """A place in the cells, evenly; one that can be reached on a straight way within them, if asked."""
+    """A uniform place in the cells; if asked, one that a straight way within them leads to."""
     left, right = min(x for x, _ in stations) - reach, max(x for x, _ in stations) + reach
     low, high = min(y for _, y in stations) - reach, max(y for _, y in stations) + reach
     for _ in range(_TRIES):

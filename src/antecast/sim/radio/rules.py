@@ -16,7 +16,7 @@ from antecast.sim.radio.movement import load_walks
 from antecast.sim.scenario import Scenario
 
 _WIRES = {"fifo": True, "queue": "link", "bandwidth": BitRate(10_000_000)}
-"""In cells, links are the wires between stations: TCP over 10 Mb/s, unless something else is said."""
+"""In cells, links are the wires between stations: TCP over 10 Mb/s by default."""
 
 
 def complete_cells(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:

@@ -1,6 +1,6 @@
 """Overlays too large for one object per process: the same runs, over arrays, in compiled loops.
 
-Two things can be had, both by the random streams of the reference and so to the nanosecond its runs:
+Two functions, both with the random streams of the reference, so that runs agree to the nanosecond:
 
 - `simulate` runs a scenario of `pc-broadcast` over `spray`, for tens of thousands of processes while their
   overlay changes (`simulation`; what it returns is in `results`, what it refuses in `checks`);

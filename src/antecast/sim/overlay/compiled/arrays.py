@@ -18,7 +18,7 @@ connections are used again after they close; what is still under way on them is 
 Two numbers are packed into one where a queue needs them in one word: see `order_of` and `slot_of`.
 
 Nothing here is allocated while a kernel runs: it stops when room gets short, `roomier_queue` or `roomier_links`
-gives it more, and it goes on.
+gives it more, and it continues.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ Longs: TypeAlias = NDArray[np.int64]
 Hops: TypeAlias = NDArray[np.uint8] | NDArray[np.int32]
 
 SLOT_BITS: Final = 28
-"""Of an event's order: which row of `Queue.what` says what the event is. The rest counts what was scheduled."""
+"""The bits of an event's order that give its row in `Queue.what`. The rest counts what was scheduled."""
 
 MOST_EVENTS: Final = 1 << SLOT_BITS
-"""That can wait at once: 10 GiB of them."""
+"""Events that can wait at once: 10 GiB of them."""
 
 MOST_SCHEDULED: Final = (1 << 63 - SLOT_BITS) - (1 << 33)
-"""In one run: some hours. The margin is for what is scheduled between two looks at the count."""
+"""Events in one run: some hours. The margin is for what is scheduled between two checks of the count."""
 
 MOST_CONNECTIONS: Final = (1 << 31) - 1
-"""Opened in one run: their numbers are 32 bits wide in `Queue.what`."""
+"""Connections opened in one run: their numbers are 32 bits wide in `Queue.what`."""
 
 MOST_ROWS: Final = 1 << 30
 """Connections at once: a link's row is 32 bits wide."""

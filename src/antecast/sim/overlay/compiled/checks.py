@@ -1,4 +1,4 @@
-"""What the compiled engine runs, and how it says so where it does not.
+"""What the compiled engine runs, and the errors for what it does not run.
 
 The engine makes the run of the reference or none: whatever could make a difference is refused before the run
 starts, with the field, its value and what would be right.
@@ -36,7 +36,7 @@ HOPS_OF_A_PING_PHASE = 3
 
 
 def check_scenario(scenario: Scenario) -> Spray:
-    """Refuse settings that the compiled engine does not know; the topology, which is one it knows."""
+    """Refuse settings that the compiled engine does not know; returns the topology."""
     network, topology = scenario.network, scenario.network.topology
     if scenario.specification.name != "pc-broadcast":
         _refuse("protocol.name", f"runs pc-broadcast, not {scenario.specification.name}")

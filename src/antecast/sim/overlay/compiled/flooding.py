@@ -22,7 +22,7 @@ from antecast.sim.overlay.compiled.snapshots import Snapshot
 from antecast.sim.streams import stream_key
 
 _NODE_BITS = 32
-"""Of a queue's order: which process the frame goes to. The rest counts what was sent."""
+"""The bits of a queue's order that give the receiver. The rest counts what was sent."""
 
 MOST_NODES, MOST_LINKS = (1 << 31) - 1, (1 << 31) - 1
 """Targets of links are 32 bits wide, and a flood sends at most once over a link: the count fits beside them."""

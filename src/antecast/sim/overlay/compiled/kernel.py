@@ -95,7 +95,7 @@ def advance(
     until: int,
     stop: int,
 ) -> int:
-    """Run all events up to a time, that included; or to the event that there is no room for."""
+    """Run all events up to and including a time, or to the first event that there is no room for."""
     heap, what, at = queue.heap, queue.what, queue.at
     count = counts.of
     unheard = messages.unheard

@@ -39,7 +39,7 @@ class Sample:
     links: float
     unsafe_links: float
     lent_links: float
-    """Arcs that are lent, so new connections that are not safe both ways yet."""
+    """Arcs that are lent: new connections that are not safe both ways yet."""
     arcs: float
     buffered: float
     """Messages that wait for a link to become safe, as often as there are links they wait for."""

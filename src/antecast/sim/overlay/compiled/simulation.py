@@ -42,9 +42,9 @@ def simulate(
     arrivals: bool = False,
     trace: bool = False,
 ) -> OverlayRun:
-    """Run a scenario and say what became of its overlay and of its messages.
+    """Run a scenario; returns what became of its overlay and messages.
 
-    - `every`: nanoseconds between two samples of the overlay; as `log.sample` says, if not given; 0 for none.
+    - `every`: nanoseconds between two samples of the overlay; 0 for none. Default: `log.sample`.
     - `sources`: how many processes, chosen at random, to measure shortest paths from at each sample.
     - `beside`: flood every message by R-broadcast too, over all links, at the same time and through the same
       links. Both draw from the same delays, so it is another run than without.
@@ -241,7 +241,7 @@ class _Run:
 
 
 def _first(sizes: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
-    """Of each row as many places as it has entries."""
+    """As many places of each row as it has entries."""
     taken: NDArray[np.bool_] = np.arange(width)[None, :] < sizes[:, None]
     return taken
 

@@ -25,7 +25,7 @@ class Snapshot:
     offsets: NDArray[np.int64]
     targets: NDArray[np.int32]
     usable: NDArray[np.bool_] | None = None
-    """Which links may be used, such as those that are safe; all, if not said."""
+    """Which links may be used, such as those that are safe. Default: all."""
 
     @property
     def nodes(self) -> int:
