@@ -41,13 +41,13 @@ BLOCKS = 256
 """Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs."""
 
 _PACKED_ROWS = 1 << 20
-"""Events packed together: 30 MB, and 4 096 events a parcel where nodes are even."""
+"""Events packed together: 30 MB, and 4 096 events per parcel where nodes are even."""
 
 _READ_ROWS = 1 << 18
-"""Events read together; with less, the cost of a batch shows."""
+"""Events read together; with fewer, the cost of a batch shows."""
 
 _PIECE = 1 << 20
-"""Bytes of a piece of histories: the JVM likes many of these better than a few large ones."""
+"""Bytes of a piece of histories: the JVM handles many of these better than a few large ones."""
 
 _KINDS = pa.array(["broadcast", "deliver"])
 
@@ -290,7 +290,7 @@ class Pick:
 
 @cache
 def _settle_in() -> None:
-    """Once a worker: take what is loaded by now, the compiler first of all, out of the garbage collector's sight.
+    """Once per worker: hide what is loaded by now, the compiler above all, from the garbage collector.
 
     Spark has a worker collect its garbage after every task, and to look at all that takes longer than most tasks.
     """

@@ -1,14 +1,14 @@
 """Comparisons as sweeps: the runs of every protocol and seed, measured, and the tables made of them.
 
-A comparison is a sweep whose field is `protocol`, so it resumes as one, fails run by run as one and lies in the
-folder of one (`spark.folder`). A second pass reads each run's log once more for what only a comparison asks
+A comparison is a sweep whose field is `protocol`, so it resumes and fails run by run like one, in the folder of
+one (`spark.folder`). A second pass reads each run's log once more for what only a comparison asks
 (`compare.json` beside the run's row). Both passes are Spark tasks, or a loop in this process where Spark's start
 would take longer than the runs.
 
-    compare.parquet   a row a protocol, those that cannot run with the reason: every number of the page
+    compare.parquet   a row per protocol, those that cannot run with the reason: every number of the page
     latency.parquet   the curves of latency, of each run and of all seeds together
     compare.json      the judgement, and what the page is made of
-    candidates/       a file for each protocol, with a row for each of its runs
+    candidates/       a file per protocol, with a row for each of its runs
     report.html       the page
 """
 
@@ -101,7 +101,7 @@ def _make_on_spark(
 
 
 def _measure_on_spark(spark: SparkSession, name: str, runs: list[str], folder: SweepFolder) -> dict[str, str]:
-    """Measure runs, a task each; in a thread of its own, so that this one can take interrupts."""
+    """Measure runs, one per task; in a thread of its own, so that this one can take interrupts."""
     from pyspark import InheritableThread
 
     if not runs:

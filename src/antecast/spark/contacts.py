@@ -38,7 +38,7 @@ from antecast.traces.schema import TRAJECTORIES, node_order
 from antecast.traces.statistics import ContactStatistics, MovementStatistics, Spread
 
 SPARK_PART = 1 << 17
-"""Segments that a part holds, about: some ten megabytes on the way, a hundred while it is searched."""
+"""About how many segments a part holds: some ten megabytes on the way, a hundred while it is searched."""
 
 _MOTION = "node string, t0 long, x0 double, y0 double, t1 long, x1 double, y1 double"
 _PART = pa.schema([("slab", pa.int64()), ("bx", pa.int64()), ("by", pa.int64())])

@@ -1,9 +1,9 @@
-"""The folder of a sweep: what lies where, and what may be believed of it at any moment.
+"""The folder of a sweep: what lies where, and what can be relied on at any moment.
 
     study.json      what the study is, so that another one is not mixed into it
     runs/RUN/       a finished run: events.parquet, samples.parquet, manifest.json, row.json
     failed/RUN.json a run that failed, until it is tried again
-    runs.parquet    one row a run, in the order of the grid
+    runs.parquet    one row per run, in the order of the grid
     spark.log       what Spark and its workers printed
     .partial/       runs in the making
     .attempts/RUN   a line for each attempt at a run that has not ended yet: its host and process
@@ -222,7 +222,7 @@ class SweepFolder:
             (self._attempts / run).unlink(missing_ok=True)
 
     def publish(self, partial: Path, run: str) -> None:
-        """Make a run visible, whole. A twin that was quicker made the very same run."""
+        """Make a run visible, whole. A copy that was quicker is the very same run."""
         try:
             partial.rename(self.runs / run)
         except OSError as error:

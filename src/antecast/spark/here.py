@@ -23,7 +23,7 @@ def make_here(
     *,
     total: int,
 ) -> None:
-    """Make runs that are missing, and say how far it is before the first and after each."""
+    """Make the missing runs, and report progress before the first and after each."""
     from antecast.spark.sweep import SweepProgress
 
     started = time.monotonic()

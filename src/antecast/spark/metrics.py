@@ -3,7 +3,7 @@
 The functions mirror those of `antecast.history.metrics` and agree with them on the same log. `by` names the
 columns that make a group: `run` for each run, the columns of a study's fields for each of its points. A
 field may be named as in the study (`network.loss`) or as the column it became (`network_loss`); every run must
-fall into one group. Results have a row a group (times quantiles, gauges or points of a curve): nothing that is
+fall into one group. Results have a row per group (times quantiles, gauges or points of a curve): nothing that is
 collected grows with the number of deliveries. Times and latencies are nanoseconds.
 
     sweep = read_sweep(spark, "sweeps/loss")
@@ -76,7 +76,7 @@ def summarise(
     """Count, min, max, mean, standard deviation (of a sample) and quantiles `p5`, `p50`, … of a column.
 
     Exact quantiles lie between two observations by linear interpolation, and a task counts the distinct values
-    of its group in memory; without `exact` they are observations near it, from a sketch of fixed size.
+    of its group in memory; without `exact` they are observations near them, from a sketch of fixed size.
     """
     of = F.col(column_name(value))
     at = [float(quantile) for quantile in quantiles]
@@ -119,7 +119,7 @@ def cdf(rows: DataFrame, value: str, *, by: str | Sequence[str] = "run", points:
 
 
 def delivery_ratio(events: DataFrame, *, by: str | Sequence[str] = "run", own: bool = False) -> DataFrame:
-    """The part of all (node, message) in which the node delivers the message: `delivered`, `expected`, `ratio`.
+    """The share of all pairs (node, message) that were delivered: `delivered`, `expected`, `ratio`.
 
     The nodes of a run are all that have a row; those that come and go count for every message.
     """

@@ -5,7 +5,7 @@
     ordered = causal_order(rows, key="system", epsilon="5ms", delta="100ms", c=60, stamps="hybrid")
 
 On a stream this is a stateful operator (`transformWithState`): each group keeps the rows that wait in Spark's
-state store, every row leaves exactly once, and nothing is kept but the rows that wait and a header a group.
+state store, every row leaves exactly once, and nothing is kept but the rows that wait and a header per group.
 On a finished table it is the same observer over each group as a whole. `antecast.observer` says what is decided,
 `observe_group` is the step of one group.
 
@@ -101,17 +101,18 @@ def causal_order(
     | `late` | whether it came too late to be put in its place: something that sorts after it went before |
     | `reason` | null, or why the row was refused |
 
-    `key` says which rows belong to one system; all do, if nothing is said. `epsilon`, `delta` and `gap` are
-    numbers of ticks or texts such as "5ms"; `c` is the percentage of the exact waiting time that is waited;
-    `violations`, in its place, is the share of them that is allowed, by which the wait is chosen (mode `paced`).
+    `key` says which rows belong to one system; default: all do. `epsilon`, `delta` and `gap` are numbers of ticks
+    or texts such as "5ms"; `c` is the percentage of the exact waiting time to wait; `violations`, given instead of
+    `c`, is the share of violations allowed, by which the wait is chosen (mode `paced`).
     `columns` says what the roles r, c, kn, l, counter, before and source are called; r (or l) and arrival are
     whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
-    without it the rows of one micro-batch count as arrived in the order of r. `slack` is how much longer timers
-    wait, for the way that rows take to Spark. A row whose r leaps by more than ε + δ waits until another source
-    confirms it; `gap` (default: a day) is how far a clock that two sources vouch for must be off to be set back.
-    `late="refuse"` refuses late rows with a reason instead of delivering them. `unique` names columns that tell
-    rows apart: of several that agree in them all but the first are refused. A group in which nothing waits is
-    forgotten after a silence of `forget`, if timers are set. `fault` names a text column that refuses a row.
+    without it the rows of one micro-batch count as arrived in the order of r. `slack` is the extra time that
+    timers wait for rows on their way to Spark. A row whose r jumps by more than ε + δ waits until another source
+    confirms it; `gap` (default: a day) is how far ahead the clock must be before two sources can set it back.
+    `late="refuse"` refuses late rows with a reason instead of delivering them. `unique` names columns that
+    identify a row: of duplicates all but the first are refused. A group in which nothing waits is
+    forgotten after a silence of `forget`, if timers are set. `fault` names a text column with the reason to refuse
+    a row.
     `drains` is a stream of keys whose groups are to be emptied.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
@@ -268,8 +269,8 @@ def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
 
 
 def _choose_store(spark: SparkSession) -> None:
-    """transformWithState keeps its state in RocksDB. That store is taken where none was chosen; another that was
-    chosen stays; and Spark's plain one, which cannot do it, is an error and not replaced without a word."""
+    """transformWithState keeps its state in RocksDB. That store is taken where none was chosen; another choice
+    stays; Spark's plain store, which cannot do it, is an error and not replaced silently."""
     chosen = spark.conf.getAll.get(_PROVIDER)
     if chosen is None:
         spark.conf.set(_PROVIDER, ROCKSDB)
@@ -282,7 +283,7 @@ def _check_protobuf() -> None:
         import google.protobuf  # noqa: F401
     except ImportError:
         raise ConfigurationError(
-            "ordering a stream takes the package protobuf, which pyspark needs and does not install"
+            "ordering a stream needs the package protobuf, which pyspark does not install"
         ) from None
 
 

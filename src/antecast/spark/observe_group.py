@@ -1,4 +1,4 @@
-"""One group's step: what was carried over and new rows in, ordered rows out, and what to carry on.
+"""One group's step: carried state and new rows in, ordered rows and new state out.
 
 A pure function on bytes and Arrow tables: the streaming operator calls it with the state that Spark keeps for the
 group, the batch job once with all rows. The decisions are those of `antecast.observer.batch`.
@@ -56,7 +56,7 @@ class Header(msgspec.Struct, omit_defaults=True):
     """The part of the state that is there for every group, whether rows wait or not."""
 
     made: str = ""
-    """With which settings, in words."""
+    """The settings, in words."""
 
     now: int | None = None
     position: int = 0
@@ -71,7 +71,7 @@ class Header(msgspec.Struct, omit_defaults=True):
     fed: int = 0
     """When rows came last, in milliseconds of processing time, or the clock was moved on."""
     shown: int | None = None
-    """The largest clock of a group that was read by then."""
+    """The largest clock of any group that had been read by then."""
     seen: int = 0
     """How many keys of rows are remembered, to tell duplicates."""
     pace: int = 0
@@ -125,7 +125,7 @@ class GroupObserver:
     """Whether rows have an order of arrival of their own; otherwise those of a step count as arrived in the
     order of their clocks."""
     quarantine: bool = False
-    """Whether late rows are refused instead of delivered out of their place."""
+    """Whether late rows are refused instead of delivered out of place."""
 
     @property
     def made(self) -> str:
@@ -141,7 +141,7 @@ class GroupObserver:
         """Refuse a state that other settings have made: its rows would be misread."""
         if state.header.made not in ("", self.made):
             problem = f"the checkpoint was made with {state.header.made}; this query has {self.made}"
-            raise ConfigurationError(f"{problem}; go on with those settings, or take a new checkpoint")
+            raise ConfigurationError(f"{problem}; use those settings, or a new checkpoint")
 
     def step(
         self,
@@ -292,7 +292,7 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _carrying(table: pa.Table, carried: Carried) -> pa.Table:
-    """Rows with what the observer carries for them: where it has put a timestamp right, the right one."""
+    """Rows with what the observer carries for them: corrected timestamps, where it has corrected one."""
     stamps = carried.stamps
     columns = {R: stamps.r, C: stamps.c, BEFORE: stamps.before, SOURCE: stamps.source}
     columns |= {ARRIVED: carried.arrived, DUE: carried.due}

@@ -48,7 +48,7 @@ class RowFormat(Settings, frozen=True, kw_only=True):
     fault: str | None = None
     """A column that says why a row is of no use, null where it is fine."""
     unique: tuple[str, ...] = ()
-    """Columns that together tell a row from all others; rows that have the same in them are duplicates."""
+    """Columns that together identify a row; rows with equal values in them are duplicates."""
 
 
 def resolve(
@@ -184,7 +184,7 @@ def _sources(column: pa.ChunkedArray) -> Longs:
 
 
 def _hashes(columns: Sequence[pa.ChunkedArray]) -> Longs:
-    """A number for each row, by its values. With 64 bits, some two of a million agree once in 37 million runs."""
+    """A hash of each row's values. With 64 bits, two of a million collide once in 37 million runs."""
     values = zip(*(column.to_pylist() for column in columns), strict=True)
     digests = (hashlib.blake2b(repr(each).encode(), digest_size=8).digest() for each in values)
     return np.array([int.from_bytes(each, "big", signed=True) for each in digests], np.int64)

@@ -48,7 +48,7 @@ class Source:
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
-    """The columns in the words of SQL (`r long, c int, …`), for JSON; found out from the files, if not said."""
+    """The columns of JSON rows in SQL notation (`r long, c int, …`). Default: inferred from the files."""
 
     def open(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """The rows, as a stream or as a table; JSON is taken apart here, so that a bad line is a bad row."""
@@ -100,12 +100,12 @@ class Source:
         found = spark.read.options(**{**self.options, "columnNameOfCorruptRecord": RAW}).json(self.path).schema
         fields = [each for each in found.fields if each.name != RAW]
         if not fields:
-            raise ConfigurationError("no columns to be found; say them with --schema", field=self.path)
+            raise ConfigurationError("found no columns; name them with --schema", field=self.path)
         return StructType(fields)
 
 
 def _exists(path: str) -> bool:
-    """Whether a local path is there; patterns and other file systems are Spark's to judge."""
+    """Whether a local path is there; patterns and other file systems are left to Spark."""
     return any(mark in path for mark in "*?[{:") or Path(path).exists()
 
 
@@ -199,7 +199,7 @@ def observe_stream(
     on_start: Callable[[StreamingQuery], None] | None = None,
     **options: Any,
 ) -> Tally:
-    """Order a stream into a folder: all that is there now, drained at its end, or on and on (`follow`)."""
+    """Order a stream into a folder: all that is there now, drained at its end, or without end (`follow`)."""
     frame = source.open(spark, streaming=True)
     drains = checkpoint / "drains"
     drains.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""When the clock of a silent group moves on, and when the group is forgotten: the operator's dealings with time.
+"""How the operator handles time: when a silent group's clock moves on, and when the group is forgotten.
 
 Real time says something about a group only as far as all rows sent by then have been read. A micro-batch may be
 slow, and after an outage much is waiting to be read. So:
@@ -29,7 +29,7 @@ class Timekeeper:
     tick: int
     """Nanoseconds."""
     slack: int
-    """Milliseconds, as all that is Spark's."""
+    """Milliseconds, as everywhere in Spark."""
     forget: int | None = None
     """For how long a group in which nothing waits may be silent before it is forgotten."""
     read: int | None = None

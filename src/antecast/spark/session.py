@@ -2,7 +2,7 @@
 
 Where the work goes, in this order: a session that is handed in; the master that is named (`--master`, a
 Spark master or an `sc://` address); `SPARK_REMOTE`; a session that is active already, as in a notebook;
-else an embedded Spark on all cores of this machine. Jobs use DataFrames only, so all of these will do.
+else an embedded Spark on all cores of this machine. Jobs use DataFrames only, so all of these work.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 @contextmanager
 def job_description(spark: SparkSession, text: str) -> Iterator[None]:
-    """What the jobs started in this block are called in the Spark UI; Spark Connect has names of its own."""
+    """Name the jobs started in this block in the Spark UI; Spark Connect has names of its own."""
     if is_connect(spark):
         yield
         return
@@ -160,7 +160,7 @@ def _active() -> SparkSession | None:
 
     try:
         return SparkSession.getActiveSession()
-    except ImportError:  # SPARK_REMOTE is set and what it needs is missing: told where it is used
+    except ImportError:  # SPARK_REMOTE is set and what it needs is missing: reported where it is used
         return None
 
 
@@ -177,7 +177,7 @@ def _configuration(name: str, master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # Warnings go to the log file of the session, not to the screen.
         "spark.log.level": "WARN",
-        # A simulation is one thread; libraries that start one a core would get in each other's way.
+        # A simulation is one thread; libraries that start one per core would get in each other's way.
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     }
@@ -187,7 +187,7 @@ def _configuration(name: str, master: str) -> dict[str, str]:
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # 200 partitions, the default, is a cluster's number: on two cores it is mostly overhead.
+            # 200 partitions, the default, suit a cluster: on two cores they are mostly overhead.
             "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
         }
     return conf
@@ -241,7 +241,7 @@ def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSe
 
 
 def _probe(url: str) -> None:
-    """Ask whether anybody listens at an address: Spark itself would go on trying for minutes."""
+    """Check that something listens at an address: Spark itself would keep trying for minutes."""
     kind, _, rest = url.partition("://")
     for place in rest.split(",") if kind in ("spark", "sc") else ():
         host, port = re.match(r"([^/:;]*|\[[^\]]+\])(?::(\d+))?", place).groups()  # type: ignore[union-attr]
@@ -274,9 +274,9 @@ def _jvm(conf: Mapping[str, str], log: Path | None) -> Iterator[None]:
     output: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("ab+")  # noqa: SIM115
     with output, _keeping_interrupts():
         try:
-            if SparkContext._gateway is None:  # one JVM a process, whichever session came first
+            if SparkContext._gateway is None:  # one JVM per process, whichever session came first
                 options: Any = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-                with _without("SPARK_REMOTE"):  # a JVM of our own takes no orders from it
+                with _without("SPARK_REMOTE"):  # our own JVM must not follow it
                     gateway: Any = launch_gateway(options, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
             yield
@@ -313,7 +313,7 @@ def _keeping_interrupts() -> Iterator[None]:
 
 
 def reason(text: str) -> str:
-    """The line that tells most in what Spark says of an error: the last that names one, without the stack.
+    """The most telling line of Spark's error text: the last that names an error, without the stack.
 
     >>> reason("An error occurred\\n: java.net.BindException: port 1 is taken\\n\\tat a.b.C.error(C.scala:1)")
     'java.net.BindException: port 1 is taken'

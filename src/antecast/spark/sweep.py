@@ -1,9 +1,9 @@
-"""Sweeps: a study's runs as Spark tasks, one run a task, resumable at any point.
+"""Sweeps: a study's runs as Spark tasks, one run per task, resumable at any point.
 
 Theory of operation. What is finished is what lies in the folder (see `folder`), not what a job returned:
 the driver submits the runs that are missing, longest first, and looks at the folder while Spark works. A
-job that fails is submitted again with what is still missing. A run whose worker was killed twice may be
-what kills it, or may have stood next to what does, so it is set aside and gets its last attempt alone;
+job that fails is submitted again with what is still missing. A run whose worker was killed twice may
+be the cause, or may have run beside it, so it is set aside and gets its last attempt alone;
 if it is killed again it becomes a row with an error like any other run that failed.
 
 A task gets the study and a number, both small, and makes its scenario from them.
@@ -60,7 +60,7 @@ class SweepProgress:
     """Runs that this call finished."""
     failed: int
     share: float
-    """The part of the work of this call that is done, by the expected length of its runs."""
+    """The share of this call's work that is done, by the expected length of its runs."""
     seconds: float
     """Since the first job was submitted."""
 
@@ -80,7 +80,7 @@ class SweepResult:
 
     folder: Path
     runs: pa.Table
-    """One row a run, in the order of the grid: the contents of `runs.parquet`."""
+    """One row per run, in the order of the grid: the contents of `runs.parquet`."""
     total: int
     resumed: int
     """Runs that were finished before."""
@@ -146,15 +146,15 @@ def sweep(
 ) -> SweepResult:
     """Make the runs of a study that are missing from its folder, and the table of all.
 
-    The study is a TOML file or what one says. The folder is `sweeps/NAME` if not said; on a cluster all
-    machines must see it, and have Antecast installed. A run that fails is a row with its error, and is tried
+    The study is a TOML file or its values. The folder is `sweeps/NAME` by default; on a cluster all machines
+    must see it, and have Antecast installed. A run that fails is a row with its error, and is tried
     again by the next call. An interrupt stops the jobs, keeps what is finished, and is raised again.
-    `on_progress` is called a few times a second, whether anything has changed or not. With `local` the runs are
+    `on_progress` is called a few times per second, whether anything has changed or not. With `local` the runs are
     made one after the other in this process, without Spark. `on_note` is told, before anything starts, where a
     network does not meet a protocol's needs.
     """
     if local and (master is not None or spark is not None):
-        raise ConfigurationError("names where Spark is, which a local sweep leaves out", field="master")
+        raise ConfigurationError("cannot be combined with a local sweep", field="master")
     study = as_study(study, overrides=overrides, seeds=seeds)
     planned = plan(study)
     if on_note is not None:
@@ -281,7 +281,7 @@ class _Driver:
         return len(self._unfinished()), sum(self._folder.attempts(each.run) for each in runs)
 
     def _submit(self, runs: list[PlannedRun], *, most_attempts: int = _SHARED_ATTEMPTS) -> Exception | None:
-        """Run one job of a task a run to its end; the error, if it failed."""
+        """Run one job with a task per run to its end; the error, if it failed."""
         from pyspark import InheritableThread
 
         failures: list[Exception] = []
@@ -315,7 +315,7 @@ class _Driver:
                 job.join(max(_POLL, 10 * (time.monotonic() - before)))
         except BaseException:
             cancel_jobs(self._spark, group)
-            job.join(10)  # so that no task is left behind that writes into a folder given up
+            job.join(10)  # so that no task is left that writes into an abandoned folder
             raise
         return failures[0] if failures else None
 

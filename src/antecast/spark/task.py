@@ -45,7 +45,7 @@ from antecast.version import __version__
 Outcome: TypeAlias = Literal["finished", "failed", "set aside"]
 
 _GRACE = 1.0
-"""Seconds over its time after which a run that does not look at the clock is stopped by an alarm."""
+"""Seconds over the limit after which an alarm stops a run that does not check the clock."""
 
 _ADDRESS_SLACK = 256 << 20
 """Address space beyond the memory allowed: libraries loaded late and stacks reserve more than they use."""
@@ -120,7 +120,7 @@ def _warm_up() -> None:
     log = pa.table([pa.array(column, field.type) for column, field in zip(columns, EVENTS, strict=True)], EVENTS)
     audit(log, clock="global")
     measure(log)
-    # Spark has a worker collect its garbage after every task; what is loaded by now need not be looked at again.
+    # Spark has a worker collect its garbage after every task; what is loaded by now need not be scanned again.
     gc.freeze()
 
 
@@ -175,7 +175,7 @@ def _describe(error: Exception, limits: Limits) -> str:
 
 
 def _worker() -> dict[str, Any]:
-    """Where a run was made. Spark's daemon, the parent of a worker, is one an executor."""
+    """Where a run was made. Spark's daemon, the parent of a worker, is one per executor."""
     return {"host": socket.gethostname(), "executor": os.getppid(), "pid": os.getpid()}
 
 
@@ -184,7 +184,7 @@ def _worker() -> dict[str, Any]:
 
 @contextmanager
 def _enforced(limits: Limits) -> Iterator[Callable[[Progress | None], bool]]:
-    """A look at clock and memory for the run to call now and then, and two guards for when it does not."""
+    """A check of clock and memory for the run to call now and then, and two guards for when it does not."""
     ends = None if limits.seconds is None else time.monotonic() + limits.seconds
     before = _pages()[1] if limits.memory is not None else 0
 
@@ -201,7 +201,7 @@ def _enforced(limits: Limits) -> Iterator[Callable[[Progress | None], bool]]:
 
 @contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """Raise in a run that never looks at the clock; only the main thread can be reached so."""
+    """Raise in a run that never checks the clock; this reaches only the main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -221,7 +221,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def _address_space(memory: int | None) -> Iterator[None]:
-    """Make allocations fail that would go far beyond the limit between two looks."""
+    """Make allocations fail that would go far beyond the limit between two checks."""
     if memory is None:
         yield
         return
