@@ -1,4 +1,4 @@
-"""Means over runs and how far they may be from the true ones: Student's t, by arithmetic, no table to look up."""
+"""Means over runs and how far they may be from the true ones: Student's t, computed without tables."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class ParquetSink:
 
 
 class DiscardSink:
-    """Drops everything: for runs that are made only for what they measure elsewhere."""
+    """Drops everything: for runs whose measurements are taken elsewhere."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         pass

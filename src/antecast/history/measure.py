@@ -4,8 +4,8 @@ Two passes over the rows. The first numbers the messages and counts events by ki
 over the wire, in steps of time, and keeps the rows of messages: of all of them, or of every k-th (in the order in
 which the log's index numbers them) if the rows would be more than `sample_rows`. So counts and bytes are exact
 whatever the size, and memory does not grow with the log where a sample is asked for; latencies and the delivery
-ratio are then those of the messages of the sample, all nodes included. There is no chance in it: the same log
-gives the same numbers.
+ratio are then those of the messages of the sample, all nodes included. Nothing is random: the same log gives the
+same numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Measures:
     wire: pa.Table
     """`seconds` (start of a step), `payload_bytes`, `control_bytes`, `frames`, `deliveries` in the step."""
     step: int
-    """Every so many-th message is in the sample; 1 if all are."""
+    """Every k-th message is in the sample; 1 if all are."""
     order: pa.Table
     """Broadcasts and deliveries of the sample, as rows of the log."""
     latencies: LongArray
@@ -72,7 +72,7 @@ class Measures:
 
     @property
     def ratio(self) -> float:
-        """The part of all possible deliveries that were made; NaN if none was possible."""
+        """The share of all possible deliveries that were made; NaN if none was possible."""
         return self.elsewhere / self.possible if self.possible else float("nan")
 
     @property
@@ -95,7 +95,7 @@ def measure(
 
     Nodes from number `applications` on are stations: they have no application, and deliver nothing. Without
     `sample_rows` all messages are looked at. `received=False` leaves out the distribution of receptions, whose
-    rows are mostly many more than those of deliveries.
+    rows usually far outnumber those of deliveries.
     """
     read = events.to_batches if isinstance(events, pa.Table) else events
     first = _First()
@@ -146,7 +146,7 @@ def measure(
 
 
 class _First:
-    """What the first pass notes of the batches that go by."""
+    """What the first pass notes about the batches."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(len(KINDS), np.int64)

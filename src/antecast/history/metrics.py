@@ -23,7 +23,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of some values; those that are not defined for so few values are NaN."""
+    """Statistics of some values; NaN where there are too few values to define one."""
 
     count: int
     min: float = nan
@@ -115,7 +115,7 @@ def cdf(
 
 
 def delivery_ratio(events: pa.Table, *, own: bool = False) -> float:
-    """The part of all (node, message) in which the node delivers the message; nodes are all that have a row.
+    """The share of all pairs (node, message) that were delivered; nodes are all that have a row.
 
     Nodes that come and go count for every message of their run.
     """

@@ -1,7 +1,7 @@
 """The oracle: causal order from its definition, as plainly as it can be written. For tests.
 
 It shares nothing with the auditor but the exception. Rows become Python tuples, the past of a message
-a bit set in an int, and every pair of messages is looked at, at every node: for small logs.
+a bit set in an int, and every pair of messages is compared at every node: for small logs.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@
 
 All but agreement are promises of safety: they hold in every run, whatever the network does, so they are judged in
 every run, also where the network does not meet the protocol's needs. Agreement takes time and a network that meets
-them, and only who made the run knows which nodes had both: it is judged where these are named, and nowhere else.
+them, and only the maker of the run knows which nodes had both: it is judged only where these nodes are named.
 
 A promise is *kept* only where something was at stake. If no node delivered anything of another node, there was no
-order to keep and no message to repeat: the promise was not put to the test, and nobody should be told that it was.
+order to keep and no message to repeat: the promise was not put to the test, and is reported so.
 
 A log is taken to be whole: a message without a broadcast in it was never broadcast. That holds for runs that we
 made; logs from elsewhere are audited, and no protocol is blamed for them.
@@ -51,7 +51,7 @@ class Promises:
     words: str = ""
     """How often they were broken, such as `3 too early, 1 twice`; empty if they were not."""
     example: str = ""
-    """The first delivery that broke one which the auditor's witness does not tell of."""
+    """The first delivery that broke a promise which the auditor's witness does not show."""
 
     @property
     def broken(self) -> list[str]:
@@ -64,7 +64,7 @@ class Promises:
         return not self.elsewhere and not self.broken
 
     def outcome(self, verdict: Verdict) -> Outcome:
-        """The auditor's outcome, but that order which nothing was there to break was not kept."""
+        """The auditor's outcome, except that order is not kept where nothing could have broken it."""
         return "inconclusive" if verdict.outcome == "causal" and self.untried else verdict.outcome
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ def judge_promises(
     latest: int | None = None,
     agreeing: Collection[int] | None = None,
 ) -> Promises:
-    """Judge a run by what the auditor counted, and by its log where that does not tell.
+    """Judge a run by what the auditor counted, and by its log where that is not enough.
 
     `elsewhere` counts deliveries at other nodes than the message's own. `latest` is how long after its broadcast
     a message may be delivered, by the clock of the log. `agreeing` names the nodes that must have delivered the

@@ -1,7 +1,7 @@
 """The event log's schema: one for simulated runs, live nodes and imported logs.
 
-`events` holds one row an event. `pos` is the position in the node's own history: it grows
-strictly at each node, and rows of a node stand in that order in the file. `t` is in nanoseconds:
+`events` holds one row per event. `pos` is the position in the node's own history: it grows
+strictly at each node, and rows of a node are in that order in the file. `t` is in nanoseconds:
 true time in a simulation, the node's clock elsewhere. `bytes` is the encoded length of the frame
 for send and receive, the length of the payload for broadcast and deliver. `peer` is the other end
 of a link. A frame with several messages has a row for each; the rows after the first have 0 bytes.

@@ -4,7 +4,7 @@ For a message m that came too early at node j, some x of its past came later. Th
 chain x → … → m, each step of which is one sentence about one node: it delivered (or broadcast) the
 one message and then broadcast the other. It is found by a search back from m, breadth first. The
 messages one step before z are those in the history of its origin up to the broadcast of z, so the search
-grows one prefix a node and reads each history at most once.
+grows one prefix per node and reads each history at most once.
 
 The search uses the histories it is given and no others. The origins of the messages on any one chain,
 with the node j, suffice to find a chain; `involved_nodes` names them.
@@ -55,7 +55,7 @@ class Witness:
 
     @property
     def diagram(self) -> str:
-        """A column a node, time downwards, `@` before positions."""
+        """A column per node, time downwards, `@` before positions."""
         nodes = list(dict.fromkeys(event.node for event in self.events))
         widths = [
             max(len(f"node {node}"), *(len(str(event)) for event in self.events if event.node == node))
