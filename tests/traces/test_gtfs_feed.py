@@ -180,7 +180,7 @@ def test_what_is_no_feed_is_told_apart(tmp_path):
     for name, words in (
         ("text.zip", "neither a zip nor a folder"),
         ("absent.zip", "cannot read: No such file"),
-        ("other.zip", "holds no stop_times.txt, so it is no GTFS feed; it holds north.zip"),
+        ("other.zip", "holds no stop_times.txt, so it is not a GTFS feed; it holds north.zip"),
         ("feed.zip", "cannot read: Bad CRC-32"),
     ):
         with pytest.raises(InputError, match=words):

@@ -117,7 +117,7 @@ def piece_table(
     starts: tuple[IntArray, FloatArray, FloatArray],
     ends: tuple[IntArray, FloatArray, FloatArray],
 ) -> pa.Table:
-    """Trajectories, ordered by node and time, from pieces (t, x, y) to (t, x, y); those without length go."""
+    """Trajectories, ordered by node and time, from pieces (t, x, y) to (t, x, y); empty ones are dropped."""
     (t0, x0, y0), (t1, x1, y1) = starts, ends
     lasting = np.flatnonzero(t1 > t0)
     order = lasting[np.lexsort((t0[lasting], node[lasting]))]
@@ -207,7 +207,7 @@ class Tracks:
 
 
 def counted(counts: Iterable[tuple[int, str, str]]) -> tuple[str, ...]:
-    """Notes from counts and what to call one and many of it; nothing is said of nothing.
+    """Notes from counts with their singular and plural; none for a count of zero.
 
     >>> counted([(1, "stray down ignored", "stray downs ignored"), (0, "gap", "gaps")])
     ('1 stray down ignored',)
@@ -216,7 +216,7 @@ def counted(counts: Iterable[tuple[int, str, str]]) -> tuple[str, ...]:
 
 
 def joining_notes(joined: Joined, *, events: bool) -> tuple[str, ...]:
-    """What a user should know of how contacts were joined."""
+    """What a user should know about how contacts were joined."""
     instants = "contact without length kept as 1 ns", "contacts without length kept as 1 ns"
     own = "row of a node with itself ignored", "rows of a node with itself ignored"
     found = [(joined.instants, *instants), (joined.own, *own)]

@@ -1,8 +1,8 @@
 """BonnMotion's `.movements.gz`: a line for each node, of waypoints `t x y`; the node is at (x, y) at time t.
 
 The number of dimensions is not in this file but in the `.params` beside it, and a waypoint may also be of four
-numbers: `t x y z` in space, `t x y state` in disaster areas. Where the number of words on every line leaves
-both open, that reading counts in which time never runs backwards, and the plane if that holds of both.
+numbers: `t x y z` in space, `t x y state` in disaster areas. Where the number of words on every line allows
+both, the one in which time never runs backwards counts; if that is true of both, the plane.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GRAMMAR = "t x y t x y …"
 def score(lines: Sequence[str]) -> float:
     """The share of lines that are waypoints in the order of time.
 
-    An x without a fraction is less convincing, and waypoints of four numbers must mostly be several a line: one
-    alone looks like many another row.
+    An x without a fraction is less convincing, and most lines must have several waypoints of four numbers: one
+    alone looks like the rows of many formats.
     """
     fractions = any("." in word for line in lines for word in line.split()[1:2])
     several = share(lines, lambda words: len(words) >= 8) >= 0.5

@@ -40,7 +40,7 @@ QUANTILES = 1024
 """Start times that a plan chooses the borders of its slabs from; no plan has more slabs."""
 
 LOCAL_PART = 1 << 18
-"""Segments that one process looks at together: few enough for its caches, some hundred megabytes at the most."""
+"""Segments that one process searches together: few enough for its caches, some hundred megabytes at most."""
 
 Motions: TypeAlias = tuple[Longs, Doubles, Doubles, Longs, Doubles, Doubles]
 """The columns t0, x0, y0, t1, x1, y1."""
@@ -55,7 +55,7 @@ class BrokenTrajectories(AntecastError):
 
 @dataclass(frozen=True)
 class Survey:
-    """What a plan needs to know of a trace."""
+    """What a plan needs to know about a trace."""
 
     segments: int
     travelled: float
@@ -169,7 +169,7 @@ def _solve_exactly(segments: Segments, reach: float, doubtful: Longs) -> Iterato
 
 
 def make_plan(reach: float, of: Survey, *, a_part: int) -> Plan:
-    """Cells and parts for a trace, with about `a_part` segments a part.
+    """Cells and parts for a trace, with about `a_part` segments per part.
 
     Cells are twice the range: smaller ones mean more cells for every piece, larger ones more strangers in a cell.
     Where the range is far below what a segment travels, a cell is a quarter of that, so that cutting a segment

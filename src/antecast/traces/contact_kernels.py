@@ -4,11 +4,11 @@
 moment, `join` makes one interval of those that touch. They are plain typed Python over arrays; Numba compiles
 them when they are first called.
 
-How `sweep` is exact although it counts in doubles: the square of the distance of two nodes, less that of the
+Why `sweep` is exact although it computes in doubles: the square of the distance of two nodes, less that of the
 range, is a convex parabola f(t), evaluated with an error below a bound E that follows from the sizes of its
 terms (at most eight roundings of 2⁻⁵³ in a coordinate). A sign is believed only if |f| > E. An instant found by
 the usual formula and rounded to a nanosecond n is believed only if f has the two signs it must have at n − ½ and
-n + ½, so how the formula was rounded does not matter. What is not certain, an instant in thousands, is returned
+n + ½, so how the formula was rounded does not matter. What is not certain, one instant in thousands, is returned
 as doubtful and solved by `exact_interval` in whole numbers. So every instant is the true one, rounded to the
 nearest nanosecond, on every machine and however the work was divided.
 """

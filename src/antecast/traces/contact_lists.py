@@ -1,5 +1,5 @@
 """Contact lists: imote (`id1 id2 start end nth gap`, or `id start end` of one device) and SocioPatterns (a row for
-each 20 s of contact). Words are separated by blanks, tabs, commas or semicolons; a first line of names is no row.
+each 20 s of contact). Words are separated by blanks, tabs, commas or semicolons; a line of names may come first.
 
 An imote row is a contact as one device saw it; the other device's row of the same contact overlaps it and
 joins it. A SocioPatterns row at t stands for the 20 s before t, as the collaboration says of its data; where a
@@ -43,8 +43,8 @@ def score_imote(lines: Sequence[str]) -> float:
 
 
 def _of_a_device(rows: Sequence[list[str]]) -> bool:
-    """Whether rows are the contacts of one device: an id and two times in their order, which a pair of ids behind
-    a time may look like too, but without a column whose values lie whole intervals apart."""
+    """Whether rows are the contacts of one device: an id and two times in their order. A time and a pair of ids
+    may look the same, but have a column whose values lie whole intervals apart."""
     if len(rows) < 2 or not all(len(words) == 3 and all(map(str.isdecimal, words)) for words in rows):
         return False
     first, second, third = (np.array(column, float) for column in zip(*rows, strict=True))

@@ -1,7 +1,7 @@
 """The formats by name: which is in a file, how to read it, how to write it.
 
 A format is guessed from content: each says which share of the first lines it could have written, and the
-largest share of at least a half wins. If none reaches that or two share it, the user has to say.
+largest share of at least a half wins. If none reaches that, or two are equal, the user has to say.
 """
 
 from __future__ import annotations

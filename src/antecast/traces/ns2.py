@@ -45,7 +45,7 @@ _RELEVANT = r"\ssetdest\s|\sset\s+[XYZ]_\s"
 _REGULAR = 0.9
 """The share of equal intervals from which a file counts as written in steps."""
 _CLOSE = 1000
-"""Nanoseconds by which a speed's rounding may miss the next command: within them, it is reached on time."""
+"""Nanoseconds by which a rounded speed may miss the next command and still count as on time."""
 
 Motion = Literal["auto", "ns2", "steps"]
 
@@ -88,7 +88,7 @@ def _matching(text: Text, pattern: str, among: IntArray) -> tuple[_Lines, IntArr
 
 
 def read(text: Text, *, motion: Motion = "auto") -> Trace:
-    """Movement from ns-2 commands; `motion` says how it is meant, if not as the file looks."""
+    """Movement from ns-2 commands; `motion` says how they are meant. Default: told from the file."""
     full = text.full()
     relevant = np.asarray(pc.match_substring_regex(text.lines, _RELEVANT)).astype(bool)
     rest = np.flatnonzero(relevant)

@@ -1,7 +1,7 @@
 """The ONE simulator's two text formats: connectivity (`time CONN a b up|down`) and external movement.
 
 The grammar follows ONE's own readers, StandardEventsReader and ExternalMovementReader, and is more lenient:
-rows may be unsorted and unevenly spaced, and what cannot be is counted and ignored where ONE would stop.
+rows may be unsorted and unevenly spaced, and impossible rows are counted and ignored where ONE would stop.
 """
 
 from __future__ import annotations

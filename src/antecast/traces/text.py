@@ -132,7 +132,7 @@ class Text:
 
     @cached_property
     def lines(self) -> pa.Array:
-        """Every line, without what stands behind a `#` and without blanks at its ends."""
+        """Every line, without comments (`#`) and without blanks at its ends."""
         whole = pa.array([self.content], pa.large_string())
         lines = pc.split_pattern(whole, "\n").flatten()
         if "#" in self.content:
@@ -140,7 +140,7 @@ class Text:
         return pc.ascii_trim_whitespace(lines)
 
     def line(self, number: int) -> str:
-        """A line as it stands in the file, shortened for an error."""
+        """A line as it is in the file, shortened for an error."""
         shown = self.content.split("\n", number)[number - 1].strip()
         return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
 

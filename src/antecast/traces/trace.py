@@ -36,7 +36,7 @@ class Trace:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first and the last nanosecond it speaks of."""
+        """The first and the last nanosecond in it."""
         start, end = ("start", "end") if self.kind == "contacts" else ("t0", "t1")
         if not len(self.table):
             return 0, 0
@@ -45,7 +45,7 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A way to write traces down."""
+    """A file format of traces."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """Which services run on which day: `calendar.txt` with the exceptions of `calendar_dates.txt`.
 
-Either table may be missing. A service day begins at noon less twelve hours, which is midnight but on
-the two days a year on which the clock is changed; times of trips count from there and may pass 24:00.
+Either table may be missing. A service day begins at noon less twelve hours, which is midnight except on
+the two days per year on which the clock changes; times of trips count from there and may pass 24:00.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Feeds are written by many hands. Read without complaint: a byte order mark, blanks around names and
 values, tables in a folder of the zip, columns and tables that are missing or that GTFS does not know,
 empty tables, rows cut short, text that is not UTF-8. What cannot be understood is an `InputError` with
-the table, its line and what would be right; what was mended or left out is counted in `Feed.notes`.
+the table, its line and what would be right; what was repaired or left out is counted in `Feed.notes`.
 
 Big tables are read by Arrow; a table that it refuses is read once more, patiently, by the csv module.
 """
@@ -132,7 +132,7 @@ class Sheet:
 
 
 class Feed:
-    """A feed that is open for reading. `notes` counts what was mended or left out, in words."""
+    """A feed that is open for reading. `notes` counts what was repaired or left out, in words."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -154,7 +154,7 @@ class Feed:
         self._members = _tables(found)
         if "stop_times" not in self._members:
             shown = ", ".join(sorted(found)[:8]) or "nothing"
-            raise InputError(f"holds no stop_times.txt, so it is no GTFS feed; it holds {shown}", path=path)
+            raise InputError(f"holds no stop_times.txt, so it is not a GTFS feed; it holds {shown}", path=path)
 
     def where(self, table: str) -> str:
         """A table's place, for errors."""
@@ -214,7 +214,7 @@ class Feed:
     def _read_patiently(
         self, table: str, raw: bytes, header: list[str], types: dict[str, pa.DataType]
     ) -> pa.Table:
-        """Pad rows that are too short, forgive empty cells too many, accept line breaks inside quotes."""
+        """Pad rows that are too short, ignore extra empty cells, accept line breaks inside quotes."""
         places = [header.index(column) for column in types]
         cells: list[list[str]] = [[] for _ in types]
         short = 0

@@ -36,9 +36,9 @@ class GtfsSettings(Settings, frozen=True, kw_only=True):
     """What to take from a feed, and what to do where it leaves a choice."""
 
     route_types: tuple[str, ...] = ()
-    """Kinds such as `bus`, or numbers; all if none is given."""
+    """Kinds such as `bus`, or numbers. Default: all."""
     routes: tuple[str, ...] = ()
-    """Ids or short names; all if none is given."""
+    """Ids or short names. Default: all."""
     start: Duration | None = None
     """Leave out what happens before this time of the service day."""
     end: Duration | None = None
@@ -48,7 +48,7 @@ class GtfsSettings(Settings, frozen=True, kw_only=True):
     max_layover: Duration = Duration(1800 * SECOND)
     """How long a vehicle without block_id waits for a trip that it could take."""
     terminus_radius: float = 200.0
-    """How near to its last stop that trip must begin, in metres."""
+    """How close to its last stop that trip must begin, in metres."""
     vehicles: Literal["blocks", "trips"] = "blocks"
     """Whether vehicles drive the blocks of the feed, and chains of trips without one, or a single trip each."""
     overnight: bool = False
@@ -165,7 +165,7 @@ class _Day:
 
 @dataclass(frozen=True)
 class _World:
-    """All that was read; makes days of it."""
+    """All that was read, from which days are made."""
 
     feed: Feed
     network: Network

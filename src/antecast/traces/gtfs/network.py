@@ -100,7 +100,7 @@ class Network:
         return np.flatnonzero(wanted)
 
     def route_rows(self, wanted: Sequence[str]) -> NDArray[np.bool_]:
-        """Which routes are meant by ids or short names; none asked for means all."""
+        """Which routes are meant by ids or short names. Default: all."""
         meant = np.full(len(self.routes.codes), not wanted, np.bool_)
         known = set(self.routes.values) | set(self.labels.values)
         for name in wanted:
@@ -157,7 +157,7 @@ def _route_type(text: str) -> int:
 
 
 def _time_zone(feed: Feed) -> ZoneInfo | None:
-    """The agencies' time zone; it matters only where two days meet, so a feed may do without."""
+    """The agencies' time zone; it matters only where two days meet, so a feed may lack one."""
     zones = feed.sheet("agency", ["agency_timezone"]).names("agency_timezone").values
     try:
         return ZoneInfo(zones[0]) if zones else None

@@ -37,7 +37,7 @@ class Paths:
     place: Array
     """For each stop of the timetable how far along its path it is."""
     offset: Array
-    """And how far from its shape; NaN where there is none."""
+    """How far each stop is from its shape; NaN where there is none."""
 
 
 def trace_paths(feed: Feed, network: Network, stops: Stops, timetable: Timetable) -> Paths:
@@ -104,7 +104,7 @@ def _follow(shape: Array, points: Array, progress: Array) -> tuple[Array, Array,
 
 
 def _progress(points: Array, arrive: NDArray[np.int64], depart: NDArray[np.int64]) -> Array:
-    """What share of the way a trip should have behind it at each stop: that of its running time."""
+    """The share of its way that a trip should have covered at each stop: that of its running time."""
     crow = lengths(points)
     timed = arrive >= 0
     waited = np.cumsum((depart - arrive)[timed]) - (depart - arrive)[timed]

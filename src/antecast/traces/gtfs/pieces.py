@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 SECOND = 10**9
 
 DEADHEAD_SPEED = 30 / 3.6
-"""Metres a second, as the crow flies, of a vehicle that drives from one trip's end to the next one's start."""
+"""Metres per second, as the crow flies, of a vehicle that drives from one trip's end to the next one's start."""
 
 
 @dataclass(frozen=True)

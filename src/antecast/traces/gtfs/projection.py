@@ -4,7 +4,7 @@ Stops are placed on a polyline so that their positions never go back along the t
 distances between stops and their positions is least. A stop that is farther off than `OFF` counts as no worse
 than that: a terminus that the shape does not reach must not drag its neighbours along.
 
-The nearest point of each stop on its own will not do: on a loop, or a street driven out and back, the nearest
+The nearest point of each stop on its own does not work: on a loop, or a street driven out and back, the nearest
 pass may be the wrong one, and a greedy walk that takes one wrong pass cannot return. So this is a dynamic
 programme over a grid of positions: all vertices, and the feet of the perpendiculars from the stops.
 
@@ -25,7 +25,7 @@ OFF = 100.0
 """Metres from the line beyond which a stop is not on it."""
 
 PULL = 0.005
-"""Metres of distance that are given up for a position that is a metre nearer to the suggested one."""
+"""Metres of distance from the line that a position one metre nearer to the suggested one is worth."""
 
 
 def project(line: Array, stops: Array, hint: Array) -> tuple[Array, Array]:

@@ -46,7 +46,7 @@ KINDS: Final = tuple(dict.fromkeys([*BASIC.values(), *_HUNDREDS.values(), "other
 
 
 def speed_limit(kind: str) -> float:
-    """Metres a second past which a timetable cannot be meant literally.
+    """Metres per second above which a timetable cannot be meant literally.
 
     Generous: it is there to find times that were rounded, not drivers that speed.
     """
@@ -65,7 +65,7 @@ def kind_of(code: int) -> str:
 
 
 def chosen(wanted: Sequence[str], code: int) -> bool:
-    """Whether a route type is among those asked for, by name or by number; none asked for means all.
+    """Whether a route type is among those asked for, by name or by number. Default: all.
 
     >>> chosen(["tram", "715"], 715), chosen(["tram"], 3), chosen([], 3)
     (True, False, True)
@@ -74,7 +74,7 @@ def chosen(wanted: Sequence[str], code: int) -> bool:
 
 
 def check_wanted(wanted: Sequence[str]) -> None:
-    """Refuse names of route types that there are not."""
+    """Refuse unknown names of route types."""
     for each in wanted:
         if each not in KINDS and not each.isdecimal():
             near = difflib.get_close_matches(each, KINDS, n=1)

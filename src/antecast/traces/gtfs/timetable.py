@@ -1,7 +1,7 @@
 """Who stops where and when: `stop_times.txt` and `frequencies.txt`, put in order.
 
 A *trip* is one row of trips.txt with its stops. A *run* is one time that it is made: once as the
-timetable says, or every so often as frequencies.txt says. Times are seconds of the service day.
+timetable says, or repeatedly as frequencies.txt says. Times are seconds of the service day.
 
 Rows are sorted by stop_sequence. A stop with only one of arrival and departure takes it for both, one
 with neither is untimed and its time follows from its place. A trip begins and ends at timed stops.
@@ -36,7 +36,7 @@ class Timetable:
     depart: Integers
     run_trip: Integers
     run_shift: Integers
-    """Seconds that a run is later than its trip's times say."""
+    """Seconds by which a run is later than its trip's times."""
 
     def keep(self, trips: NDArray[np.bool_]) -> Timetable:
         """The timetable of some of the trips."""
