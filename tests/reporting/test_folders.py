@@ -375,5 +375,5 @@ def test_a_reproduction_remembers_its_command(tmp_path):
 def test_a_reproduction_of_nothing_known_is_refused(tmp_path):
     write_results(make_results(), tmp_path)
     (tmp_path / "results.md").write_text("# weather: “…”\n")
-    with pytest.raises(InputError, match="'weather' is no study"):
+    with pytest.raises(InputError, match="'weather' is not a study"):
         rebuild(tmp_path)

@@ -5,10 +5,10 @@ Rules:
    named, and is listed with what would have to change (`sim.needs`, the rule of runs and sweeps too). One that is
    named runs where it has a role at all; order that it keeps there is not counted as guaranteed.
 2. A protocol runs with its defaults, fitted to the network. The scenario's own settings are for its own protocol;
-   settings named one by one come on top. Where only its defaults do not bear the network (links that lose, nodes
+   settings named one by one come on top. Where its defaults do not tolerate the network (links that lose, nodes
    that crash) and the registry knows settings that do, it runs with those, and the comparison says so.
-3. All are offered the same: the scenario but for its protocol. A workload whose messages have lifetimes cannot be
-   offered to protocols that know none.
+3. All are offered the same: the scenario except for its protocol. A workload whose messages have lifetimes cannot
+   be offered to protocols that know none.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Candidate:
     settings: Mapping[str, Any]
     """What it is given beyond its defaults, as plain values."""
     adjusted: tuple[str, ...] = ()
-    """Which of these were chosen so that it bears this network."""
+    """Which of these were chosen so that it tolerates this network."""
     needs: tuple[Need, ...] = ()
     """What it assumes, with these settings."""
     lacks: tuple[str, ...] = ()
-    """What it would need and does not have here, in words; empty if it can run."""
+    """What it needs and does not have here, in words; empty if it can run."""
     unmet: tuple[Need, ...] = ()
-    """What it needs, does not have here, and runs without, since it was named."""
+    """What it needs, does not have here, and runs without because it was named."""
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def base_scenario(values: Mapping[str, Any], folder: Path, *, source: str | None = None) -> Scenario:
-    """The scenario as it stands, checked; where it names no protocol, with any that its network knows."""
+    """The scenario as it is, checked; where it names no protocol, with any that can run on its network."""
     whole: dict[str, Any] = {"protocol": {"name": _any_protocol(values)}} | copy.deepcopy(dict(values))
     resolve_files(whole, folder)
     scenario = make_scenario(whole, source=source)
@@ -181,7 +181,7 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
 
 
 def describe_unmet_candidate(candidate: Candidate) -> list[str]:
-    """What a protocol that was named has to do without, in the words of `sim.needs`."""
+    """What a protocol that was named runs without, in the words of `sim.needs`."""
     return [unmet_words(candidate.name, need) for need in candidate.unmet]
 
 
@@ -208,7 +208,7 @@ def comparison_study(
 ) -> Study:
     """The runs of those who can run: every protocol with every seed, from the scenario's own seed on.
 
-    Frames are logged whatever the scenario says: without them nobody knows what order costs.
+    Frames are logged whatever the scenario says: without them the cost of order is unknown.
     """
     able = [each for each in candidates if not each.lacks]
     values = copy.deepcopy({key: value for key, value in scenario.items() if key != "protocol"})

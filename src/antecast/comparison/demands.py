@@ -1,8 +1,8 @@
-"""What a person demands of a protocol, and how far one is from it.
+"""The user's demands on a protocol, and how far one is from meeting them.
 
-A demand is judged by the bad end of the confidence interval where there are several runs, by the only value where
-there is one. Unless a share of deliveries is demanded, a protocol must deliver nearly as much as the most complete
-one: leaving out what is late makes any protocol look fast.
+A demand is judged by the worse end of the confidence interval where there are several runs, by the only value
+where there is one. Unless a share of deliveries is demanded, a protocol must deliver nearly as much as the most
+complete one: leaving out what is late makes any protocol look fast.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from antecast.text.wording import number, share_text, time_text
 Aspect: TypeAlias = Literal["violations", "latency", "bytes", "delivery"]
 
 DELIVERY_SLACK = 0.01
-"""How much less of all messages a protocol may deliver than the most complete one, if nothing is demanded."""
+"""How much less than the most complete protocol one may deliver by default, as a share of all messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demands:
-    """None demands nothing, but for `delivery`."""
+    """None demands nothing, except for `delivery`."""
 
     violations: float | None = None
     violations_relative: bool = True
@@ -39,13 +39,13 @@ class Demands:
 
     @property
     def stated(self) -> tuple[Aspect, ...]:
-        """What was demanded, in so many words."""
+        """The demands that were given."""
         aspects: tuple[Aspect, ...] = ("violations", "latency", "bytes", "delivery")
         return tuple(aspect for aspect in aspects if getattr(self, aspect) is not None)
 
     @property
     def strict_order(self) -> bool:
-        """Whether nothing was said that would allow messages out of order."""
+        """Whether no demand allows messages out of order."""
         return not self.violations
 
     def without(self, aspect: Aspect) -> Demands:
@@ -117,7 +117,7 @@ def parse_latency(text: str) -> float:
 
 
 def misses(each: Standing, demands: Demands, all_of_them: Sequence[Standing]) -> list[Miss]:
-    """Everything that stands between a protocol and these demands."""
+    """The demands that a protocol misses."""
     if each.failed or not each.runs:
         what = f"{each.failed} of {each.failed + each.runs} runs failed: {each.error}" if each.failed else "no run"
         return [Miss("runs", what, float("inf"))]

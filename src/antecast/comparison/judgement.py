@@ -1,14 +1,14 @@
 """Which protocol to take: who meets the demands, one recommended, and why.
 
 Rules:
-1. Who meets all demands qualifies (see `demands`); whoever had a run that failed does not.
+1. A protocol that meets all demands qualifies (see `demands`); one with a failed run does not.
 2. Unless violations are allowed, a protocol that guarantees causal order comes before one that only happened to
    keep it in these runs, and that one before those that did not.
 3. Among these the fastest by the 99th percentile of latency is taken. Where latency has a limit and bytes have
    none, all who qualify are fast enough, and the one with the fewest control bytes per delivery is taken.
    Differences up to a tenth count as none and leave the choice to the other of the two, then to memory.
-4. The runner-up, and the one nearest to limits that none meets, keep what was asked for too: unless violations are
-   allowed, a protocol that delivered out of causal order is neither, however fast it is.
+4. The runner-up, and the protocol nearest to limits that none meets, must keep what was asked for too: unless
+   violations are allowed, a protocol that delivered out of causal order is neither, however fast it is.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Judgement:
     """Why this one, or why none: a sentence each."""
     runner_up: str | None = None
     nearest: str | None = None
-    """Where none qualifies, who is least far from it."""
+    """Where none qualifies, the one that is nearest."""
 
 
 def judge(standings: Sequence[Standing], demands: Demands) -> Judgement:
-    """Hold protocols against demands and recommend one."""
+    """Compare protocols with demands and recommend one."""
     aim: Aim = "bytes" if demands.latency is not None and demands.bytes is None else "latency"
     missed = {each.name: tuple(misses(each, demands, standings)) for each in standings}
     qualified = [each for each in standings if not missed[each.name]]
@@ -255,7 +255,7 @@ def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing
 
 
 def _gains(one: Standing, than: Standing) -> bool:
-    """Whether one is better than another by more than what counts as nothing."""
+    """Whether one is better than another by more than a negligible difference."""
     aims: tuple[Aim, ...] = ("latency", "bytes")
     return any(_cost_of(one, aim) < (1 - NEAR) * _cost_of(than, aim) for aim in aims)
 

@@ -1,10 +1,10 @@
-"""What a comparison needs to know of a run beyond its row in `runs`: from the run's log, as plain values.
+"""What a comparison needs to know about a run beyond its row in `runs`: from the run's log, as plain values.
 
 Memory is what the protocols' own gauges say, in two sums for each node and sample. *Messages* are those a node
 keeps: waiting for their turn, stored to pass on or to repair, buffered for a link or a host; one that waits and
 is stored counts for both. *Entries* are numbers: of clocks, barriers, known sources, received out of turn, known
 hosts. The table of what was received in order, N counters at most, is no gauge and not counted. The largest sum
-is that of the whole run; means are over the time in which applications broadcast, since some protocols go on for
+is that of the whole run; means are over the time in which applications broadcast, since some protocols run
 longer than others.
 """
 
@@ -27,7 +27,7 @@ CURVE_STEPS = 200
 """Points of a latency curve: every half per cent of the deliveries that could have been made."""
 
 _MOST_COMPARISONS = 2 * 10**9
-"""Pairs are counted where this takes seconds, and left out where it would take hours."""
+"""Pairs are counted up to this size, which takes seconds; beyond, it could take hours."""
 
 
 def measure(

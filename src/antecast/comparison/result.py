@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def table(self) -> pa.Table:
-        """A row a protocol, those that cannot run at the end: the contents of `compare.parquet`."""
+        """A row per protocol, those that cannot run at the end: the contents of `compare.parquet`."""
         rows = [plain(each) | self._verdict(each.name) | {"lacks": []} for each in self.standings]
         for other in self.excluded:
             row = dict.fromkeys(TABLE.names) | {"name": other.name, "title": other.specification.title}

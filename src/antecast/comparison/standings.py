@@ -1,7 +1,7 @@
 """Where each protocol stands: its runs over all seeds, summed up.
 
 A delivery is a row `deliver` of the log, those of a node's own messages included, as everywhere in Antecast;
-latency leaves out the own ones. A violation is a delivery before something of its causal past that the node
+latency leaves these out. A violation is a delivery before something of its causal past that the node
 delivers later, a second one, or one of something never or not yet broadcast. Means are over seeds, with
 Student's interval of 95 %.
 """
@@ -72,7 +72,7 @@ class Standing:
     """Deliveries at other nodes than the message's own, in all runs; None where no run ended."""
     missing: int = 0
     violation_count: Estimate | None = None
-    """A run."""
+    """Per run."""
     violation_share: Estimate | None = None
     """Of deliveries."""
     delivered: Estimate | None = None
@@ -81,10 +81,10 @@ class Standing:
     latency_p50: Estimate | None = None
     latency_p99: Estimate | None = None
     control_bytes: Estimate | None = None
-    """A delivery: all that was sent but payload."""
+    """Per delivery: all that was sent except payload."""
     control_bytes_frame: Estimate | None = None
     frames: Estimate | None = None
-    """A delivery."""
+    """Per delivery."""
     messages_mean: Estimate | None = None
     messages_peak: Estimate | None = None
     entries_mean: Estimate | None = None
@@ -123,7 +123,7 @@ def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standin
         return Estimate.of(known) if known else None
 
     def share(parts: Sequence[int], wholes: Sequence[int]) -> Estimate | None:
-        """No share is below 0 or above 1, whatever Student says."""
+        """Cuts the interval of a share to 0 to 1."""
         mean = over([_ratio(part, whole) for part, whole in zip(parts, wholes, strict=True)])
         if mean is None or mean.low is None or mean.high is None:
             return mean

@@ -33,7 +33,7 @@ CANDIDATES = "candidates"
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """What a comparison was made of, for people."""
+    """What was compared, for people."""
 
     network: Mapping[str, str]
     command: str

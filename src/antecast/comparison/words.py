@@ -8,11 +8,11 @@ from antecast.history.confidence import Estimate
 from antecast.text.wording import number, share_text, time_text, time_unit
 
 _SHOWN = 0.01
-"""Uncertainty below this part of a mean is not worth showing."""
+"""Uncertainty below this share of a mean is not worth showing."""
 
 
 def size(value: float) -> str:
-    """In bytes, however many: what is compared has one unit."""
+    """Always in bytes: what is compared has one unit."""
     return f"{number(value)} B"
 
 

@@ -95,7 +95,7 @@ def _share(estimate: Estimate | None) -> str:
 
 
 def _limits(result: Comparison, unit: Unit) -> list[Section]:
-    """Why those who do not qualify do not."""
+    """Why some protocols do not qualify."""
     missed = result.judgement.misses
     if not missed:
         return []
@@ -240,7 +240,7 @@ def _method(result: Comparison) -> list[str]:
     demands = result.judgement.demands
     if demands.stated:
         judged = (
-            "the bad end of the interval over the seeds" if len(result.seeds) > 1 else "the value of the one run"
+            "the worse end of the interval over the seeds" if len(result.seeds) > 1 else "the value of the one run"
         )
         limits = listed([demands.option(aspect) for aspect in demands.stated])
         texts.append(f"Limits: {limits}. They are judged by {judged}; latency by its 99th percentile.")

@@ -22,7 +22,7 @@ _LIMIT_FACTOR = 5.0
 _SMALLEST, _LARGEST = 4.5, 10.0
 """Half the width of a mark, from no messages kept to the most."""
 _RIM = 4.0
-"""What is seen, in pixels, of a mark of another kind below one in the same place."""
+"""How many pixels show of a mark of another kind that lies below one in the same place."""
 
 _LOOKS = {
     Order.GUARANTEED: Series(str(Order.GUARANTEED), "var(--c3)", shape="circle", swatch="dot"),
@@ -81,7 +81,7 @@ def choice_chart(
     plot = Plot(
         x=x, y=y, marks=[*marks, *dots[::-1]], series=present, series_title="causal order", pick=False, height=420
     )
-    cut = " ".join(f"The limit {options[axis]} lies far outside of the plot and is not drawn." for axis in far)
+    cut = " ".join(f"The limit {options[axis]} lies far outside the plot and is not drawn." for axis in far)
     return plot, cut
 
 

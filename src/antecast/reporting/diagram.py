@@ -30,7 +30,7 @@ TABLE = pa.schema(
         ("sent", pa.float64()),
     ]
 )
-"""A row an event: what and where, and for a delivery where and when its message was broadcast."""
+"""A row per event: what and where, and for a delivery where and when its message was broadcast."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 _ROW = 26
 """Pixels for each name."""
 _TAIL = 30.0
-"""A longest time that is so many times the median has a logarithmic axis."""
+"""From this ratio of the longest time to the median on, the axis is logarithmic."""
 _BESIDE = 11
 """Pixels between the marks of two series at one name."""
 
@@ -49,8 +49,8 @@ def curves(
 ) -> Plot:
     """A line for each series through the columns `at`, with a band between two columns where these are named.
 
-    A band never goes below zero where its line does not: no count, time or share is less than nothing, whatever
-    Student says.
+    A band never goes below zero where its line does not: no count, time or share is negative, even if its
+    confidence interval is.
     """
     groups: dict[str, list[Row]] = {name: [] for name in order}
     for row in rows:

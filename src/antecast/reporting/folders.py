@@ -1,6 +1,6 @@
 """Folders that a report can be made of: what they are, and what is read from and written into them.
 
-A report is `report.html` in the folder it tells of. Numbers that the folder does not hold as Parquet yet are
+A report is `report.html` in the folder it is about. Numbers that the folder does not hold as Parquet yet are
 written beside it, into `report/`.
 """
 
@@ -55,7 +55,7 @@ def _holds_something(folder: Path) -> bool:
 
 
 def _not_a_folder(path: Path) -> str:
-    """What to do with something that is no folder."""
+    """What to do with something that is not a folder."""
     if not path.exists():
         return "no such folder"
     if path.suffix == ".toml":
@@ -119,7 +119,7 @@ class Beside:
 
 
 def forget(folder: Path) -> None:
-    """Remove the report of a folder, if there is one: it would tell of what was here before."""
+    """Remove the report of a folder, if there is one: it would describe what was here before."""
     (folder / REPORT).unlink(missing_ok=True)
     Beside(folder).tidy()
 

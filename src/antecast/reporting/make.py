@@ -12,7 +12,7 @@ from antecast.reporting.page import Page
 def make_page(
     folder: Path, subject: str, *, message: str | None = None, verdict: Verdict | None = None, judge: bool = True
 ) -> Page:
-    """The page of a folder's subject. For a run: of which message, with a verdict if there is one already."""
+    """The page of what a folder holds. For a run: the message to draw, and its verdict if there is one already."""
     if subject == "comparison":
         from antecast.comparison.stored import read_comparison
         from antecast.reporting.compare import compare_page
@@ -37,7 +37,7 @@ def make_page(
 
 
 def run_of(folder: Path, run: str) -> Path:
-    """The folder of a run of a sweep; the beginning of its name will do, if no other begins so."""
+    """The folder of a run of a sweep; the beginning of its name is enough if it is unique."""
     found = sorted(each for each in (folder / "runs").iterdir() if each.name.startswith(run)) if run else []
     if len(found) == 1:
         return found[0]

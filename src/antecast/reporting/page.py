@@ -4,7 +4,7 @@ Rules:
 1. What matters comes first: the title, one line of verdict, then sections that can be jumped to. Pages of many
    sections are folded, all but the first.
 2. A chart is never alone: it has a caption, a text that says what it shows for those who cannot see it, and where
-   its data lie.
+   its data are.
 3. Nothing is loaded from anywhere, and nothing needs a script to be seen. The one script copies commands, picks
    series and unfolds.
 4. Everything can be done with a keyboard.
@@ -95,7 +95,7 @@ class Section:
     label: str = ""
     """What the list of sections calls it, if that is not the title."""
     gist: str = ""
-    """What a folded section says of itself."""
+    """The summary that a folded section shows."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,7 @@ class Label(Mark):
     needed: bool = True
     """Whether it is drawn over others if there is no room at all."""
     above: bool = False
-    """Whether it would rather stand above its place than beside it."""
+    """Whether it is placed above its place rather than beside it."""
 
 
 @dataclass(frozen=True, kw_only=True)

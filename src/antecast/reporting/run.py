@@ -1,7 +1,7 @@
 """The page of a run: what became of causal order, what it took, and how to make it again.
 
 Everything comes from the run's folder: the event log, the samples and the manifest. The verdict is the auditor's;
-who has it already hands it over, else a log of up to `JUDGED_ROWS` rows is judged here.
+it can be passed in, else a log of up to `JUDGED_ROWS` rows is judged here.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _verdict(
     judge: bool,
 ) -> tuple[str, Tone]:
     if verdict is None:
-        why = f"its log has {measures.events:,} rows" if judge else "it was asked not to be"
+        why = f"its log has {measures.events:,} rows" if judge else "judging was turned off"
         return (
             f"Causal order of {name} was not judged here, since {why}; `antecast audit {folder}` does it.",
             "plain",
@@ -222,7 +222,7 @@ def _range(past: Past) -> str:
 
 
 def _troubles(manifest: Mapping[str, Any]) -> Section | None:
-    """Frames refused, alerts and frames gone astray: what went wrong without ending the run."""
+    """Refused frames, alerts and stray frames: what went wrong without ending the run."""
     rows = [
         (words, f"{manifest[name]:,}")
         for name, words in (

@@ -1,7 +1,7 @@
-"""Space-time diagrams: a line a node, time across, and messages from their broadcast to their deliveries.
+"""Space-time diagrams: a line per node, time across, and messages from their broadcast to their deliveries.
 
 What is drawn is a message and its causal past. The past comes from the auditor's matrix of direct dependencies:
-it is that of the log and not of a protocol's own account. Pasts grow without bound, so a diagram holds the
+it is that of the log, not what a protocol says. Pasts grow without bound, so a diagram holds the
 messages nearest to the chosen one, `MESSAGES` at most, at `NODES` nodes at most, and says so. Of a log with more
 than `WINDOW_ROWS` broadcasts and deliveries only a stretch that long is looked at: the one that ends with the
 chosen message, or the first.

@@ -43,7 +43,7 @@ def rebuild(folder: Path) -> Page:
         raise InputError(f"not readable ({error})", path=page) from None
     name = heading.removeprefix("# ").partition(":")[0]
     if name not in STUDIES:
-        raise InputError(f"{name!r} is no study; there are {', '.join(STUDIES)}", path=page)
+        raise InputError(f"{name!r} is not a study; there are {', '.join(STUDIES)}", path=page)
     known = load_paper(name).items
     table = folder / "findings.parquet"
     try:
@@ -52,7 +52,7 @@ def rebuild(folder: Path) -> Page:
         raise InputError(str(error), path=table) from None
     for each in findings:
         if each.item not in known:
-            raise InputError(f"{each.item!r} is no item of {name}; other code wrote it", path=folder)
+            raise InputError(f"{each.item!r} is not an item of {name}; other code wrote it", path=folder)
     figures = {file.stem: read_table(file) for file in sorted((folder / "figures").glob("*.parquet"))}
     notes = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
     results = Results(study=name, findings=findings, figures=figures, notes=notes)

@@ -1,7 +1,7 @@
 """The plots of a sweep: each metric of its runs against each parameter that varies.
 
 A mean over seeds has a confidence interval of 95 % by Student's t, runs with different seeds being independent.
-The parameters that a plot is not against make series, as long as `SERIES` are enough for them.
+The other parameters make series, as long as `SERIES` are enough for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """What `runs.parquet` tells of a run, and how it is shown."""
+    """A column of `runs.parquet`, and how it is shown."""
 
     title: str
     axis: str

@@ -1,7 +1,7 @@
-"""Moments on a line on which one that lies far from the others does not squeeze them.
+"""A time line on which a moment far from the others does not squeeze them.
 
-A gap between two moments that is longer than all others together, but for gaps as long, is drawn short and marked.
-At most every fourth gap is: where all are alike, none is.
+A gap that is longer than all shorter gaps together is drawn short and marked. At most every fourth gap is: where
+all are alike, none is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from antecast.reporting.scale import round_steps, tick_text
 from antecast.reporting.units import Unit
 
 _SHORT = 0.2
-"""What a gap that is drawn short takes, as a part of all that is not."""
+"""The length of a gap that is drawn short, as a share of all that is not."""
 _TICKS = 7
 _MARGIN = 0.025
 

@@ -1,4 +1,4 @@
-"""One unit for one quantity, wherever on a page it is told.
+"""One unit for one quantity, wherever on a page it is shown.
 
 The unit is chosen once from the values that a page shows, and lies between the smallest and the largest of them:
 2 ms and 3 s are 2 and 3,000 ms, 1 ms and an hour are 0.001 and 3,600 s.
@@ -16,7 +16,7 @@ from antecast.text.wording import number, time_unit
 
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _SHOWN = 0.01
-"""Uncertainty below this part of a mean is not worth showing."""
+"""Uncertainty below this share of a mean is not worth showing."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Unit:
         return f"{number(estimate.mean / self.size)} ± {off} {self.sign}".rstrip()
 
     def retell(self, text: str) -> str:
-        """A text that was written for itself, its times in this unit.
+        """A text with its times converted to this unit.
 
         >>> Unit(1e6, "ms").retell("half by 1.5 ± 0.2 s (--max-latency 5s), 24 h at most")
         'half by 1,500 ± 200 ms (--max-latency 5s), 86,400,000 ms at most'
