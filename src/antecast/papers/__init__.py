@@ -1,7 +1,7 @@
-"""A room per paper: what it ran and found, our figures beside its own, and the stories of what it left open.
+"""A folder per paper: what it ran and found, our figures beside its own, and the stories of what it left open.
 
-Each paper has a folder with its figures as data, its experiments, measures, judgement and stories. What they share
-lies here:
+A folder has the paper's figures as data, its experiments, measures, judgement and stories. What they share lies
+here:
 
 paper.py           reads a paper's own figures
 findings.py        one figure or statement of a paper, ours beside it, and whether they agree

@@ -13,7 +13,7 @@ class Outcome:
     broken: bool
     words: str
     diagram: str = ""
-    """The events that show it, a column a node."""
+    """The events that show it, a column per node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +25,11 @@ class Demonstration:
     """Which paper, by the name of its study."""
     title: str
     story: str
-    """What happens, whoever's rule is in force."""
+    """What happens, under either rule."""
     printed: str
     """The rule of the paper."""
     ours: str
-    """The rule that takes its place here."""
+    """Our rule instead."""
     by_paper: Callable[[], Outcome]
     by_us: Callable[[], Outcome]
 

@@ -1,11 +1,11 @@
 """Findings: one figure or statement of a paper, ours beside it, and whether they agree.
 
 A figure agrees if ours lies within a tolerance of the paper's. The paper's file states it, with an argument from
-the paper itself: how it rounds, how much its own numbers scatter, of how many cases it took them. The confidence
-interval of ours decides nothing: a wide one would agree with everything.
+the paper itself: how it rounds, how much its own numbers scatter, how many cases they come from. Our confidence
+interval decides nothing: a wide one would agree with everything.
 
 A share is judged by its smaller side: 98.8 % against 95.2 % is 1.2 % against 4.8 % that is missing, a quarter, and
-the same mark results whichever side the paper prints. One that differs has a reason; where nobody knows one, it
+the same mark results whichever side the paper prints. One that differs has a reason; where none is known, it
 says so.
 """
 
@@ -29,7 +29,7 @@ Unit: TypeAlias = Literal["count", "number", "s", "ut", "share", "bytes", "state
 
 UNEXPLAINED = "not explained"
 _ROUNDING = 1e-9
-"""What decimal fractions lose in binary, as a share."""
+"""The rounding error of decimal fractions in binary, as a share."""
 
 
 def argued(why: str) -> None:
@@ -39,9 +39,9 @@ def argued(why: str) -> None:
 
 
 class Tolerance(Settings, frozen=True, kw_only=True):
-    """How far ours may be from the paper's, by the largest of what is given, and the argument for it.
+    """How far ours may be from the paper's, by the largest of these bounds, and the argument for it.
 
-    With none of them ours has to be the same; a count always may be off by half, since it is printed whole.
+    Without any, ours has to be the same; a count may always be off by half, since it is printed whole.
     """
 
     share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
@@ -49,7 +49,7 @@ class Tolerance(Settings, frozen=True, kw_only=True):
     off: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """In the unit of the figure: how exactly it is printed or can be read."""
     sample: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    """Of how many cases the paper's share or count was taken: two standard deviations of such a sample."""
+    """How many cases the paper's share or count comes from: two standard deviations of such a sample."""
     why: str
     """The argument, from the paper itself: how it prints, how its own numbers scatter, what it counted."""
 
@@ -57,7 +57,7 @@ class Tolerance(Settings, frozen=True, kw_only=True):
         argued(self.why)
 
     def around(self, paper: float, unit: Unit, reading: float = 0.0) -> float:
-        """How far ours may be from this number of the paper's, which is known to so much.
+        """How far ours may be from this number of the paper, given how exactly it is printed.
 
         >>> Tolerance(share=0.5, why="an example").around(0.98, "share")
         0.01...
@@ -110,7 +110,7 @@ class Finding:
     claim: str = ""
     """What the paper says, where it says it in words."""
     observed: str = ""
-    """What we saw of it, in words."""
+    """What we saw, in words."""
     why: str = ""
     """The argument for the limit."""
     reason: str = ""
@@ -223,7 +223,7 @@ class Results:
     figures: Mapping[str, pa.Table] = field(default_factory=dict)
     """The points of each figure, by the name of its file; the first columns name the curve."""
     notes: Sequence[str] = ()
-    """What a reader should know of how it was made: sizes, fits, cuts."""
+    """What a reader should know about how it was made: sizes, fits, cuts."""
 
     def summary(self) -> dict[str, Any]:
         """The headline, how many findings have which mark, and the notes."""
@@ -280,7 +280,7 @@ def count_marks(findings: Iterable[Finding]) -> dict[Mark, int]:
 
 @dataclass(frozen=True)
 class Headline:
-    """What may be said of all findings together."""
+    """A summary of all findings together."""
 
     marks: Mapping[Mark, int]
     mark: Mark
@@ -289,7 +289,7 @@ class Headline:
 
 
 def headline(findings: Sequence[Finding]) -> Headline:
-    """Marks counted, and the one that stands for all: it never says more than the least of them."""
+    """Marks counted, and one for all of them, which is never better than the worst."""
     counts = count_marks(findings)
     order = (Mark.DIFFERS, Mark.AGREES, Mark.OURS_ONLY, Mark.PAPER_ONLY)
     mark = next((each for each in order if counts[each]), Mark.PAPER_ONLY)

@@ -39,7 +39,7 @@ def as_csv(findings: Iterable[Finding]) -> str:
 
 
 def quick_notes(results: Results) -> list[str]:
-    """What a reader of quick results should know of the full ones."""
+    """What a reader of quick results should know about the full ones."""
     marks = full_marks(results.study)
     return _notes(results.findings, marks, load_paper(results.study).quick) if marks else []
 

@@ -1,4 +1,4 @@
-"""What a study works with: sweeps of scenarios, maps of functions over points, and a word on how far it is.
+"""What a study works with: sweeps of scenarios, maps of functions over points, and progress.
 
 Both are resumable by the same rule as sweeps: what is finished is what lies in the folder. A point of a map is
 named by a hash of the function, the point and the code, so a changed point or a changed program makes it anew.
@@ -63,7 +63,7 @@ class Job:
             self.on_progress(Stage(name, share, text))
 
     def runs(self, *, quick: int, full: int) -> int:
-        """How many seeds to take: what the user said, or the study's own number for the size."""
+        """How many seeds to take: the user's number, or the study's own for the size."""
         return self.seeds or (quick if self.quick else full)
 
     def sweep(self, values: Mapping[str, Any]) -> Sweep:
@@ -85,7 +85,7 @@ class Job:
         return read_sweep(self.spark, folder)
 
     def map(self, name: str, function: Experiment, points: Sequence[Point]) -> pa.Table:
-        """The function's values at all points, beside the points themselves; one Spark task a point."""
+        """The function's values at all points, beside the points themselves; one Spark task per point."""
         folder = self.folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -122,12 +122,12 @@ def _identity(function: Experiment, point: Point) -> str:
 
 
 _TELLING = frozenset({"judgement.py", "statements.py", "study.py", "stories.py"})
-"""They stand beside the function and say what its values mean: nothing is made anew for them."""
+"""Modules beside the function that say what its values mean: a change in them makes nothing anew."""
 
 
 @cache
 def _measuring(folder: Path) -> list[str]:
-    """Digests of the code that measures: what stands beside the function, the metrics of logs, the observers."""
+    """Digests of the code that measures: the modules beside the function, the metrics of logs, the observers."""
     package = Path(antecast.__file__).parent
     beside = [file for file in folder.glob("*.py") if file.name not in _TELLING]
     shared = [file for name in ("history", "observer") for file in (package / name).glob("*.py")]

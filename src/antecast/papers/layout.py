@@ -6,8 +6,8 @@
 - `list`: a row for each finding.
 
 In grids a cell holds our figure and the paper's after it in brackets; a cell that differs has a number, and
-the reason stands under the table. So does what each quantity is judged by; in lists the paper's number has the
-tolerance beside it.
+the reason is under the table, as is what each quantity is judged by; in lists the paper's number has the tolerance
+beside it.
 """
 
 from __future__ import annotations

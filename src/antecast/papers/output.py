@@ -43,7 +43,7 @@ def write_results(results: Results, folder: Path) -> None:
 
 
 def write_manifest(job: Job, *, seconds: float) -> None:
-    """Say how the results were made. A call that goes on where another stopped adds its time to the other's."""
+    """Say how the results were made. A call that continues another adds its time to the other's."""
     path = job.folder / "manifest.json"
     options = [word for name, value in job.options.items() for word in (f"--{name}", str(value))]
     seeds = [] if job.seeds is None else ["--seeds", str(job.seeds)]

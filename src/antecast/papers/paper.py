@@ -64,7 +64,7 @@ class Quantity(Settings, frozen=True, kw_only=True):
     unit: Unit
     values: dict[str, float | str] = {}
     tolerance: Tolerance | None = None
-    """How far ours may be off, if not as the item says."""
+    """How far ours may be off. Default: the item's."""
     limits: dict[str, Limit] = {}
     """What words of the claim mean in numbers, by name."""
     words: list[str] = []

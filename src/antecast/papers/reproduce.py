@@ -41,9 +41,9 @@ def reproduce(
 ) -> Results:
     """Make a study, or what is missing of it, and write its results into its folder.
 
-    `quick` takes small sizes and few seeds; `seeds` says how many runs each figure is a mean of. `options` are
+    `quick` takes small sizes and few seeds; `seeds` is how many runs each figure is the mean of. `options` are
     those of one study, such as `{"trace": "walkers.tr.gz"}` for `barrier`. The folder is `reproductions/NAME`
-    (`NAME-quick`) if not said; the same call goes on where an interrupted one stopped.
+    (`NAME-quick`) by default; the same call continues where an interrupted one stopped.
     """
     if study not in STUDIES:
         raise ConfigurationError(f"unknown study {study!r}; choose one of {', '.join(STUDIES)}", field="study")

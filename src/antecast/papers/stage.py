@@ -103,7 +103,7 @@ class Stage:
             self._perform(one, self.nodes[one].link_down(other, self._clock(one)))
 
     def meet(self, a: NodeId, b: NodeId, *, without: tuple[NodeId, int] | None = None) -> None:
-        """A contact in which everything is exchanged, but for a message that is lost on its way."""
+        """A contact in which everything is exchanged, except for a message that is lost on its way."""
         self.open(a, b)
         while any(self._links.values()):
             for pair in ((a, b), (b, a)):

@@ -1,4 +1,4 @@
-"""The room of "Causal and Δ-causal broadcast in opportunistic networks" (Guidec, Launay, Mahéo).
+"""The study of "Causal and Δ-causal broadcast in opportunistic networks" (Guidec, Launay, Mahéo).
 
 paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
 experiment.py   its two networks, and the scenarios that were run on them

@@ -151,7 +151,7 @@ def scenario(
 def rules(
     network: Network, places: Sequence[tuple[Path, Path | None]], *, quick: bool
 ) -> list[dict[str, str | None]]:
-    """What is run by the published rule beside the safe one, which is the study's: points for `measured`.
+    """What is run by the published rule beside the study's safe one: points for `measured`.
 
     All lifetimes on two networks, or the shortest one with `quick`; and the shortest with clocks that differ, by
     both rules. Two networks instead of all, since it is the difference between rules that is looked for.

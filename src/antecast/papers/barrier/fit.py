@@ -8,8 +8,8 @@ use; the other half judges. The misfit of a radio is the mean of |log(ours / pap
 many times they are off, whichever way. Ratios near 1 count by their complement.
 
 The search is a pattern search on a lattice. It begins with a radio in its middle, looks four steps up and down in
-each direction, goes to the best point it has seen, and halves the steps when none is better. There is no chance in
-it: the same seed finds the same radio.
+each direction, goes to the best point it has seen, and halves the steps when none is better. Nothing is random:
+the same seed finds the same radio.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETUPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30)
 SEED = 101
 """The study has 1 to 5."""
 _WALKED = 3600 * 10**9
-"""An hour of pedestrians will do: most of them are there for a few minutes."""
+"""An hour of pedestrians is enough: most of them are there for a few minutes."""
 _NOTHING = 1e-6
 """Stands for a share or a time of zero, which has no logarithm."""
 

@@ -57,7 +57,7 @@ class Beside:
         return figure(item, quantity, setting, unit, paper=None, ours=_estimate(values), reason=reason)
 
     def tables(self, counts: Rows, delays: Rows, by_rules: Rows) -> Iterator[Finding]:
-        """Both tables of a network: by the safe rule a row a run and, beside it, what the other rule gives."""
+        """Both tables of a network: a row per run by the safe rule and, beside it, what the other rule gives."""
         network = self.network
         for item, rows in ((network.counts, counts), (network.delays, delays)):
             for quantity, what in self.paper.items[item].quantities.items():

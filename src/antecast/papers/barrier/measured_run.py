@@ -1,7 +1,7 @@
 """One run of the barrier paper's experiments, measured where it was made: the figures of its tables, and an audit.
 
 The same figures as those of `measures`, without Spark and without keeping a log. The search for a radio and the
-runs by the published rule want nothing else of their runs.
+runs by the published rule need nothing else.
 """
 
 from __future__ import annotations

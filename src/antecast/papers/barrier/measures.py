@@ -1,4 +1,4 @@
-"""The metrics of the barrier paper (section VI) as queries: DataFrames in, DataFrames out, a row a run.
+"""The metrics of the barrier paper (section VI) as queries: DataFrames in, DataFrames out, a row per run.
 
 A *pair* is a message at a node: when it was broadcast, first received, delivered, and expired there. At its own
 origin a message is delivered and not received, whatever comes back; one that arrives after its lifetime is not
@@ -126,7 +126,7 @@ def scatter(pairs: DataFrame) -> DataFrame:
 
 
 def stays(pairs: DataFrame, presence: DataFrame, shortest: float, longest: float) -> DataFrame:
-    """What nodes received and co-delivered whose stay had such a length, in the mean (Fig. 11).
+    """What nodes with a stay of such a length received and co-delivered on average (Fig. 11).
 
     `presence` has the numbers of nodes, as the runs have, beside the run they belong to.
     """
@@ -187,7 +187,7 @@ def registries(samples: DataFrame, node: int) -> DataFrame:
 
 
 def shapes(samples: DataFrame) -> DataFrame:
-    """How registries rise and fall, over all nodes of a run: a row a lifetime, run and gauge.
+    """How registries rise and fall, over all nodes of a run: a row per lifetime, run and gauge.
 
     `largest`, `drops` (samples below the one before), `late` over `early` (the mean of the last third of a
     node's stay over that of its second third), `peak` (where in a stay the largest value comes, as a share; in

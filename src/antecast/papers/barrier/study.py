@@ -58,7 +58,7 @@ def study(job: Job) -> Results:
 
 
 BROADCASTS = (
-    "By the paper's own rule (the first message 20 s after a node appears, then one a minute) its 2,092 "
+    "By the paper's own rule (the first message 20 s after a node appears, then one per minute) its 2,092 "
     "pedestrians would make about 11,670 broadcasts in the times of Table IV; it prints 10,557. Ours follow the "
     "rule, so counts of messages begin a tenth above the paper's."
 )

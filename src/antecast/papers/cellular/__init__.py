@@ -1,4 +1,4 @@
-"""The room of "A scalable causal broadcast that tolerates dynamics of mobile networks" (Wilhelm, Arantes, Sens).
+"""The study of "A scalable causal broadcast that tolerates dynamics of mobile networks" (Wilhelm, Arantes, Sens).
 
 paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
 experiment.py   its scenarios, as pure functions of a point

@@ -34,7 +34,7 @@ HEADERS: Final = 64
 START: Final = 10
 """Seconds before the first broadcast, in which hosts are taken in."""
 CALM, WALKING, HEAVY = 5.6, 25.0, 35.0
-"""Broadcasts a second of all hosts together: Fig. 6, Figs. 7 and 8, and what the paper says is tolerated."""
+"""Broadcasts per second of all hosts together: Fig. 6, Figs. 7 and 8, and what the paper says is tolerated."""
 STRUCK: Final = 3
 """The station in whose cell hosts fail."""
 
@@ -60,7 +60,7 @@ def scenario(
     drain: int = 30,
     settings: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """A run of the paper: `rate` broadcasts a second of all hosts together, and faults (when, how long)."""
+    """A run of the paper: `rate` broadcasts per second of all hosts together, and faults (when, how long)."""
     timers = {"measured": False} if protocol == "cellular" else {}
     return make_scenario(
         {
@@ -141,7 +141,7 @@ def outstanding(messages: int, named: bool, seed: int) -> dict[str, Any]:
 
 
 def footprint(hosts: int, seed: int) -> dict[str, Any]:
-    """What stations keep for so many hosts at 5.6 broadcasts a second: records, numbers in each of them, buffers
+    """What stations keep for so many hosts at 5.6 broadcasts per second: records, numbers in each of them, buffers
     apart, and the share of all hosts whose last session each station remembers."""
     chosen = scenario("cellular", CALM, 100, seed, hosts=hosts, drain=0)
     engine = make_engine(chosen, EventWriter("footprint", DiscardSink()), SampleWriter("footprint", DiscardSink()))

@@ -23,7 +23,7 @@ Value: TypeAlias = Callable[[Row], float]
 
 CELLULAR, TCP = "cellular", "tcp-flooding"
 TCP_HEAVY: Final = 25.0
-"""Broadcasts a second at which TCP flooding is looked at under load."""
+"""Broadcasts per second at which TCP flooding is looked at under load."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _static(data: Data) -> Iterator[Finding]:
 
     sent = [mean(rows, "traffic", "bytes a second") for rows in (ours, tcp)]
     size = [mean(rows, "traffic", "bytes a frame") for rows in (ours, tcp)]
-    text = f"{sent[1]:,.0f} bytes a second against {sent[0]:,.0f}, {size[1]:.0f} a frame against {size[0]:.0f}"
+    text = f"{sent[1]:,.0f} bytes per second against {sent[0]:,.0f}, {size[1]:.0f} per frame against {size[0]:.0f}"
     yield compared("data sent", sent[1] > sent[0] and size[1] > size[0], text)
     over_time = "messages sent a delivery over time"
     settled = int(limit(over_time, "quickly"))
@@ -223,7 +223,7 @@ def _dynamic(data: Data) -> Iterator[Finding]:
     text = f"half of all deliveries within {1000 * median:.0f} ms, while a retransmission takes 200 ms at least"
     yield judged("most messages", median < limit("most messages", "first broadcast"), text)
     count, carried = mean(walking, "handoffs", "count"), mean(walking, "handoffs", "carried")
-    text = f"{carried:.1f} messages in each of {count:.0f} handoffs a run, on average"
+    text = f"{carried:.1f} messages in each of {count:.0f} handoffs per run, on average"
     discarded = "messages discarded before a handoff"
     yield judged(discarded, count > 0 and carried <= limit(discarded, "a few"), text)
     listed = mean(walking, "handoffs", "listed")
@@ -356,7 +356,7 @@ def _memory(data: Data) -> Iterator[Finding]:
     most = paper.limit(item, "control bytes in a message", "a few integers")
     yield paper.statement(item, "control bytes in a message", "", holds=0 < largest <= most, observed=text, **said)
     ids = mean(walking, "handoffs", "skipped a message")
-    text = f"{ids:.2f} hosts a message of a cell; here the list goes once to the host, and not on each copy"
+    text = f"{ids:.2f} hosts per message of a cell; here the list goes once to the host, and not on each copy"
     one = paper.limit(item, "ids on a message", "one or no id")
     yield paper.statement(item, "ids on a message", "", holds=ids <= one, observed=text, **said)
     listed, longest = mean(walking, "handoffs", "listed"), mean(walking, "handoffs", "longest")

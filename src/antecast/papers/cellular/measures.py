@@ -179,7 +179,7 @@ def handoffs(log: Log) -> dict[str, float]:
 
 
 def series(log: Log) -> dict[str, Any]:
-    """The run second by second: buffers, bytes sent, frames a delivery up to then, and each station's buffer."""
+    """The run second by second: buffers, bytes sent, frames per delivery up to then, and each station's buffer."""
     edges = np.arange(0, int(log.end) + 1)
     steps = edges[1:]
 

@@ -42,7 +42,7 @@ OPTIONS: dict[str, str] = {}
 
 RATES = {TCP: (CALM, TCP_HEAVY, 15.0), CELLULAR: (50.0, HEAVY, WALKING, 15.0, CALM)}
 QUICK_RATES = {TCP: (CALM, TCP_HEAVY), CELLULAR: (HEAVY, WALKING, CALM)}
-"""Broadcasts a second under which hosts that stand still are looked at."""
+"""Broadcasts per second under which hosts that stand still are looked at."""
 SECONDS, QUICK_SECONDS = 300, 75
 FAULTS, QUICK_FAULTS = 8, 5
 SIZES = (35, 70, 140)
@@ -66,7 +66,7 @@ def study(job: Job) -> Results:
     notes = [
         f"Means over {len(seeds)} runs of each setting, with other places of hosts in each: {STATIONS} stations,"
         f" {HOSTS} hosts, {seconds} s of simulated time, {_until(struck)} s with faults; the paper does not say"
-        f" how long its runs were. Those at {CALM:g} broadcasts a second have {SECONDS} s in any size, since the"
+        f" how long its runs were. Those at {CALM:g} broadcasts per second have {SECONDS} s in any size, since the"
         " delays of TCP flooding grow with time.",
         "The radio is IEEE 802.11b at 2 Mb/s: its bit rate, preamble, headers and backoff, capture at 4 dB. The"
         " paper names the range, the wires and the size of a message only. The distance between stations, 150 m,"

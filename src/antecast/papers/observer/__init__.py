@@ -1,4 +1,4 @@
-"""The room of "Approximate causal observer" (Kulkarni, Arumugam).
+"""The study of "Approximate causal observer" (Kulkarni, Arumugam).
 
 paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
 model.py        its abstract system: processes, their messages, and an observer; kernels.py has the compiled loops

@@ -1,4 +1,4 @@
-"""How statements about curves are judged: what rises, what is alike, what is how many times less.
+"""How statements about curves are judged: what rises, what is alike, what is how many times smaller.
 
 A statement about a plot is judged on every curve and at every c below 100 % of both distributions of delays, and
 holds if none of them speaks against it: one counterexample is enough to fail. The counterexamples are named. What
@@ -347,9 +347,9 @@ def continuum(system: System, nothing: float) -> Callable[[Seen], Verdict]:
 
 
 def costs(taken: Mapping[int, Mapping[str, float]], times: float) -> Verdict:
-    """Whether CBD costs far more work than DAPW, from the seconds a message by ε."""
+    """Whether CBD costs far more work than DAPW, from the seconds per message by ε."""
     text = "; ".join(
-        f"{1e6 * each['DAPW']:.2g} µs a message by DAPW, {1e6 * each['CBD']:.2g} by CBD (ε = {epsilon})"
+        f"{1e6 * each['DAPW']:.2g} µs per message by DAPW, {1e6 * each['CBD']:.2g} by CBD (ε = {epsilon})"
         for epsilon, each in taken.items()
     )
     return Verdict(all(each["CBD"] >= times * each["DAPW"] for each in taken.values()), text)

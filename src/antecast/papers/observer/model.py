@@ -45,15 +45,15 @@ class ObserverModel(Settings, frozen=True, kw_only=True):
     delta: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 10
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 10
     rate: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1
-    """Messages a process sends a tick, on average."""
+    """Messages that a process sends per tick, on average."""
     mean: Annotated[float, msgspec.Meta(ge=0)] = 0.5
     stdev: Annotated[float, msgspec.Meta(ge=0)] = 0.25
     messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000
     seed: int = 1
     elements: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """Elements of kn that processes keep and send; all ε + 1 if not said."""
+    """Elements of kn that processes keep and send. Default: all ε + 1."""
     delay_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | None = None
-    """The unit of delay in steps; if not said, it is a tick of the sender's clock."""
+    """The unit of delay in steps. Default: a tick of the sender's clock."""
 
     def __post_init__(self) -> None:
         if self.mean > 1:

@@ -1,4 +1,4 @@
-"""The room of "Breaking the scalability barrier of causal broadcast for large and dynamic systems" (Nédelec and
+"""The study of "Breaking the scalability barrier of causal broadcast for large and dynamic systems" (Nédelec and
 others).
 
 paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run

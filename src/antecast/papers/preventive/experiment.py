@@ -2,13 +2,13 @@
 
 Three experiments, each a pure function of its arguments:
 
-- `overlay`: processes over Spray whose links get slower, from 10 ms to 5 s. Each starts an exchange a minute, and
+- `overlay`: processes over Spray whose links get slower, from 10 ms to 5 s. Each exchanges once per minute, and
   broadcasts flow all the time, by PC-broadcast and by R-broadcast side by side over the same links (Fig. 7). The
   paper measured distances in the graph of links; here there are both these and the hops of real messages.
 - `large`: one broadcast over an overlay of up to a million processes.
 - `costs`: what a message costs in a system of N sources, by `vector`, `fifo` and `pc-broadcast` (Table 1).
 
-The paper's processes had about 17 links, which is 8.4 arcs a process: Spray's own number would be ln n, and its
+The paper's processes had about 17 links, which is 8.4 arcs per process: Spray's own number would be ln n, and its
 connections are used both ways.
 """
 

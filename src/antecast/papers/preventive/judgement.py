@@ -123,7 +123,8 @@ def slower_links(runs: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
             "buffered messages",
             setting,
             holds=buffered[0] < buffered[-1] <= kept,
-            observed=f"from {buffered[0]:.2f} a process at 0.5 s to {buffered[-1]:.2f} at 5 s (small: {kept:.1f})",
+            observed=f"from {buffered[0]:.2f} per process at 0.5 s"
+            f" to {buffered[-1]:.2f} at 5 s (small: {kept:.1f})",
             **said,
         )
         hops = {name: over(f"hops, {name}")[-1] for name in ("R", "PC")}
@@ -159,7 +160,7 @@ def larger_overlays(floods: Rows, sizes: Iterable[int]) -> Iterator[Finding]:
 
 
 def curves(runs: Rows, sizes: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """The points of Figure 7: a row a metric, protocol, size and step."""
+    """The points of Figure 7: a row per metric, protocol, size and step."""
     series = {
         "path": {
             "R-broadcast": "path, R, as published",

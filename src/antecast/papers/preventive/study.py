@@ -44,13 +44,13 @@ def study(job: Job) -> Results:
     measured = job.map("costs", costs, networks).to_pylist()
     missed = sum(row["missed_pc"] + row["missed_r"] for row in runs)
     notes = [
-        f"Means over {len(seeds)} overlays of each size, {seconds} s long; a process starts an exchange a minute.",
+        f"Means over {len(seeds)} overlays of each size, {seconds} s long; a process exchanges once per minute.",
         f"Messages that did not reach some process: {missed} times; counted, and in no mean.",
         "A process here keeps the links it gives away until their successors are safe: it lends them. Paths are"
         " those of Spray as published, without the links that are only lent; messages used all of them.",
         "Local space counts counters. With FIFO links and forwarding the paper keeps names of delivered messages"
-        " until they can be purged; `fifo` keeps a counter a source instead.",
-        "The path lengths beside ours are those of the authors' simulator, which had 16.75 links a process.",
+        " until they can be purged; `fifo` keeps one counter per source instead.",
+        "The path lengths beside ours are those of the authors' simulator, which had 16.75 links per process.",
     ]
     if quick:
         notes.append("The quick size has 1,000 processes, and 100,000 for a single broadcast.")

@@ -1,4 +1,4 @@
-"""The room of "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes, Duarte, Rodrigues, Sens).
+"""The study of "A Communication-Efficient Causal Broadcast Protocol" (de Araujo and others).
 
 paper.toml      the paper's figures, and full.csv, how ours stood beside them at the last full run
 experiment.py   its scenarios, as pure functions of a point

@@ -22,7 +22,7 @@ Value: TypeAlias = Callable[[Row], float | None]
 LARGE, ONE = 1024, 256
 """The sizes of most of the paper's single figures."""
 RATES = (0.01, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
-"""Messages a unit of time. A root of 128 nodes has 7 children, so it sends no more than a seventh."""
+"""Messages per unit of time. A root of 128 nodes has 7 children, so it sends no more than a seventh."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def ratio(above: Value, below: Value) -> Value:
 
 
 def within(part: str, histogram: str, low: int, high: int | None = None) -> Value:
-    """How many of a histogram lie between two values, both included."""
+    """How many entries of a histogram lie between two values, both included."""
     return lambda row: sum(row[part][histogram][low : None if high is None else high + 1])
 
 

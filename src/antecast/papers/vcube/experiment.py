@@ -83,7 +83,7 @@ def compare(nodes: int, model: str, seed: int) -> dict[str, Any]:
 
 
 def variant(nodes: int, model: str, seed: int, name: str, payload: int) -> dict[str, Any]:
-    """One network with aggregation, by another protocol or with messages of another size."""
+    """One network with aggregation, with another protocol or other sizes of messages."""
     chosen = scenario(nodes, model, seed, name=name, aggregate=True, payload=payload)
     return {"with": summary(_judged(chosen), payload)}
 
@@ -103,7 +103,7 @@ LOAD: Final = 2000
 
 
 def load(nodes: int, rate: float, name: str, seed: int) -> dict[str, Any]:
-    """Mean reception latency without aggregation, while all nodes together broadcast `rate` messages a unit."""
+    """Mean reception latency without aggregation, while all nodes together broadcast `rate` messages per unit."""
     from antecast.history import metrics
 
     chosen = make_scenario(

@@ -79,7 +79,7 @@ def _under_load(loads: Rows, nodes: int) -> Iterator[Finding]:
             quantity,
             f"{nodes} nodes",
             holds=queues if quantity == "one tree" else flat,
-            observed=f"{idle.mean:,.0f} u.t. with {low} messages a unit of time, {busy.mean:,.0f} with {high}",
+            observed=f"{idle.mean:,.0f} u.t. with {low} messages per unit of time, {busy.mean:,.0f} with {high}",
             runs=busy.runs,
         )
 

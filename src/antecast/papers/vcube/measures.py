@@ -27,7 +27,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Packets:
-    """The rows of frames sent or received, one a message, and where each frame begins."""
+    """The rows of frames sent or received, one per message, and where each frame begins."""
 
     node: Longs
     peer: Longs

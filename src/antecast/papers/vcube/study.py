@@ -32,7 +32,7 @@ def study(job: Job) -> Results:
         "literal: a node broadcasts after an exponential time of mean 1000, propagation is normal with mean 100"
         " and standard deviation 25, processing and sending take 1 unit each.",
         "Packet sizes are the paper's count: 20 bytes, and for each message its data and 4 for each entry of its"
-        " clock. Packets are split by their real encoding, which is some 5 bytes a message larger.",
+        " clock. Packets are split by their real encoding, which is some 5 bytes per message larger.",
         "Messages in Fig. 1 are not aggregated; those in the single tree of Fig. 11 are, as in the paper.",
     ]
     if job.quick:
