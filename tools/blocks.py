@@ -1,4 +1,4 @@
-"""Blocks of the documentation that are made from the code, so that they cannot say anything else.
+"""Blocks of the documentation that are made from the code, so that they always agree with it.
 
     python tools/blocks.py            writes them
     python tools/blocks.py --check    says which are out of date, and exits with 1 if one is
@@ -64,7 +64,7 @@ def imports_of(file: Path) -> set[str]:
 
 
 def packages() -> dict[str, set[str]]:
-    """What every package imports of the others; those that import nothing come first."""
+    """The packages that every package imports; those that import nothing come first."""
     places = [place for place in PACKAGE.iterdir() if any(place.glob("*.py"))]
     found: dict[str, set[str]] = {}
     for place in places:

@@ -24,7 +24,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 """Where the browser is; None if there is none."""
 
 _PATIENCE = 60.0
-"""Seconds after which an answer will not come any more."""
+"""Seconds after which no answer is expected any more."""
 
 
 class Browser:
@@ -36,14 +36,14 @@ class Browser:
         if CHROMIUM is None:
             raise RuntimeError("no Chromium here; apt-get install chromium")
         self.errors: list[str] = []
-        """What the console had to complain of, and exceptions that nobody caught."""
+        """Errors on the console, and exceptions that nobody caught."""
         self._profile = tempfile.TemporaryDirectory(prefix="antecast-browser-", ignore_cleanup_errors=True)
         self._number = 0
         self._kept = b""
         self._session: str | None = None
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
-        # Out of the way of the numbers where the browser looks for them.
+        # Away from the descriptors that the browser uses.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]
         command = [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),

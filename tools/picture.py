@@ -24,7 +24,7 @@ MOST_BYTES = 200_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", nargs="?", type=Path, help="a report; one is made if none is named")
+    parser.add_argument("report", nargs="?", type=Path, help="a report (default: one is made)")
     parser.add_argument("picture", nargs="?", type=Path, default=ROOT / "docs" / "pictures" / "report.png")
     parser.add_argument("--width", type=int, default=1000)
     parser.add_argument("--height", type=int, default=840)

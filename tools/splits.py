@@ -1,4 +1,4 @@
-"""How often an overlay of Spray ends in parts, with the memory of the lost and without (docs/overlays.md).
+"""How often a Spray overlay ends in parts, with and without its memory of lost processes (docs/overlays.md).
 
 Run with `python tools/splits.py [runs]`.
 """

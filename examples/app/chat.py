@@ -46,7 +46,7 @@ class Store:
         self.state: bytes | None = row[2]
 
     def save(self, state: bytes, now: int, deliveries: Sequence[Deliver]) -> list[int]:
-        """State, clock and deliveries of one call, all of it or nothing; gives the places in the inbox."""
+        """Save state, clock and deliveries of one call, all or nothing; returns the places in the inbox."""
         self.db.execute("begin")
         self.db.execute("update node set clock = ?, state = ?", (now, state))
         places = []
@@ -208,7 +208,7 @@ class Member:
             self.tasks.append(asyncio.create_task(self.node.link(*streams)))
 
     async def crash(self) -> None:
-        """Gone at once: nothing is said to anyone, nothing more is saved."""
+        """Stop at once: nobody is told, nothing more is saved."""
         self.node.call = lambda call: None  # type: ignore[method-assign]
         self.server.close()
         for writer in self.node.links.values():

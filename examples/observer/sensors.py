@@ -6,7 +6,7 @@
 
 Eight sensors, tasks of one asyncio program, each with a clock that is off by up to 10 ms. The one that sees the
 object tells the others; one of those who hear of it sees it next, and tells in turn. Copies of all messages go to
-a log, on ways of their own: effects overtake their causes there. Every message carries the timestamp of a hybrid
+a log, by paths of their own: effects overtake their causes there. Every message carries the timestamp of a hybrid
 logical clock, which is all that `antecast observe` needs to put the log into causal order.
 """
 
@@ -28,7 +28,7 @@ BOUNDS = Bounds(epsilon=20, delta=300)  # ticks are milliseconds
 SENSORS = 8
 SIGHTINGS = 60
 LONGEST = 0.08
-"""Seconds that a message takes at the most; the rest of δ is for a busy machine."""
+"""Seconds that a message takes at most; the rest of δ is for a busy machine."""
 
 
 class Sensor:
@@ -62,7 +62,7 @@ class Sensor:
 
 
 class Field:
-    """Carries messages, each copy on a way of its own."""
+    """Carries messages, each copy with a delay of its own."""
 
     def __init__(self, log: IO[str]) -> None:
         self.log = log
