@@ -110,7 +110,7 @@ def test_quiet_says_the_recommendation_and_where_the_report_is(antecast):
         (["--with", "delta=1"], "--with: expected PROTOCOL.SETTING=VALUE"),
         (["--with", "delta.lifetme=1s"], "--with delta: unknown key 'lifetme'; did you mean 'lifetime'?"),
         (["--set", "network.los=0.1"], "office.toml: network: unknown key 'los'"),
-        (["--master", "local[1]", "--no-spark"], "--master: names where Spark is"),
+        (["--master", "local[1]", "--no-spark"], "--master: cannot be combined"),
         (["--run-timeout", "soon"], "--run-timeout: expected a duration"),
         (["--out", "."], "--out: "),
     ],

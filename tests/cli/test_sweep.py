@@ -56,7 +56,7 @@ def test_a_sweep_without_spark_makes_the_same_tables_and_goes_on(antecast, monke
 def test_python_can_do_it_too(antecast):
     result = sweep("study.toml", seeds=1, local=True)
     assert (result.total, result.failed) == (2, 0)
-    with pytest.raises(ConfigurationError, match="master: names where Spark is"):
+    with pytest.raises(ConfigurationError, match="master: cannot be combined"):
         sweep("study.toml", local=True, master="local[1]")
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(antecast):
     Path("study.toml").write_text(STUDY.replace('"small.toml"', '"traced.toml"'))
     Path("traced.toml").write_text(SCENARIO.replace('"poisson"\nrate = 8.0', '"trace"\nfile = "a.csv"'))
     code, out, err = antecast("sweep", "study.toml", "--no-spark")
-    assert code == 1 and "a.csv:2: expected" in err and "4 failed, and are tried again" in out
+    assert code == 1 and "a.csv:2: expected" in err and "4 failed, and the same command tries them again" in out
 
 
 def test_a_study_and_a_scenario_are_told_apart(antecast):

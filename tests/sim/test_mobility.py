@@ -119,7 +119,7 @@ def test_every_walk_is_whole_and_none_outlasts_the_time():
         (CityBus, {"unpunctual": "3min"}, "below the time from stop to stop"),
         (CityBus, {"sped": 3.0}, "did you mean 'speed'"),
         (Pedestrians, {"speed": 5.0}, "must lie between slowest and fastest"),
-        (Pedestrians, {"slowest": 1.3, "fastest": 1.3}, "too near each other"),
+        (Pedestrians, {"slowest": 1.3, "fastest": 1.3}, "are too close"),
         (Pedestrians, {"rows": [5.0, 4.0]}, "rows must grow"),
     ],
 )
