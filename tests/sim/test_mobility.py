@@ -120,7 +120,7 @@ def test_every_walk_is_whole_and_none_outlasts_the_time():
         (CityBus, {"sped": 3.0}, "did you mean 'speed'"),
         (Pedestrians, {"speed": 5.0}, "must lie between slowest and fastest"),
         (Pedestrians, {"slowest": 1.3, "fastest": 1.3}, "are too close"),
-        (Pedestrians, {"rows": [5.0, 4.0]}, "rows must grow"),
+        (Pedestrians, {"rows": [5.0, 4.0]}, "rows must be above zero"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(kind, values, problem):
