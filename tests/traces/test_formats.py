@@ -364,7 +364,7 @@ def test_a_table_without_rows_is_a_trace_without_contacts(tmp_path):
         ("a,b,start,end\n1,2,0,1\n1,2,x,4\n", 'c.csv:3: expected a time in seconds, got "x"'),
         ("a,b,start,end\n\n1,2,5,4\n", "c.csv:3: expected an end that is not before the start"),
         ("a,b,start,end\n1,,5,6\n", "c.csv:2: expected a name in column b, got nothing"),
-        ('a,b,start,end\n1,"2,5,6\n1,2,3,4\n', "c.csv:2: expected one row per line"),
+        ('a,b,start,end\n1,"2,5,6\n1,2,3,4\n', "c.csv:2: expected one row a line"),
         ("node,t,x,y\n1,2,inf,6\n", 'c.csv:2: expected a number, got "inf"'),
         ("node,t0,x0,y0,t1,x1,y1\nn,0,0,0,5,1,1\nn,4,0,0,6,1,1\n", "c.csv:3: expected pieces of a node"),
         ("node,t0,x0,y0,t1,x1,y1\nn,6,0,0,5,1,1\n", "c.csv:2: expected t1 not to be before t0"),

@@ -56,7 +56,7 @@ Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no table.", rich_help_panel=COMMON)
 ]
 Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Write over a folder that exists already.", rich_help_panel=COMMON)
+    bool, typer.Option("--force", help="Overwrite an existing folder.", rich_help_panel=COMMON)
 ]
 Overrides: TypeAlias = Annotated[
     list[str] | None,

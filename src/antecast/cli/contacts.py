@@ -51,7 +51,7 @@ def contacts(
         str | None,
         typer.Option(help="Spark master or sc:// address; SPARK_REMOTE counts too. Default: this machine."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
     """Find all contacts of moving nodes, exact to the nanosecond.

@@ -30,7 +30,7 @@ def convert(
             "--set", metavar="OPTION=VALUE", help="An option of a format, such as interval=20s. Repeatable."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -27,7 +27,7 @@ _Seed = Annotated[int, typer.Option(help="The same seed makes the same file.")]
 _Out = Annotated[
     Path, typer.Option("--out", "-o", help="The file to write; its name tells the format (.parquet, .csv …).")
 ]
-_Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")]
+_Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def _command(kind: type[Settings], generate: Callable[[int, Any], pa.Table], about: str) -> Callable[..., None]:

@@ -48,10 +48,10 @@ def gtfs(
     ] = None,
     route_types: Annotated[
         list[str] | None,
-        typer.Option("--route-type", metavar="KIND", help="Such as bus or tram, or a number. Repeatable."),
+        typer.Option("--route-type", metavar="KIND", help="Only this kind: bus, tram …, or a number. Repeatable."),
     ] = None,
     routes: Annotated[
-        list[str] | None, typer.Option("--route", metavar="ROUTE", help="An id or a short name. Repeatable.")
+        list[str] | None, typer.Option("--route", metavar="ROUTE", help="Only this id or short name. Repeatable.")
     ] = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="HH:MM", help="Leave out everything before.")
@@ -82,7 +82,7 @@ def gtfs(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The file to write. Default: FEED-DATE.parquet."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

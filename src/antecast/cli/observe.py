@@ -82,7 +82,7 @@ def observe(
             metavar="NUMBER",
             min=0,
             max=100,
-            help="The share of the exact waiting time to wait.",
+            help="The percentage of the exact waiting time to wait.",
             rich_help_panel=_WAIT,
         ),
     ] = 100,
@@ -135,7 +135,7 @@ def observe(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How far ahead the clock must be before two sources can set it back. Default: a day.",
+            help="How far ahead a clock that two sources confirmed must be to be set back. Default: a day.",
             rich_help_panel=_SILENCE,
         ),
     ] = None,
@@ -168,7 +168,7 @@ def observe(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How long a group may be silent before it is forgotten. Default: for ever.",
+            help="Forget a group that is silent for this long. Default: never.",
             rich_help_panel=_SILENCE,
         ),
     ] = None,

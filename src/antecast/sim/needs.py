@@ -2,8 +2,8 @@
 
 A protocol that is named runs, wherever it has a role at all. Unmet needs are noted before the run and kept with
 the results. Its promises of safety are judged as everywhere (`history.promises`), and a comparison does not count
-order that was kept as order that was guaranteed. A comparison leaves out unmet protocols that nobody named, and
-lists them with what would have to change.
+order that was kept as order that was guaranteed. A comparison leaves out protocols with unmet needs that
+nobody named, and lists them with what would have to change.
 """
 
 from __future__ import annotations

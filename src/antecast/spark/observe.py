@@ -108,7 +108,7 @@ def causal_order(
     whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
     without it the rows of one micro-batch count as arrived in the order of r. `slack` is the extra time that
     timers wait for rows on their way to Spark. A row whose r jumps by more than ε + δ waits until another source
-    confirms it; `gap` (default: a day) is how far ahead the clock must be before two sources can set it back.
+    confirms it; `gap` (default: a day) is how far ahead a clock that two sources confirmed must be to be set back.
     `late="refuse"` refuses late rows with a reason instead of delivering them. `unique` names columns that
     identify a row: of duplicates all but the first are refused. A group in which nothing waits is
     forgotten after a silence of `forget`, if timers are set. `fault` names a text column with the reason to refuse

@@ -95,9 +95,7 @@ def read_csv(text: Text) -> Trace:
         text.fail(problem, lines[row])
 
     if len(rows) != len(lines):
-        text.fail(
-            "expected one row per line; a quotation mark is not closed", lines[len(rows) - 1] if rows else top
-        )
+        text.fail("expected one row a line; a quotation mark is not closed", lines[len(rows) - 1] if rows else top)
     for row, values in enumerate(rows):
         if len(values) != len(names):
             fail(row, f"expected {len(names)} columns, as the header has, got {len(values)}")

@@ -143,7 +143,7 @@ def _figures(seen: Mapping[str, Seen]) -> Iterator[tuple[str, pa.Table]]:
 def _curves(
     seen: Mapping[str, Seen], curves: Iterable[tuple[str, str, System]], *, panels: bool
 ) -> Iterator[dict[str, Any]]:
-    """The points of a figure of the paper, in its panels: a row a curve and c."""
+    """The points of a figure of the paper, in its panels: a row per curve and c."""
     for (unit, own), delay, (name, rule, system), percent in product(seen.items(), DELAYS, curves, PERCENTS):
         place = 2 * list(DELAYS).index(delay) + BOTH.index(rule) if panels else list(DELAYS).index(delay)
         words = f"{rule}, {delay}" if panels else delay

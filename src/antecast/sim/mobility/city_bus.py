@@ -49,7 +49,7 @@ class CityBus(Settings, frozen=True, kw_only=True, tag_field="kind", tag="city-b
     morning: Annotated[Duration, Meta(description="How long after a line's first bus its last one starts.")] = (
         Duration(96 * _MINUTE)
     )
-    evening: Annotated[Duration, Meta(description="How long before the first bus the last one ends.")] = Duration(
+    evening: Annotated[Duration, Meta(description="How long before its first bus its last one ends.")] = Duration(
         96 * _MINUTE
     )
     nearest: Annotated[float, Meta(gt=0, description="From the hub to the nearest terminus, m.")] = 2500.0

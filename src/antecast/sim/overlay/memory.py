@@ -64,7 +64,7 @@ class Memory:
             del self._owed[next(iter(self._owed))]
 
     def part(self, peer: NodeId) -> None:
-        """An exchange has ended a neighbourhood."""
+        """A neighbour was given away in an exchange."""
         self._met.pop(peer, None)
         self._met[peer] = None
         if len(self._met) > MET:
