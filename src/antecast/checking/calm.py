@@ -51,7 +51,7 @@ class Calm:
             passed.append((world, probed))
             action = self._next(world)
             if action is None:
-                lacking = self._lacking(world)
+                lacking = self.lacking(world)
                 if lacking is None and probed:
                     break
                 if lacking is None:
@@ -123,7 +123,7 @@ class Calm:
         worlds = self.worlds
         return [node for node in worlds.protocols(world) if node in worlds.hosts and worlds._may_speak(world, node)]
 
-    def _lacking(self, world: World) -> str | None:
+    def lacking(self, world: World) -> str | None:
         """What is not as it should be at the end, in words."""
         worlds = self.worlds
         if not self.promised:

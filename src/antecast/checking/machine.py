@@ -55,7 +55,7 @@ class Down(NamedTuple):
 class Step:
     """What a call does: the next state, and its effects in numbers."""
 
-    __slots__ = ("deliveries", "effects", "named", "plain", "problem", "refused", "sends", "state", "timers")
+    __slots__ = ("deliveries", "effects", "idle", "named", "plain", "problem", "refused", "sends", "state", "timers")
 
     def __init__(self, state: int, effects: tuple[tuple[Any, ...], ...], *, problem: str | None = None) -> None:
         self.state = state
@@ -67,6 +67,8 @@ class Step:
         self.named = tuple(each[1] for each in effects if each[0] == "accepted")
         self.problem = problem
         self.refused = False
+        self.idle = False
+        """Whether the call left everything as it was."""
         self.plain = not (self.deliveries or self.timers or self.named or problem)
 
 
@@ -90,6 +92,13 @@ class Machine:
         """Calls that have been made: (state, now, method, arguments) → step."""
         self.calls = 0
         """How often a protocol ran."""
+        self.first: list[tuple[Any, ...]] = [()]
+        """How each state first came about: ("start", node), or the state before, then time, method, arguments."""
+        self.first_sent: list[tuple[tuple[Any, ...], int]] = []
+        """For each frame a step that sends it, by its key, and the place among its effects."""
+        self.first_set: dict[tuple[NodeId, str], tuple[tuple[Any, ...], int]] = {}
+        """The same for each timer of a node."""
+        self._cause: tuple[Any, ...] = ()
 
     # Numbers.
 
@@ -101,9 +110,10 @@ class Machine:
             number = self._numbers[digest] = len(self.states)
             self.states.append(state)
             self.digests.append(digest)
+            self.first.append(self._cause)
         return number
 
-    def frame(self, codec: Any, frame: Frame) -> int:
+    def frame(self, codec: Any, frame: Frame, place: int) -> int:
         """A frame by number. It goes over the wire: what is received is not the object that was sent."""
         data = codec.encode(frame)
         number = self._frame_numbers.get(data)
@@ -111,6 +121,7 @@ class Machine:
             number = self._frame_numbers[data] = len(self.frames)
             self.frames.append(codec.decode(data))
             self.frame_bytes.append(data)
+            self.first_sent.append((self._cause, place))
         return number
 
     def message(self, name: MessageId) -> int:
@@ -132,6 +143,7 @@ class Machine:
 
     def start(self, node: NodeId) -> int:
         """A new node."""
+        self._cause = ("start", node)
         return self._intern(node, self._make(node))
 
     def _make(self, node: NodeId) -> Protocol:
@@ -144,7 +156,9 @@ class Machine:
         key = (state, now, method, *arguments)
         found = self.memo.get(key)
         if found is None:
+            self._cause = key
             found = self.memo[key] = self._call(state, node, now, method, arguments)
+            found.idle = found.state == state and not found.effects and found.problem is None
         return found
 
     def _call(self, state: int, node: NodeId, now: int, method: str, arguments: tuple[Any, ...]) -> Step:
@@ -182,16 +196,18 @@ class Machine:
         for effect in effects:
             match effect:
                 case Send(to=to, frame=frame):
-                    told.append(("send", to, self.frame(codec, frame)))
+                    told.append(("send", to, self.frame(codec, frame, len(told))))
                 case Transmit(frame=frame):
-                    told.append(("send", EVERYBODY, self.frame(codec, frame)))
+                    told.append(("send", EVERYBODY, self.frame(codec, frame, len(told))))
                 case Deliver(message=message):
                     told.append(("deliver", self.message(message.id)))
                 case Accepted(id=name):
                     told.append(("accepted", self.message(name)))
                 case SetTimer(token=token, at=at):
+                    self.first_set.setdefault((node, token), (self._cause, len(told)))
                     told.append(("timer", token, at - self.clock(node, 0)))
                 case CancelTimer(token=token):
+                    self.first_set.setdefault((node, token), (self._cause, len(told)))
                     told.append(("timer", token, None))
                 case Discard() | Alert():
                     pass
@@ -203,7 +219,7 @@ class Machine:
             if len(names) != 1:
                 problem = f"a broadcast gave {len(names)} deliveries of its message; exactly one is due"
             elif not any(each[0] == "accepted" for each in told):
-                told.insert(0, ("accepted", names[0]))
+                told.append(("accepted", names[0]))
         return Step(self._intern(node, protocol), tuple(told), problem=problem)
 
     # Crashes.
@@ -212,6 +228,7 @@ class Machine:
         """A node stops; what it saved stays."""
         protocol = self.states[state]
         assert isinstance(protocol, Protocol)
+        self._cause = (state, 0, "crash", owed)
         return self._intern(node, Down(node, msgspec.msgpack.encode(protocol.snapshot()), owed))
 
     def recover(self, state: int, node: NodeId, now: int) -> Step:
@@ -222,6 +239,7 @@ class Machine:
             down = self.states[state]
             assert isinstance(down, Down)
             protocol = self._make(node)
+            self._cause = key
             try:
                 protocol.restore(msgspec.msgpack.decode(down.saved, strict=False))
                 effects = protocol.resume(self.clock(node, now))

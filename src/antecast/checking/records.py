@@ -27,6 +27,8 @@ class Problem(NamedTuple):
 
     property: str
     words: str
+    delivery: tuple[int, int] | None = None
+    """The node and the message of the delivery that broke it, if one did."""
 
 
 EMPTY = Record(0, 0, ())
@@ -66,7 +68,7 @@ class Records:
         """A node delivers a message; `past_of` gives what happened before it, None if nobody broadcast it."""
         past = past_of(message)
         if past is None:
-            return Problem("integrity", f"node {node} delivered {self._names[message]}, which nobody broadcast")
+            return Problem("integrity", f"node {node} delivered {self._names[message]}, which nobody broadcast", (node, message))
         key = (number, message, past)
         found = self._delivered.get(key)
         if found is None:
@@ -76,11 +78,12 @@ class Records:
     def _deliver(self, record: Record, node: int, message: int, past: int) -> int | Problem:
         bit, name = 1 << message, self._names[message]
         if record.delivered & bit:
-            return Problem("integrity", f"node {node} delivered {name} twice")
+            return Problem("integrity", f"node {node} delivered {name} twice", (node, message))
         if self._causal and record.covered & bit:
-            return Problem("causal", f"node {node} delivered {name} after a message that depends on it")
+            words = f"node {node} delivered {name} after a message that depends on it"
+            return Problem("causal", words, (node, message))
         if self._fifo:
             for other, each in enumerate(self._names):
                 if record.delivered >> other & 1 and each.origin == name.origin and each.seq > name.seq:
-                    return Problem("fifo", f"node {node} delivered {name} after {each}")
+                    return Problem("fifo", f"node {node} delivered {name} after {each}", (node, message))
         return self.number(Record(record.delivered | bit, record.covered | past, record.pasts))

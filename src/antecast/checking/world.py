@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias
 from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Step
 from antecast.checking.records import EMPTY, Problem, Record, Records
 from antecast.checking.scope import BUDGET, Scope
-from antecast.checking.wires import NO_LINK, Link, Wires
+from antecast.checking.reduction import Eager
+from antecast.checking.wires import NO_LINK, Arrival, Link, Wires
 from antecast.core import Leaving, NodeId, Protocol
 from antecast.protocols.registry import Guarantee, Need, Specification
 
@@ -88,8 +89,8 @@ class Worlds:
 
     # The beginning.
 
-    def beginning(self) -> tuple[World, list[Action]]:
-        """The world before anything has been broadcast, and the actions that led there (a network of cells)."""
+    def beginning(self) -> World:
+        """The world before anything has been broadcast."""
         scope = self.scope
         world = [ABSENT] * (self.NOW + 1)
         present = [*range(scope.nodes), *self.stations]
@@ -119,7 +120,17 @@ class Worlds:
             station = self.stations[host % scope.stations]
             world[self.CELLS] = self.value(tuple(sorted({**dict(self.values[world[self.CELLS]]), host: station}.items())))
             self._must(self._run(world, host, self._step(world, host, "link_up", station)))
-        return tuple(world), []
+        return self._settled(tuple(world)) if self.cells else tuple(world)
+
+    def _settled(self, world: World) -> World:
+        """Hosts are taken in before anything else happens; those that join later are not."""
+        while True:
+            ready = (each for each in self.actions(world) if each[0] in ("hear", "receive"))
+            action = next(ready, None)
+            if action is None:
+                return world
+            world, problem = self.perform(world, action, free=True)
+            self._must(problem)
 
     def _must(self, problem: Problem | None) -> None:
         if problem is not None:
@@ -131,14 +142,14 @@ class Worlds:
         """One tuple per action, however often it is possible."""
         return self._labels.setdefault(action, action)
 
-    def actions(self, world: World) -> Iterator[Action]:
+    def actions(self, world: World, *, receptions: bool = True) -> Iterator[Action]:
         """What can happen next."""
         label, machine = self.label, self.machine
         budget = self.values[world[self.BUDGET]]
         alive = [node for node in self.nodes if machine.protocol(world[node]) is not None]
         for (low, high), place in self.links.items():
             number = world[place]
-            for arrival in self.wires.arrivals(number):
+            for arrival in self.wires.arrivals(number) if receptions else ():
                 node, peer = (high, low) if arrival.to_high else (low, high)
                 yield label("receive", node, peer, arrival.life, arrival.position, GO_ON)
             for change in self.wires.changes(number):
@@ -239,56 +250,71 @@ class Worlds:
 
     def expand(self, world: World) -> Iterator[tuple[Action, World, Problem | None]]:
         """All that can happen next, done."""
-        yield from self._receptions(world)
+        arriving = self._arriving(world)
         budget = self.values[world[self.BUDGET]]
-        varied = budget[_B["answers"]] or budget[_B["crashes"]]
-        for action in self.actions(world):
-            if action[0] == "receive":
-                continue
+        varied = bool(budget[_B["answers"]] or budget[_B["crashes"]])
+        yield from self._receptions(world, arriving, varied)
+        for action in self.actions(world, receptions=False):
             after, problem = self.perform(world, action)
             yield action, after, problem
             if varied and action[0] in _CALLS and problem is None:
                 yield from self._varied(world, action)
 
+    def without_idle(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
+        """The world when all frames have arrived that mean nothing to their receivers: see `checking.reduction`."""
+        done: list[Action] = []
+        while True:
+            for node, peer, place, arrival, step in self._arriving(world):
+                if step.idle and eager.may_go_first(node, peer, arrival.frame, world[node]):
+                    done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
+                    world = (*world[:place], arrival.after, *world[place + 1 :])
+                    break
+            else:
+                return world, done
+
+    def _arriving(self, world: World) -> list[tuple[NodeId, NodeId, int, Arrival, Step]]:
+        """The frames that can arrive, each with what it does to its receiver."""
+        now, memo, arrivals, found = world[self.NOW], self.machine.memo, self.wires.arrivals, []
+        for (low, high), place in self.links.items():
+            for arrival in arrivals(world[place]):
+                node, peer = (high, low) if arrival.to_high else (low, high)
+                step = memo.get((world[node], now, "receive", arrival.frame, peer))
+                if step is None:
+                    step = self.machine.step(world[node], node, now, "receive", arrival.frame, peer)
+                found.append((node, peer, place, arrival, step))
+        return found
+
     def _varied(self, world: World, action: Action) -> Iterator[tuple[Action, World, Problem | None]]:
         for variant in self.variants(world, action, self.effects):
             yield variant, *self.perform(world, variant)
 
-    def _receptions(self, world: World) -> Iterator[tuple[Action, World, Problem | None]]:
+    def _receptions(
+        self, world: World, arriving: list[tuple[NodeId, NodeId, int, Arrival, Step]], varied: bool
+    ) -> Iterator[tuple[Action, World, Problem | None]]:
         """All frames that can arrive. Most of what happens in a world does, so this takes the short way where a
         frame only changes its receiver and makes it send."""
-        now, memo, wires, place_of = world[self.NOW], self.machine.memo, self.wires, self.place
-        budget = self.values[world[self.BUDGET]]
-        varied = budget[_B["answers"]] or budget[_B["crashes"]]
-        for (low, high), place in self.links.items():
-            for arrival in wires.arrivals(world[place]):
-                node, peer = (high, low) if arrival.to_high else (low, high)
-                action = self.label("receive", node, peer, arrival.life, arrival.position, GO_ON)
-                step = memo.get((world[node], now, "receive", arrival.frame, peer))
-                if step is None:
-                    step = self.machine.step(world[node], node, now, "receive", arrival.frame, peer)
+        wires, place_of = self.wires, self.place
+        for node, peer, place, arrival, step in arriving:
+            action = self.label("receive", node, peer, arrival.life, arrival.position, GO_ON)
+            new = list(world)
+            new[place] = arrival.after
+            if step.plain and not varied:
+                new[node] = step.state
+                for to, frame in step.sends:
+                    at, up = place_of.get((node, to), (-1, 0))
+                    after = wires.sent(new[at], bool(up), frame) if at >= 0 else -1
+                    if after < 0:
+                        break
+                    new[at] = after
+                else:
+                    yield action, tuple(new), None
+                    continue
                 new = list(world)
                 new[place] = arrival.after
-                if step.plain:
-                    new[node] = step.state
-                    for to, frame in step.sends:
-                        if to < 0 or (node, to) not in place_of:
-                            break
-                        at, up = place_of[node, to]
-                        after = wires.sent(new[at], bool(up), frame)
-                        if after < 0:
-                            break
-                        new[at] = after
-                    else:
-                        if not varied:
-                            yield action, tuple(new), None
-                            continue
-                    new = list(world)
-                    new[place] = arrival.after
-                problem = self._run(new, node, step)
-                yield action, tuple(new), problem
-                if varied and problem is None:
-                    yield from self._varied(world, action)
+            problem = self._run(new, node, step)
+            yield action, tuple(new), problem
+            if varied and problem is None:
+                yield from self._varied(world, action)
 
     # What happens.
 
@@ -331,8 +357,8 @@ class Worlds:
             return Problem(kind, f"node {node}: {step.problem}")
         world[node] = step.state
         effects = self.effects = step.effects
-        if then >= 0:
-            effects = self._before_crash(effects, then)
+        if step.named or then >= 0:
+            effects = self._in_turn(effects, then if then >= 0 else len(effects))
         problem = None
         for effect in effects:
             problem = self._carry_out(world, node, effect)
@@ -347,8 +373,8 @@ class Worlds:
         return self._let_go(world, node)
 
     @staticmethod
-    def _before_crash(effects: tuple[tuple[Any, ...], ...], count: int) -> tuple[tuple[Any, ...], ...]:
-        """The effects that are carried out before a crash: a broadcast has been made whatever follows."""
+    def _in_turn(effects: tuple[tuple[Any, ...], ...], count: int) -> tuple[tuple[Any, ...], ...]:
+        """The first effects of a call: that a broadcast has been made comes before all others."""
         told = [each for each in effects if each[0] == "accepted"]
         return (*told, *[each for each in effects if each[0] != "accepted"][:count])
 
@@ -550,6 +576,22 @@ class Worlds:
             for count in range(len(carried)):
                 if any(each[0] in ("send", "deliver") for each in carried[count:]):
                     yield self.label(*action[:-1], count)
+
+    def is_possible(self, world: World, action: Action, *, free: bool = False) -> bool:
+        """Whether an action can happen in a world."""
+        if action[0] in _CALLS and action[-1] != GO_ON:
+            action = (*action[:-1], GO_ON)
+        if free and action[0] == "timer":
+            return any(token == action[2] for token, _ in self.values[world[2 * self.n + action[1]]])
+        if free and action[0] == "broadcast":
+            return self.machine.protocol(world[action[1]]) is not None
+        return action in self.actions(world)
+
+    def frame_under_way(self, world: World, node: NodeId, peer: NodeId, life: int, position: int) -> int:
+        """The number of a frame that a link is carrying."""
+        place, high = self.place[peer, node]
+        found = self.wires.values[world[place]].lives[life]
+        return (found.to_high if high else found.to_low)[position]
 
     def protocols(self, world: World) -> dict[NodeId, Protocol]:
         """The nodes that are up."""
