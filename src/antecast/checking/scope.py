@@ -65,6 +65,8 @@ class Scope(Settings, frozen=True, kw_only=True):
     """Lifetimes of broadcasts; each may have any of them. Without any, the protocol's own."""
     clocks: list[Offset] = []
     """How far the clock of each node is ahead; zero for those not named."""
+    bound: Small | None = None
+    """How many of all these things may happen altogether, broadcasts included; no bound, if not said."""
     fifo: bool | None = None
     """Whether links keep the order of their frames; what the protocol needs, if not said."""
     inside: bool = True
@@ -96,6 +98,49 @@ class Scope(Settings, frozen=True, kw_only=True):
                 return list(pairwise(nodes))
 
 
+def fitting(spec: Specification, settings: Any, scope: Scope) -> Scope:
+    """A scope without what the protocol does not promise to bear; cells where it needs them."""
+    needs, changes = spec.needs(settings), {}
+    if Need.CELLS in needs:
+        changes |= {"breaks": 0, "appears": 0, "partitions": 0, "topology": "complete"}
+        changes |= {} if scope.stations else {"stations": 2}
+    else:
+        changes |= {"stations": 0, "moves": 0}
+        if Need.RELIABLE_LINKS in needs:
+            changes["losses"] = 0
+    if Need.STATIC_MEMBERS in needs:
+        changes |= dict.fromkeys(UNREST, 0)
+    if Need.COMPLETE_GRAPH in needs:
+        changes["topology"] = "complete"
+    if changes.get("topology", scope.topology) == "complete":
+        changes["appears"] = 0
+    if Need.FIFO_LINKS in needs:
+        changes["fifo"] = None
+    if spec.lifetime(settings) is None:
+        changes["lifetimes"] = []
+    return msgspec.structs.replace(scope, **changes)
+
+
+def described(scope: Scope) -> str:
+    """A scope in words, without what is not in it.
+
+    >>> described(Scope(nodes=3, broadcasts=2, crashes=1))
+    '3 nodes, 2 broadcasts, 1 crash'
+    """
+    parts = [f"{scope.nodes} hosts, {_counted(scope.stations, 'stations')}" if scope.stations else f"{scope.nodes} nodes"]
+    parts += [_counted(getattr(scope, name), name) for name in BUDGET if getattr(scope, name)]
+    if scope.topology != "complete":
+        parts.insert(1, scope.topology)
+    if scope.bound is not None:
+        parts.append(f"{scope.bound} altogether")
+    return ", ".join(parts)
+
+
+def _counted(number: int, names: str) -> str:
+    one = "crash" if names == "crashes" else "loss" if names == "losses" else names.removesuffix("s")
+    return f"{number} {one if number == 1 else names}"
+
+
 def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
     """Refuse a scope that means nothing, or that asks more of the protocol than it promises to bear."""
     needs = spec.needs(settings)
@@ -107,8 +152,8 @@ def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
         refuse("broadcasts", "nobody would ever say anything; 1 at least")
     if scope.nodes < 2:
         refuse("nodes", "one node alone keeps every order; 2 at least")
-    if scope.answers and scope.answers > scope.nodes + scope.joins + scope.broadcasts + 8:
-        refuse("answers", f"{scope.answers} answers are more than a search can bear")
+    if scope.bound == 0:
+        refuse("bound", "nothing would ever happen; 1 at least")
     cells = Need.CELLS in needs
     if cells and not scope.stations:
         refuse("stations", f"{spec.name} runs in cells; 1 at least")

@@ -167,9 +167,8 @@ class Renaming:
         return found
 
     def _life(self, life: Life, flip: bool) -> Life:
-        to_low, to_high = (tuple(map(self.frame, queue)) for queue in (life.to_low, life.to_high))
-        if not self.worlds.wires.fifo:
-            to_low, to_high = tuple(sorted(to_low)), tuple(sorted(to_high))
+        in_order = self.worlds.wires.in_order
+        to_low, to_high = (in_order(tuple(map(self.frame, queue))) for queue in (life.to_low, life.to_high))
         if flip:
             return Life(life.broken, life.high, life.low, to_high, to_low)
         return Life(life.broken, life.low, life.high, to_low, to_high)

@@ -9,6 +9,7 @@ is worked out once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from antecast.core import NodeId
@@ -29,7 +30,7 @@ class Life(NamedTuple):
     """How far each end is."""
     to_low: Queue
     to_high: Queue
-    """Frames under way: in their order, or sorted by number where links do not keep order."""
+    """Frames under way: in their order, or sorted by content where links do not keep order."""
 
 
 class Link(NamedTuple):
@@ -65,8 +66,9 @@ FRESH = Life(False, TO_COME, TO_COME, (), ())
 class Wires:
     """The values that links take, by number."""
 
-    def __init__(self, *, fifo: bool) -> None:
+    def __init__(self, *, fifo: bool, contents: Sequence[bytes]) -> None:
         self.fifo = fifo
+        self._contents = contents
         self.values: list[Link] = []
         self._numbers: dict[Link, int] = {}
         self._arrivals: dict[int, tuple[Arrival, ...]] = {}
@@ -99,10 +101,14 @@ class Wires:
         for at, life in enumerate(link.lives):
             if (life.low if to_high else life.high) == UP:
                 queue = (*(life.to_high if to_high else life.to_low), frame)
-                if not self.fifo:
-                    queue = tuple(sorted(queue))
+                queue = self.in_order(queue)
                 return self._with(link, at, life._replace(to_high=queue) if to_high else life._replace(to_low=queue))
         return -1
+
+    def in_order(self, queue: Queue) -> Queue:
+        """The frames under way, by what is in them if links do not keep their order: not by their numbers, which
+        are others in every search."""
+        return queue if self.fifo else tuple(sorted(queue, key=self._contents.__getitem__))
 
     def _with(self, link: Link, at: int, life: Life) -> int:
         return self.number(link._replace(lives=(*link.lives[:at], life, *link.lives[at + 1 :])))

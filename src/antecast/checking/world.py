@@ -58,7 +58,7 @@ class Worlds:
         self.nodes = range(len(self.hosts) + scope.stations)
         self.machine = machine(spec, settings, stations=self.stations, clocks=tuple(scope.clocks))
         fifo = Need.FIFO_LINKS in self.needs if scope.fifo is None else scope.fifo
-        self.wires = Wires(fifo=fifo)
+        self.wires = Wires(fifo=fifo, contents=self.machine.frame_bytes)
         self.records = Records(self.machine.messages, self.promises)
         count = len(self.nodes)
         self.n = count
@@ -74,7 +74,7 @@ class Worlds:
         self._tables: dict[Any, int] = {}
         self.values: list[Any] = []
         self._labels: dict[Any, Action] = {}
-        self.can_crash = bool(scope.crashes)
+        self._all = sum(getattr(scope, name) for name in BUDGET)
         self.lifetimes: tuple[int | None, ...] = tuple(map(int, scope.lifetimes)) or (None,)
         self.effects: tuple[tuple[Any, ...], ...] = ()
         """Of the last call that was performed without anything that goes with it."""
@@ -145,7 +145,7 @@ class Worlds:
     def actions(self, world: World, *, receptions: bool = True) -> Iterator[Action]:
         """What can happen next."""
         label, machine = self.label, self.machine
-        budget = self.values[world[self.BUDGET]]
+        budget = self.left(world)
         alive = [node for node in self.nodes if machine.protocol(world[node]) is not None]
         for (low, high), place in self.links.items():
             number = world[place]
@@ -167,8 +167,14 @@ class Worlds:
             if isinstance(machine.states[world[node]], Down):
                 yield label("recover", node)
         yield from self._returns(world)
-        if any(budget[2:]):
+        if any(budget):
             yield from self._adversity(world, budget, alive)
+
+    def left(self, world: World) -> tuple[int, ...]:
+        """What is left of the budget; nothing once the bound is reached."""
+        budget: tuple[int, ...] = self.values[world[self.BUDGET]]
+        bound = self.scope.bound
+        return budget if bound is None or self._all - sum(budget) < bound else (0,) * len(BUDGET)
 
     def _may_speak(self, world: World, node: NodeId) -> bool:
         """A node that is leaving says nothing more."""
@@ -251,7 +257,7 @@ class Worlds:
     def expand(self, world: World) -> Iterator[tuple[Action, World, Problem | None]]:
         """All that can happen next, done."""
         arriving = self._arriving(world)
-        budget = self.values[world[self.BUDGET]]
+        budget = self.left(world)
         varied = bool(budget[_B["answers"]] or budget[_B["crashes"]])
         yield from self._receptions(world, arriving, varied)
         for action in self.actions(world, receptions=False):
@@ -411,7 +417,9 @@ class Worlds:
             cells = dict(self.values[world[self.CELLS]])
             heard = [cells[node]] if node in cells else [host for host, station in cells.items() if station == node]
             air = self.values[world[self.AIR]]
-            world[self.AIR] = self.value(tuple(sorted((*air, *((each, node, frame) for each in heard)))))
+            flying = (*air, *((each, node, frame) for each in heard))
+            data = self.machine.frame_bytes
+            world[self.AIR] = self.value(tuple(sorted(flying, key=lambda each: (*each[:2], data[each[2]]))))
             return None
         place = self.place.get((node, to))
         after = -1 if place is None else self.wires.sent(world[place[0]], bool(place[1]), frame)
@@ -564,7 +572,7 @@ class Worlds:
 
     def variants(self, world: World, action: Action, effects: tuple[tuple[Any, ...], ...]) -> Iterator[Action]:
         """The same call with an answer from inside a delivery, or with a crash between two of its effects."""
-        budget, node = self.values[world[self.BUDGET]], action[1]
+        budget, node = self.left(world), action[1]
         if node not in self.hosts:
             return
         names = self.machine.messages

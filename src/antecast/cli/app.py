@@ -9,6 +9,7 @@ import typer
 
 from antecast.cli import (
     audit,
+    check,
     compare,
     contacts,
     convert,
@@ -41,6 +42,7 @@ app.command()(compare.compare)
 app.command()(sweep.sweep)
 app.command()(reproduce.reproduce)
 app.command()(demonstrate.demonstrate)
+app.command()(check.check)
 app.command()(audit.audit)
 app.command()(report.report)
 app.command()(observe.observe)
