@@ -36,26 +36,23 @@ class Eager:
         self.assumed[key].add(state)
         return True
 
-    def broken(self, machine: Machine) -> set[tuple[NodeId, NodeId, int]]:
-        """The assumptions that do not hold."""
-        after: dict[int, list[tuple[int, int, str, object]]] = defaultdict(list)
-        times: dict[int, set[int]] = defaultdict(set)
+    def broken(self, machine: Machine, times: Iterable[int]) -> set[tuple[NodeId, NodeId, int]]:
+        """The assumptions that do not hold in some state that can follow, at some time that there was."""
+        after: dict[int, list[tuple[int, str, object]]] = defaultdict(list)
         for key, step in list(machine.memo.items()):
-            state, now, method = key[:3]
-            times[state].add(now)
-            times[step.state].add(now)
+            state, method = key[0], key[2]
             if step.state != state:
-                after[state].append((step.state, now, method, key[3] if len(key) > 3 else None))
+                after[state].append((step.state, method, key[3] if len(key) > 3 else None))
         failed = set()
         for (node, peer, frame), states in self.assumed.items():
             seen, queue = set(states), list(states)
             for state in queue:
-                for now in times[state]:
+                for now in times:
                     if not machine.step(state, node, now, "receive", frame, peer).idle:
                         failed.add((node, peer, frame))
                         break
                 else:
-                    for then, _, method, about in after[state]:
+                    for then, method, about in after[state]:
                         if then not in seen and not (method in ("link_up", "link_down") and about == peer):
                             seen.add(then)
                             queue.append(then)

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from random import Random
 from typing import Literal, TypeAlias
 
 from antecast.checking.calm import Calm
@@ -158,6 +157,8 @@ class Search:
         self.progress = progress
         self.transitions = 0
         self.depth = 0
+        self.times = {self.beginning[worlds.NOW]}
+        """All times that there have been."""
         self._started = time.process_time()
 
     def found(self, verdict: Verdict, **more: object) -> Found:
@@ -204,6 +205,7 @@ class Search:
                 key = reducer.key(after)
                 if key not in places:
                     waiting.append((after, graph.add(key, place), depth + 1))
+                    self.times.add(after[worlds.NOW])
             if not looked & 255 and self.progress is not None:
                 why = self.progress(len(graph), self.transitions, len(waiting), depth)
                 if why:
@@ -246,8 +248,7 @@ def explore(
     again without it. A violation needs no such care: its way is one that the protocol really goes.
     """
     eager = Eager() if reduce else None
-    symmetric, notes = reduce, []
-    transitions, seconds = 0, 0.0
+    symmetric, notes, started = reduce, [], time.process_time()
     while True:
         search = Search(
             worlds, eager=eager, symmetric=symmetric, exact=exact, properties=properties, progress=progress
@@ -263,7 +264,7 @@ def explore(
                 symmetric = False
                 notes.append("the nodes turned out not to be interchangeable")
                 continue
-            if eager is not None and (lively := eager.broken(worlds.machine)):
+            if eager is not None and (lively := eager.broken(worlds.machine, search.times)):
                 eager = Eager(eager.lively | lively)
                 notes.append(f"{len(lively)} frames turned out to mean something later")
                 continue
@@ -271,4 +272,4 @@ def explore(
             notes.append(f"{len(eager.assumed)} frames that mean nothing arrive at once")
         if search.symmetry is not None:
             notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
-        return replace(found, reduction=tuple(notes))
+        return replace(found, reduction=tuple(notes), seconds=time.process_time() - started)
