@@ -19,8 +19,14 @@ from antecast.checking.world import Action, World, Worlds
 from antecast.core import LinkSafety, NodeId
 from antecast.protocols.registry import Guarantee, Need
 
-HELD_BACK = ("pending", "held", "buffered")
+HELD_BACK = (
+    "pending", "held", "buffered",
+    "host_sent_buffer", "host_received_buffer", "station_sent_buffer", "station_received_buffer",
+)  # fmt: skip
 """Gauges of messages that wait for something; empty when all is delivered."""
+
+HOLDS = "station_hosts"
+"""The gauge of hosts that a station holds: in the end each host is held by one."""
 
 
 class Calm:
@@ -143,7 +149,9 @@ class Calm:
             if lacks:
                 name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
                 return f"node {node} never delivers {name}"
+        held = 0
         for node, protocol in worlds.protocols(world).items():
+            held += protocol.gauges().get(HOLDS, 0)
             gauges = protocol.gauges()
             for gauge in HELD_BACK:
                 if gauges.get(gauge):
@@ -152,6 +160,8 @@ class Calm:
                 for peer in worlds.hosts:
                     if self._linked(world, node, peer) and not protocol.safe(peer):
                         return f"the link from node {node} to node {peer} never becomes safe"
+        if worlds.cells and held != len(members):
+            return f"stations hold {held} hosts, and there are {len(members)}"
         return None
 
     def _before_calm(self, world: World) -> int:

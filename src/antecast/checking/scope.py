@@ -71,6 +71,9 @@ class Scope(Settings, frozen=True, kw_only=True):
     """Whether links keep the order of their frames; what the protocol needs, if not said."""
     inside: bool = True
     """Whether crashes come between two effects of a call, too."""
+    nested: bool = False
+    """Whether the effects of an answer are carried out in the middle of those of the delivery. No driver may do so
+    (rule 1 of the contract); a protocol that bears it bears drivers that do."""
     calm: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 300
     """Timers that may fire, once nothing more goes wrong, until everything has to be delivered."""
     probes: bool = True

@@ -181,8 +181,9 @@ class Worlds:
         return not any(token == "leaving" for token, _ in self.values[world[2 * self.n + node]])
 
     def _hears(self, world: World, node: NodeId, peer: NodeId) -> bool:
-        cells = dict(self.values[world[self.CELLS]])
-        return cells.get(node) == peer or cells.get(peer) == node
+        """A station hears what a host has sent in its cell, even if the host has moved on; a host hears the
+        station of its cell."""
+        return node in self.stations or dict(self.values[world[self.CELLS]]).get(node) == peer
 
     def _returns(self, world: World) -> Iterator[Action]:
         """Links that have broken come back."""
@@ -365,18 +366,22 @@ class Worlds:
         effects = self.effects = step.effects
         if step.named or then >= 0:
             effects = self._in_turn(effects, then if then >= 0 else len(effects))
-        problem = None
+        nested = then == ANSWER and self.scope.nested
         for effect in effects:
             problem = self._carry_out(world, node, effect)
+            if problem is None and nested and effect[0] == "deliver":
+                problem, nested = self._answer(world, node), False
             if problem is not None:
                 return problem
-        if then == ANSWER:
-            answer = self._step(world, node, "broadcast", self.lifetimes[0])
-            return self._run(world, node, answer)
+        if then == ANSWER and not self.scope.nested:
+            return self._answer(world, node)
         if then >= 0:
             owed = tuple(each[1] for each in step.effects if each[0] == "deliver" and each not in effects)
             self._stop(world, node, self.machine.crash(world[node], node, owed))
         return self._let_go(world, node)
+
+    def _answer(self, world: list[int], node: NodeId) -> Problem | None:
+        return self._run(world, node, self._step(world, node, "broadcast", self.lifetimes[0]))
 
     @staticmethod
     def _in_turn(effects: tuple[tuple[Any, ...], ...], count: int) -> tuple[tuple[Any, ...], ...]:
@@ -513,6 +518,8 @@ class Worlds:
         problem = None
         if before is not None:
             world[self.CELLS] = self.value(tuple(sorted(cells.items())))
+            air = self.values[world[self.AIR]]
+            world[self.AIR] = self.value(tuple(each for each in air if each[0] != host))
             problem = self._run(world, host, self._step(world, host, "link_down", before))
         cells[host] = station
         world[self.CELLS] = self.value(tuple(sorted(cells.items())))

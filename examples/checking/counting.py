@@ -1,0 +1,93 @@
+"""Causal order by counting, which is wrong, and by naming, which is right: the tutorial of docs/checking.md."""
+
+from antecast.core import Codec, Deliver, Message, MessageId, Protocol, Send
+from antecast.core.settings import Settings
+from antecast.protocols import Guarantee, Need, Specification
+
+
+class Counting(Protocol):
+    """A message says how many messages its sender had delivered, and waits for as many."""
+
+    codec = Codec([Message[int]])
+
+    def __init__(self, node, settings):
+        self.node = node
+        self.peers = {}
+        self.seq = 0
+        self.delivered = []
+        self.waiting = []
+
+    def stamp(self):
+        return len(self.delivered)
+
+    def is_ready(self, message):
+        return len(self.delivered) >= message.stamp
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        self.seq += 1
+        message = Message(self.node, self.seq, payload, self.stamp())
+        self.delivered.append(message.id)
+        return [*(Send(peer, message) for peer in self.peers), Deliver(message)]
+
+    def receive(self, frame, sender, now):
+        self.waiting.append(frame)
+        effects = []
+        while ready := next(filter(self.is_ready, self.waiting), None):
+            self.waiting.remove(ready)
+            self.delivered.append(ready.id)
+            effects.append(Deliver(ready))
+        return effects
+
+    def link_up(self, peer, now):
+        self.peers[peer] = None
+        return []
+
+    def link_down(self, peer, now):
+        self.peers.pop(peer, None)
+        return []
+
+    def timer(self, token, now):
+        return []
+
+    def snapshot(self):
+        encoded = [self.codec.encode(each) for each in self.waiting]
+        return {"seq": self.seq, "delivered": self.delivered, "waiting": encoded}
+
+    def restore(self, state):
+        self.seq = state["seq"]
+        self.delivered = [MessageId(*name) for name in state["delivered"]]
+        self.waiting = [self.codec.decode(each) for each in state["waiting"]]
+
+    def gauges(self):
+        return {"pending": len(self.waiting)}
+
+
+class Naming(Counting):
+    """A message names what its sender had delivered, and waits for all of it."""
+
+    codec = Codec([Message[list[MessageId]]])
+
+    def stamp(self):
+        return list(self.delivered)
+
+    def is_ready(self, message):
+        return set(message.stamp) <= set(self.delivered)
+
+
+def _specification(make):
+    return Specification(
+        name=make.__name__.lower(),
+        title="causal order among nodes that all have links to each other",
+        reference="",
+        guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.CAUSAL}),
+        needs=lambda settings: frozenset({Need.RELIABLE_LINKS, Need.STATIC_MEMBERS, Need.COMPLETE_GRAPH}),
+        control="constant",
+        memory="all names",
+        delivery="what waits",
+        settings=Settings,
+        make=make,
+    )
+
+
+COUNTING = _specification(Counting)
+NAMING = _specification(Naming)
