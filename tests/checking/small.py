@@ -112,8 +112,8 @@ class Idles(Direct):
 class Whim(Protocol):
     """Does what a table says: any small automaton, sensible or not.
 
-    An entry of the table is, for a state and the kind of a frame: the next state, whether the message is delivered,
-    whether only once, to whom it is passed on (nobody, the sender, everyone), and as what kind.
+    An entry of the table is, for a state and the kind of a frame: the next state, whether the message is
+    delivered, whether only once, to whom it is passed on (nobody, the sender, everyone), and as what kind.
     """
 
     codec = Codec([Message[tuple[int, int]]])

@@ -39,8 +39,8 @@ def test_the_states_of_two_nodes_and_two_broadcasts():
 def test_a_link_that_breaks_is_noticed_by_each_end_alone():
     """Worked out by hand, without a broadcast before the break or after it.
 
-    Each end of the broken life is up or down: 4. While an end is up the next life may begin: then each end is still
-    up in the old life, down, or up in the new: 9. And the beginning, which is also the end of all.
+    Each end of the broken life is up or down: 4. The next life may begin at any time: then each end is still up in
+    the old life, down, or up in the new: 9.
     """
     scope = Scope(nodes=2, broadcasts=1, breaks=1, bound=1)
     worlds = Worlds(SPEC, SPEC.configure({}), scope)
@@ -76,7 +76,10 @@ def test_what_is_wrong_is_found_and_can_be_played_again(make, broken, scope):
 
 
 def test_a_timer_that_is_set_again_for_ever_is_a_lasso():
-    assert "from here on everything repeats" in check(spec_of(Idles), Scope(nodes=2, broadcasts=1)).found.problem.words
+    assert (
+        "from here on everything repeats"
+        in check(spec_of(Idles), Scope(nodes=2, broadcasts=1)).found.problem.words
+    )
 
 
 def test_an_answer_that_overtakes_its_question_takes_four_steps():

@@ -100,4 +100,4 @@ def test_frames_are_values_that_copies_share():
 
 def test_what_has_no_structure_is_named():
     with pytest.raises(TypeError, match="generator cannot be copied"):
-        copy_structure([each for each in (iter([1]),)] and (n for n in [1]))
+        copy_structure([(n for n in [1])])

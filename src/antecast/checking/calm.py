@@ -9,13 +9,18 @@ timer that is due first fires. This is one fair schedule, and it has to end with
   reaches all. If the same world comes back but for the time, or no timer is left, it never will; if so many timers
   have fired as the scope allows (`calm`), that is told too.
 
+Where a protocol may give messages up (`retain` or `capacity` is less than what is broadcast, newcomers start with
+what is to come), what was broadcast before the calm need not reach everyone, nor need probes that are under way
+together; a further probe of each node, one at a time, must.
+
 Worlds that have been seen to end well are remembered, so a calm that runs into the path of another ends there.
 """
 
 from __future__ import annotations
 
 from antecast.checking.records import Problem
-from antecast.checking.world import Action, World, Worlds
+from antecast.checking.wires import UP
+from antecast.checking.world import GO_ON, Action, World, Worlds
 from antecast.core import LinkSafety, NodeId
 from antecast.protocols.registry import Guarantee, Need
 
@@ -34,66 +39,81 @@ class Calm:
 
     def __init__(self, worlds: Worlds) -> None:
         self.worlds = worlds
-        self._fine: set[tuple[World, bool]] = set()
-        self.promised = Guarantee.AGREEMENT in worlds.promises
-        self.steps = 0
+        self._fine: set[tuple[World, int, int]] = set()
+        self._promised = Guarantee.AGREEMENT in worlds.promises
+        self._scarce = _is_scarce(worlds)
 
     def is_quiet(self, world: World) -> bool:
         """Whether nothing is under way, and nothing has still to be noticed."""
         worlds = self.worlds
         busy = worlds.wires.busy
-        first = 3 * worlds.n
-        if any(busy[number] for number in world[first : worlds.CELLS]) or worlds.values[world[worlds.AIR]]:
-            return False
-        return True
+        under_way = any(busy[number] for number in world[3 * worlds.n : worlds.CELLS])
+        return not (under_way or worlds.values[world[worlds.AIR]])
 
     def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
         """What does not come to a good end from here, and the way there."""
         way: list[Action] = []
-        passed: list[tuple[World, bool]] = []
-        probed = not self.worlds.scope.probes
-        firings, since, seen = 0, 0, set()
-        while (world, probed) not in self._fine:
-            passed.append((world, probed))
+        passed: list[tuple[World, int, int]] = []
+        rounds = self._rounds(world)
+        stage, excused = 0, self.broadcast_so_far(world)
+        while True:
+            place = (world, stage, excused)
+            if place in self._fine:
+                break
+            passed.append(place)
+            ended, problem = self._rest(world, excused, way)
+            if problem is not None:
+                return problem, way
+            if stage == len(rounds):
+                break
+            world, excused = ended, self.broadcast_so_far(ended)
+            for node in rounds[stage]:
+                probe = self.worlds.label("broadcast", node, 0, GO_ON)
+                way.append(probe)
+                world, problem = self.worlds.perform(world, probe, free=True)
+                if problem is not None:
+                    return problem, way
+            stage += 1
+        self._fine.update(passed)
+        return None
+
+    def _rounds(self, world: World) -> list[list[NodeId]]:
+        """Who broadcasts once more, together with whom."""
+        if not self.worlds.scope.probes:
+            return []
+        everyone = self._members(world, down=True)
+        return [everyone, *([node] for node in everyone)] if self._scarce else [everyone]
+
+    def _rest(self, world: World, excused: int, way: list[Action]) -> tuple[World, Problem | None]:
+        """Let things take their course until all is well; or what keeps them from it."""
+        firings, seen = 0, set()
+        while True:
             action = self._next(world)
             if action is None:
-                lacking = self.lacking(world)
-                if lacking is None and probed:
-                    break
+                lacking = self.lacking(world, excused)
                 if lacking is None:
-                    probed, firings = True, 0
-                    seen.clear()
-                    for node in self._members(world):
-                        probe = ("broadcast", node, 0, -1)
-                        way.append(probe)
-                        world, problem = self.worlds.perform(world, probe, free=True)
-                        if problem is not None:
-                            return problem, way
-                    continue
+                    return world, None
                 action = self._timer(world)
                 if action is None:
-                    return Problem("termination", f"{lacking}; nothing is under way and no timer is set"), way
+                    words = f"{lacking}; nothing is under way and no timer is set"
+                    return world, Problem("termination", words)
                 relative = self._without_time(world)
                 if relative in seen:
-                    return Problem("termination", f"{lacking}; from here on everything repeats"), way
+                    return world, Problem("termination", f"{lacking}; from here on everything repeats")
                 seen.add(relative)
                 firings += 1
                 if firings > self.worlds.scope.calm:
                     words = f"{lacking}, after {firings - 1} timers have fired in a network where all is well"
-                    return Problem("termination", words), way
+                    return world, Problem("termination", words)
             way.append(action)
-            self.steps += 1
             world, problem = self.worlds.perform(world, action, free=True)
             if problem is not None:
-                return problem, way
-        self._fine.update(passed)
-        return None
+                return world, problem
 
     def _next(self, world: World) -> Action | None:
         """What happens by itself: a recovery, a link that returns, an end that notices, a frame that arrives."""
-        worlds = self.worlds
         chosen: Action | None = None
-        for action in worlds.actions(world):
+        for action in self.worlds.actions(world):
             match action[0]:
                 case "recover" | "link" | "up" | "down":
                     return action
@@ -113,7 +133,7 @@ class Calm:
         if not timers:
             return None
         _, node, token = min(timers)
-        return worlds.label("timer", node, token, -1)
+        return worlds.label("timer", node, token, GO_ON)
 
     def _without_time(self, world: World) -> World:
         worlds, now = self.worlds, world[self.worlds.NOW]
@@ -125,64 +145,67 @@ class Calm:
         relative[worlds.NOW] = 0
         return tuple(relative)
 
-    def _members(self, world: World) -> list[NodeId]:
+    def _members(self, world: World, *, down: bool = False) -> list[NodeId]:
+        """The nodes with an application that are there to stay."""
         worlds = self.worlds
-        return [node for node in worlds.protocols(world) if node in worlds.hosts and worlds._may_speak(world, node)]
+        found = worlds.hosts if down else worlds.protocols(world)
+        return [n for n in found if n in worlds.hosts and world[n] and worlds.may_speak(world, n)]
 
-    def lacking(self, world: World) -> str | None:
-        """What is not as it should be at the end, in words."""
+    def broadcast_so_far(self, world: World) -> int:
+        """All messages that there are."""
+        bits = 0
+        for node in self.worlds.hosts:
+            for bit, _ in self.worlds.record(world, node).pasts:
+                bits |= bit
+        return bits
+
+    def lacking(self, world: World, excused: int) -> str | None:
+        """What is not as it should be at the end, in words. Newcomers, and where messages may be given up all
+        nodes, need not have what is excused."""
         worlds = self.worlds
-        if not self.promised:
+        if not self._promised:
             return None
         members = self._members(world)
         had = 0
         for node in members:
             had |= worlds.record(world, node).delivered
-        early = worlds.scope.nodes
-        excused = 0
-        if len(worlds.hosts) > early:  # newcomers need only have what was broadcast once all was calm
-            excused = self._before_calm(world)
         for node in members:
             lacks = had & ~worlds.record(world, node).delivered
-            if node >= early:
+            if self._scarce or node >= worlds.scope.nodes:
                 lacks &= ~excused
             if lacks:
                 name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
                 return f"node {node} never delivers {name}"
-        held = 0
+        return self._held_back(world, len(members))
+
+    def _held_back(self, world: World, members: int) -> str | None:
+        worlds, held = self.worlds, 0
         for node, protocol in worlds.protocols(world).items():
-            held += protocol.gauges().get(HOLDS, 0)
             gauges = protocol.gauges()
+            held += gauges.get(HOLDS, 0)
             for gauge in HELD_BACK:
-                if gauges.get(gauge):
+                if gauges.get(gauge) and not self._scarce:
                     return f"node {node} holds {gauges[gauge]} back ({gauge})"
             if isinstance(protocol, LinkSafety) and Need.CELLS not in worlds.needs:
                 for peer in worlds.hosts:
                     if self._linked(world, node, peer) and not protocol.safe(peer):
                         return f"the link from node {node} to node {peer} never becomes safe"
-        if worlds.cells and held != len(members):
-            return f"stations hold {held} hosts, and there are {len(members)}"
+        if worlds.cells and held != members:
+            return f"stations hold {held} hosts, and there are {members}"
         return None
-
-    def _before_calm(self, world: World) -> int:
-        """Messages broadcast before the last one of each member."""
-        mask = 0
-        for node in self.worlds.hosts:
-            pasts = self.worlds.record(world, node).pasts
-            for bit, _ in pasts[:-1] if self._probed(world) else pasts:
-                mask |= bit
-        return mask
-
-    def _probed(self, world: World) -> bool:
-        worlds = self.worlds
-        made = sum(len(worlds.record(world, node).pasts) for node in worlds.hosts)
-        return made > worlds.scope.broadcasts + worlds.scope.answers
 
     def _linked(self, world: World, node: NodeId, peer: NodeId) -> bool:
         worlds = self.worlds
         if (node, peer) not in worlds.place:
             return False
         place, high = worlds.place[node, peer]
-        return any((life.low if high else life.high) == 1 for life in worlds.wires.values[world[place]].lives)
+        return any((life.low if high else life.high) == UP for life in worlds.wires.values[world[place]].lives)
 
 
+def _is_scarce(worlds: Worlds) -> bool:
+    """Whether a protocol may give messages up that others lack."""
+    settings, scope = worlds.settings, worlds.scope
+    messages = scope.broadcasts + scope.answers + len(worlds.hosts)
+    kept = [getattr(settings, name, None) for name in ("retain", "capacity")]
+    few = any(isinstance(each, int) and each < messages for each in kept)
+    return few or getattr(settings, "newcomers", "kept") == "now"

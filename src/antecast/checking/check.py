@@ -43,6 +43,8 @@ class Limits:
     memory: int | None = None
     """Bytes of the whole process."""
     seconds: float | None = None
+    cpu: float | None = None
+    """Seconds of the processor: the same search, however busy the machine is."""
 
 
 def check(
@@ -109,6 +111,7 @@ def _stopper(
     limits: Limits, progress: Callable[[int, int, int, int], None] | None, interrupted: Callable[[], bool]
 ) -> Progress:
     until = None if limits.seconds is None else time.monotonic() + limits.seconds
+    spent = None if limits.cpu is None else time.process_time() + limits.cpu
 
     def stop(states: int, transitions: int, frontier: int, depth: int) -> str | None:
         if progress is not None:
@@ -121,6 +124,8 @@ def _stopper(
             return "memory is used up"
         if until is not None and time.monotonic() > until:
             return f"{limits.seconds:g} s have passed"
+        if spent is not None and time.process_time() > spent:
+            return f"{limits.cpu:g} CPU seconds are used up"
         return None
 
     return stop

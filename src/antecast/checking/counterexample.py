@@ -192,6 +192,8 @@ def replay(
     teller = Teller(worlds)
     steps: list[str] = []
     problem: Problem | None = None
+    calm = Calm(worlds)
+    excused, probing = -1, False
     for place, listed in enumerate(found.actions):
         action: Action = tuple(listed)
         free = place >= found.calm
@@ -200,13 +202,16 @@ def replay(
         words = teller.words(world, action)
         if before is not None:
             before(place + 1, words)
+        if (free and action[0] == "broadcast" and not probing) or (free and excused < 0):
+            excused = calm.broadcast_so_far(world)
+        probing = free and action[0] == "broadcast"
         after, problem = worlds.perform(world, action, free=free)
         steps.append(teller.told(words, world, after, action, problem))
         world = after
         if problem is not None:
             break
     if problem is None and found.property in ("termination", "agreement"):
-        lacking = Calm(worlds).lacking(world)
+        lacking = calm.lacking(world, calm.broadcast_so_far(world) if excused < 0 else excused)
         problem = None if lacking is None else Problem(found.property, lacking)
     return Replay(problem, tuple(steps), tuple(teller.events))
 

@@ -1,8 +1,8 @@
 """The nodes of a world: local states of the real protocol objects, each kept once, and calls made once.
 
-A search visits very many worlds, in which few local states come back again and again. So each local state is given
-a number when it first occurs, and what a call does to it is remembered: (state, call) → (state, effects). A step of
-the world then runs no protocol at all, but looks up numbers; the protocol runs once per distinct local call.
+A search visits very many worlds, in which few local states come back again and again. So each local state is
+given a number when it first occurs, and what a call does to it is remembered: (state, call) → (state, effects). A
+step of the world then runs no protocol at all, but looks up numbers; a protocol runs once per distinct local call.
 
 This rests on rule 8 of `core.protocol`: states with equal canonical values behave equally.
 """
@@ -24,7 +24,6 @@ from antecast.core import (
     Frame,
     Leaving,
     LocalMisuse,
-    Message,
     MessageId,
     NodeId,
     Protocol,
@@ -55,7 +54,18 @@ class Down(NamedTuple):
 class Step:
     """What a call does: the next state, and its effects in numbers."""
 
-    __slots__ = ("deliveries", "effects", "idle", "named", "plain", "problem", "refused", "sends", "state", "timers")
+    __slots__ = (
+        "deliveries",
+        "effects",
+        "idle",
+        "named",
+        "plain",
+        "problem",
+        "refused",
+        "sends",
+        "state",
+        "timers",
+    )
 
     def __init__(self, state: int, effects: tuple[tuple[Any, ...], ...], *, problem: str | None = None) -> None:
         self.state = state
@@ -271,5 +281,3 @@ class LiveMachine(Machine):
     def recover(self, state: int, node: NodeId, now: int) -> Step:
         self.memo.clear()
         return super().recover(state, node, now)
-
-

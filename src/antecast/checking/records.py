@@ -68,7 +68,11 @@ class Records:
         """A node delivers a message; `past_of` gives what happened before it, None if nobody broadcast it."""
         past = past_of(message)
         if past is None:
-            return Problem("integrity", f"node {node} delivered {self._names[message]}, which nobody broadcast", (node, message))
+            return Problem(
+                "integrity",
+                f"node {node} delivered {self._names[message]}, which nobody broadcast",
+                (node, message),
+            )
         key = (number, message, past)
         found = self._delivered.get(key)
         if found is None:

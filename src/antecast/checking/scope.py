@@ -130,7 +130,11 @@ def described(scope: Scope) -> str:
     >>> described(Scope(nodes=3, broadcasts=2, crashes=1))
     '3 nodes, 2 broadcasts, 1 crash'
     """
-    parts = [f"{scope.nodes} hosts, {_counted(scope.stations, 'stations')}" if scope.stations else f"{scope.nodes} nodes"]
+    parts = [
+        f"{scope.nodes} hosts, {_counted(scope.stations, 'stations')}"
+        if scope.stations
+        else f"{scope.nodes} nodes"
+    ]
     parts += [_counted(getattr(scope, name), name) for name in BUDGET if getattr(scope, name)]
     if scope.topology != "complete":
         parts.insert(1, scope.topology)

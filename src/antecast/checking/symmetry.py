@@ -1,9 +1,9 @@
 """Symmetry of nodes: worlds that differ only in the numbers of nodes are looked at once.
 
 A *renaming* is a permutation of the nodes that leaves the beginning as it is. What a renaming makes of a local
-state, a frame or a timer is found without knowing what is in it: each came about by a call on an earlier state, and
-its image by the renamed call on the image of that state. So the image of a state is made by the real protocol, from
-renamed calls, and the images of what a call sends are what the renamed call sends in the same place.
+state, a frame or a timer is found without knowing what is in it: each came about by a call on an earlier state,
+and its image by the renamed call on the image of that state. So the image of a state is made by the real protocol,
+from renamed calls, and the images of what a call sends are what the renamed call sends in the same place.
 
 This is a symmetry of the protocol if it agrees for every call, not only for the one by which a state first came
 about. `broken` verifies that for all local calls of the search: with renamed arguments on the image of the state,
@@ -94,7 +94,9 @@ class Renaming:
         node = self._node(state)
         if method == "recover":
             return machine.recover(self.state(state), self.nodes[node], now)
-        return machine.step(self.state(state), self.nodes[node], now, method, *self._arguments(node, method, arguments))
+        return machine.step(
+            self.state(state), self.nodes[node], now, method, *self._arguments(node, method, arguments)
+        )
 
     def _node(self, state: int) -> int:
         found = self.worlds.machine.states[state]

@@ -102,7 +102,9 @@ class Wires:
             if (life.low if to_high else life.high) == UP:
                 queue = (*(life.to_high if to_high else life.to_low), frame)
                 queue = self.in_order(queue)
-                return self._with(link, at, life._replace(to_high=queue) if to_high else life._replace(to_low=queue))
+                return self._with(
+                    link, at, life._replace(to_high=queue) if to_high else life._replace(to_low=queue)
+                )
         return -1
 
     def in_order(self, queue: Queue) -> Queue:

@@ -76,7 +76,9 @@ def check(
         typer.Option("--property", metavar="MODULE:FUNCTION", help="A property of your own. Repeatable."),
     ] = None,
     strategy: Annotated[str, typer.Option(help="breadth, depth, growing or walk.")] = "breadth",
-    reduce: Annotated[bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")] = True,
+    reduce: Annotated[
+        bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")
+    ] = True,
     exact: Annotated[bool, typer.Option("--exact", help="Remember whole worlds, not fingerprints.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of random walks.")] = 0,
     memory: Annotated[
@@ -91,7 +93,8 @@ def check(
         bool, typer.Option("--any-version", help="Replay it although the protocol has changed since.")
     ] = False,
     stop_at: Annotated[
-        int | None, typer.Option("--break-at", metavar="STEP", help="Enter the debugger before this step of a replay.")
+        int | None,
+        typer.Option("--break-at", metavar="STEP", help="Enter the debugger before this step of a replay."),
     ] = None,
     save: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the counterexample goes.")
@@ -183,7 +186,9 @@ def _guarantees(names: list[str]) -> list[str]:
     known = [each.value for each in Guarantee]
     for name in names:
         if name not in known:
-            raise ConfigurationError(f"unknown promise {name!r}; choose one of {', '.join(known)}", field="--promise")
+            raise ConfigurationError(
+                f"unknown promise {name!r}; choose one of {', '.join(known)}", field="--promise"
+            )
     return names
 
 
@@ -425,9 +430,7 @@ def _save(found: Counterexample, save: Path | None, save_test: Path | None) -> N
             raise OutputError(f"cannot be written: {error.strerror}", path=path) from None
 
 
-def _replay(
-    path: Path, *, any_version: bool, stop_at: int | None, save_test: Path | None, as_json: bool
-) -> None:
+def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Path | None, as_json: bool) -> None:
     from antecast.checking.counterexample import check_version, read_counterexample, replay
     from antecast.checking.scope import Scope, described
     from antecast.core.settings import read_settings
@@ -438,7 +441,7 @@ def _replay(
 
     def before(number: int, words: str) -> None:
         if number == stop_at:
-            breakpoint()  # noqa: T100  (this is what --break-at asks for)
+            breakpoint()
 
     played = replay(found, before=before)
     if save_test is not None:
@@ -446,7 +449,9 @@ def _replay(
     if as_json:
         problem = played.problem
         words = {"property": problem.property, "words": problem.words} if problem else {}
-        print(json.dumps({"broken": problem is not None, "stopped": played.stopped, "steps": played.steps} | words))
+        print(
+            json.dumps({"broken": problem is not None, "stopped": played.stopped, "steps": played.steps} | words)
+        )
     else:
         scope: Scope = read_settings(found.scope, Scope, path="scope")
         out.print(f"{found.protocol}: {described(scope)}", markup=False)

@@ -46,7 +46,7 @@ def copy_structure(thing: T) -> T:
     >>> first is second, first is shared
     (True, False)
     """
-    return cast(T, _copy(thing, {}))
+    return cast("T", _copy(thing, {}))
 
 
 def _copy(thing: Any, done: dict[int, Any]) -> Any:
@@ -239,5 +239,3 @@ def _slots(kind: type) -> tuple[str, ...]:
                 mangled = name.startswith("__") and not name.endswith("__")
                 found[f"_{base.__name__.lstrip('_')}{name}" if mangled else name] = None
     return tuple(found)
-
-

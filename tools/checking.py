@@ -1,0 +1,74 @@
+"""Check every causal protocol at the scopes of docs/checking.md, and write what came of it.
+
+    python tools/checking.py [--cpu SECONDS] [--jobs N] [PROTOCOL ...]
+
+Writes docs/results/checking.json, keeping the rows of protocols that are not named; `python tools/blocks.py` puts
+them into the page. With more CPU seconds per scope (default: 10) more of them are exhausted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from antecast.checking.check import Limits, check
+from antecast.checking.scope import Scope, described, fitting
+from antecast.protocols import Guarantee, specification, specifications
+
+FILE = Path(__file__).parents[1] / "docs" / "results" / "checking.json"
+
+BASE = {"nodes": 3, "broadcasts": 1, "answers": 2}
+FAULTS = ("crashes", "breaks", "partitions", "joins", "leaves", "moves", "losses", "timeouts")
+
+
+def scopes(name: str) -> list[Scope]:
+    """Three nodes and three broadcasts, two of them answers: undisturbed, with one fault of each kind alone, and
+    with all of them."""
+    spec = specification(name)
+    settings = spec.configure({})
+    wanted = [Scope(**BASE), *(Scope(**BASE, **{fault: 1}) for fault in FAULTS)]  # type: ignore[arg-type]
+    wanted.append(Scope(**BASE, **dict.fromkeys(FAULTS, 1)))  # type: ignore[arg-type]
+    fitted = [fitting(spec, settings, scope) for scope in wanted]
+    return [scope for place, scope in enumerate(fitted) if scope not in fitted[:place]]
+
+
+def row(name: str, scope: Scope, cpu: float) -> dict[str, object]:
+    found = check(specification(name), scope, limits=Limits(cpu=cpu)).found
+    return {
+        "protocol": name,
+        "scope": described(scope),
+        "verdict": found.verdict,
+        "states": found.states,
+        "transitions": found.transitions,
+        "depth": found.depth,
+        "frontier": found.frontier,
+        "cpu": round(found.seconds, 1),
+        "words": None if found.problem is None else found.problem.words,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpu", type=float, default=10.0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("protocols", nargs="*")
+    chosen = parser.parse_args()
+    causal = [each.name for each in specifications() if Guarantee.CAUSAL in each.guarantees]
+    names = chosen.protocols or causal
+    rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
+    with ProcessPoolExecutor(chosen.jobs) as pool:
+        asked = [
+            (name, scope, pool.submit(row, name, scope, chosen.cpu)) for name in names for scope in scopes(name)
+        ]
+        for name, scope, done in asked:
+            made = done.result()
+            print(*made.values(), sep=" | ", flush=True)
+            rows = [old for old in rows if (old["protocol"], old["scope"]) != (name, described(scope))] + [made]
+            rows.sort(key=lambda each: causal.index(each["protocol"]))
+            FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
