@@ -1,6 +1,7 @@
-"""Modules beside the tests are found by their names."""
+"""Modules beside the tests, the weakened protocols, and the tools are found by their names."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "protocols"), str(HERE.parents[1] / "tools")]

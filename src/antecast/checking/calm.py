@@ -22,7 +22,7 @@ from antecast.checking.records import Problem
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds
 from antecast.core import LinkSafety, NodeId
-from antecast.protocols.registry import Guarantee, Need
+from antecast.protocols.registry import Guarantee
 
 HELD_BACK = (
     "pending", "held", "buffered",
@@ -40,7 +40,9 @@ class Calm:
     def __init__(self, worlds: Worlds) -> None:
         self.worlds = worlds
         self._fine: set[tuple[World, int, int]] = set()
-        self._promised = Guarantee.AGREEMENT in worlds.promises
+        self._agree = Guarantee.AGREEMENT in worlds.promises
+        safe = worlds.scope.safe_links
+        self._safe = self._agree if safe is None else safe
         self._scarce = _is_scarce(worlds)
 
     def is_quiet(self, world: World) -> bool:
@@ -163,20 +165,32 @@ class Calm:
         """What is not as it should be at the end, in words. Newcomers, and where messages may be given up all
         nodes, need not have what is excused."""
         worlds = self.worlds
-        if not self._promised:
-            return None
         members = self._members(world)
-        had = 0
-        for node in members:
-            had |= worlds.record(world, node).delivered
-        for node in members:
-            lacks = had & ~worlds.record(world, node).delivered
-            if self._scarce or node >= worlds.scope.nodes:
-                lacks &= ~excused
-            if lacks:
-                name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
-                return f"node {node} never delivers {name}"
-        return self._held_back(world, len(members))
+        for together in self._connected(world, members) if self._agree else ():
+            had = 0
+            for node in together:
+                had |= worlds.record(world, node).delivered
+            for node in together:
+                lacks = had & ~worlds.record(world, node).delivered
+                if self._scarce or node >= worlds.scope.nodes:
+                    lacks &= ~excused
+                if lacks:
+                    name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
+                    return f"node {node} never delivers {name}"
+        unsafe = self._unsafe(world) if self._safe else None
+        return unsafe or (self._held_back(world, len(members)) if self._agree else None)
+
+    def _connected(self, world: World, members: list[NodeId]) -> list[set[NodeId]]:
+        """Members by the part of the network that they are in: whoever leaves may take links along."""
+        worlds = self.worlds
+        if worlds.cells:
+            return [set(members)]
+        parts: list[set[NodeId]] = [{node} for node in members]
+        for (low, high), place in worlds.links.items():
+            if worlds.wires.is_whole(world[place]):
+                joined = [part for part in parts if low in part or high in part]
+                parts = [part for part in parts if part not in joined] + [set().union(*joined)]
+        return [part for part in parts if part]
 
     def _held_back(self, world: World, members: int) -> str | None:
         worlds, held = self.worlds, 0
@@ -186,12 +200,16 @@ class Calm:
             for gauge in HELD_BACK:
                 if gauges.get(gauge) and not self._scarce:
                     return f"node {node} holds {gauges[gauge]} back ({gauge})"
-            if isinstance(protocol, LinkSafety) and Need.CELLS not in worlds.needs:
-                for peer in worlds.hosts:
-                    if self._linked(world, node, peer) and not protocol.safe(peer):
-                        return f"the link from node {node} to node {peer} never becomes safe"
         if worlds.cells and held != members:
             return f"stations hold {held} hosts, and there are {members}"
+        return None
+
+    def _unsafe(self, world: World) -> str | None:
+        for node, protocol in self.worlds.protocols(world).items():
+            if isinstance(protocol, LinkSafety) and not self.worlds.cells:
+                for peer in self.worlds.hosts:
+                    if self._linked(world, node, peer) and not protocol.safe(peer):
+                        return f"the link from node {node} to node {peer} never becomes safe"
         return None
 
     def _linked(self, world: World, node: NodeId, peer: NodeId) -> bool:

@@ -76,6 +76,8 @@ class Scope(Settings, frozen=True, kw_only=True):
     (rule 1 of the contract); a protocol that bears it bears drivers that do."""
     calm: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 300
     """Timers that may fire, once nothing more goes wrong, until everything has to be delivered."""
+    safe_links: bool | None = None
+    """Whether every link has to become safe in the end; if not said, where agreement is promised."""
     probes: bool = True
     """Whether, once everything is delivered, a further broadcast of each node has to reach all."""
 

@@ -22,7 +22,7 @@ import types
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -78,7 +78,8 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
     return _copy_other(thing, kind, done)
 
 
-def _copy_other(thing: Any, kind: type, done: dict[int, Any]) -> Any:
+def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
+    made: Any
     if kind is types.FunctionType:
         return _copy_function(thing, done)
     if kind in _METHODS:
@@ -91,7 +92,7 @@ def _copy_other(thing: Any, kind: type, done: dict[int, Any]) -> Any:
     if kind is partial:
         return partial(_copy(thing.func, done), *_copy(thing.args, done), **_copy(thing.keywords, done))
     if issubclass(kind, deque):
-        made = done[id(thing)] = kind(maxlen=thing.maxlen)  # type: ignore[call-arg]
+        made = done[id(thing)] = kind(maxlen=thing.maxlen)
         made.extend(_copy(each, done) for each in thing)
     elif issubclass(kind, dict | list | set):
         made = done[id(thing)] = kind.__new__(kind)
@@ -131,13 +132,13 @@ def _method(owner: Any, method: Any) -> Any:
     return getattr(owner, method.__name__)
 
 
-def canonical_form(thing: object) -> tuple[Any, ...] | object:
+def canonical_form(thing: object) -> object:
     """A value made of tuples that is equal for equal structures, and whose `repr` is too.
 
     >>> canonical_form({1: [2]}) == canonical_form({1: [2]}), canonical_form([1]) == canonical_form([2])
     (True, False)
     """
-    return _form(thing, {}, [])
+    return cast(object, _form(thing, {}, []))
 
 
 def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
@@ -192,11 +193,17 @@ def _value_form(thing: Any, kind: type) -> Any:
     return (kind.__qualname__, repr(thing)) if kind not in (int, complex) else thing
 
 
-@lru_cache(maxsize=4096)
+_known_values: dict[type, bool] = {}
+_known_slots: dict[type, tuple[str, ...]] = {}
+"""What is true of a class is worked out once."""
+
+
 def _is_value(kind: type) -> bool:
-    if issubclass(kind, msgspec.Struct):
-        return kind.__struct_config__.frozen
-    return issubclass(kind, _VALUES)
+    found = _known_values.get(kind)
+    if found is None:
+        frozen = issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
+        found = _known_values[kind] = frozen or issubclass(kind, _VALUES)
+    return found
 
 
 def _is_empty(cell: types.CellType) -> bool:
@@ -229,8 +236,14 @@ def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
             continue
 
 
-@lru_cache(maxsize=4096)
 def _slots(kind: type) -> tuple[str, ...]:
+    names = _known_slots.get(kind)
+    if names is None:
+        names = _known_slots[kind] = _find_slots(kind)
+    return names
+
+
+def _find_slots(kind: type) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
