@@ -155,7 +155,7 @@ def holes_table() -> str:
         if each["beyond"]:
             rows.append(f"| `{each['name']}` | not in this model: {each['beyond']} | | | |")
         elif each["verdict"] == "violated":
-            found = f"{each['property']}: {each['words']}"
+            found = f"{each['property']}: {each['words']}" + (f" ({each['note']})" if each["note"] else "")
             how = " (random walk)" if each["how"] == "random walk" else ""
             rows.append(f"| `{each['name']}` | {found} | {each['scope']}{how} | {each['steps']} | {each['cpu']} |")
         else:

@@ -3,8 +3,8 @@
     python tools/holes.py [--cpu SECONDS] [NAME ...]
 
 Writes docs/results/holes.json, keeping what it says of holes that are not named; `python tools/blocks.py` puts it
-into docs/checking.md. Each hole is looked for with what may happen growing one by one, or, where that takes too long,
-by random walks.
+into docs/checking.md. Each hole is looked for with what may happen growing one by one, or, where that takes too
+long, by random walks.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Hole:
     strategy: Strategy = "growing"
     quick: bool = False
     """Whether it is found within a second or so."""
+    note: str = ""
+    """What to know about what is found."""
     beyond: str = ""
     """Why it is not to be found in this way."""
 
@@ -75,7 +77,18 @@ def _order(name: str, *, quick: bool = False, strategy: Strategy = "growing", se
     )
 
 
-def _use(name: str, *, quick: bool = False, strategy: Strategy = "growing", settings: Any, **scope: int) -> Hole:
+_SHORTER = "a shorter way to the same end than the story's"
+
+
+def _use(
+    name: str,
+    *,
+    quick: bool = False,
+    strategy: Strategy = "growing",
+    note: str = _SHORTER,
+    settings: Any,
+    **scope: int,
+) -> Hole:
     """A link that never comes into use."""
     wanted = scope | {"topology": "line", "safe_links": True}
     promises = frozenset({Guarantee.INTEGRITY})
@@ -87,6 +100,7 @@ def _use(name: str, *, quick: bool = False, strategy: Strategy = "growing", sett
         promises=promises,
         quick=quick,
         strategy=strategy,
+        note=note,
     )
 
 
@@ -138,7 +152,7 @@ HOLES = (
         breaks=1,
         timeouts=1,
         strategy="walk",
-    ),  # fmt: skip
+    ),
     _use("lost-ping", settings={"algorithm": 3}, nodes=3, broadcasts=1, appears=1, breaks=1, quick=True),
     _order("only-link", settings={"algorithm": 2}, nodes=3, broadcasts=2, appears=1, breaks=1),
     _order("set-as-buffer", settings={"algorithm": 2, "buffers": "set"}, nodes=3, broadcasts=3, appears=1),
@@ -149,9 +163,9 @@ HOLES = (
         broadcasts=1,
         appears=1,
         timeouts=2,
-    ),  # fmt: skip
+    ),
     _use("small-buffer", settings={"algorithm": 3, "buffer": 0, "retries": 1}, nodes=3, broadcasts=3, appears=1),
-    _use("route-cut", settings={"algorithm": 2}, nodes=3, broadcasts=1, appears=1, breaks=1, quick=True),
+    _use("route-cut", note="", settings={"algorithm": 2}, nodes=3, broadcasts=1, appears=1, breaks=1, quick=True),
 )
 
 
@@ -170,6 +184,7 @@ def told(hole: Hole, cpu: float) -> dict[str, object]:
         "steps": found.calm,
         "cpu": round(found.seconds, 1),
         "why": found.why or None,
+        "note": hole.note,
     }
 
 

@@ -1,6 +1,8 @@
 """Causal order by counting, which is wrong, and by naming, which is right: the tutorial of docs/checking.md."""
 
-from antecast.core import Codec, Deliver, Message, MessageId, Protocol, Send
+from typing import Any
+
+from antecast.core import Codec, Deliver, Effect, Frame, Message, MessageId, NodeId, Protocol, Send, State, Timer
 from antecast.core.settings import Settings
 from antecast.protocols import Guarantee, Need, Specification
 
@@ -10,55 +12,56 @@ class Counting(Protocol):
 
     codec = Codec([Message[int]])
 
-    def __init__(self, node, settings):
+    def __init__(self, node: NodeId, settings: Settings) -> None:
         self.node = node
-        self.peers = {}
+        self.peers: dict[NodeId, None] = {}
         self.seq = 0
-        self.delivered = []
-        self.waiting = []
+        self.delivered: list[MessageId] = []
+        self.waiting: list[Message[Any]] = []
 
-    def stamp(self):
+    def stamp(self) -> Any:
         return len(self.delivered)
 
-    def is_ready(self, message):
-        return len(self.delivered) >= message.stamp
+    def is_ready(self, message: Message[Any]) -> bool:
+        return bool(len(self.delivered) >= message.stamp)
 
-    def broadcast(self, payload, now, *, lifetime=None):
+    def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         self.seq += 1
         message = Message(self.node, self.seq, payload, self.stamp())
         self.delivered.append(message.id)
         return [*(Send(peer, message) for peer in self.peers), Deliver(message)]
 
-    def receive(self, frame, sender, now):
+    def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
+        assert isinstance(frame, Message)
         self.waiting.append(frame)
-        effects = []
+        effects: list[Effect] = []
         while ready := next(filter(self.is_ready, self.waiting), None):
             self.waiting.remove(ready)
             self.delivered.append(ready.id)
             effects.append(Deliver(ready))
         return effects
 
-    def link_up(self, peer, now):
+    def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         self.peers[peer] = None
         return []
 
-    def link_down(self, peer, now):
+    def link_down(self, peer: NodeId, now: int) -> list[Effect]:
         self.peers.pop(peer, None)
         return []
 
-    def timer(self, token, now):
+    def timer(self, token: Timer, now: int) -> list[Effect]:
         return []
 
-    def snapshot(self):
+    def snapshot(self) -> State:
         encoded = [self.codec.encode(each) for each in self.waiting]
         return {"seq": self.seq, "delivered": self.delivered, "waiting": encoded}
 
-    def restore(self, state):
+    def restore(self, state: State) -> None:
         self.seq = state["seq"]
         self.delivered = [MessageId(*name) for name in state["delivered"]]
-        self.waiting = [self.codec.decode(each) for each in state["waiting"]]
+        self.waiting = [each for each in map(self.codec.decode, state["waiting"]) if isinstance(each, Message)]
 
-    def gauges(self):
+    def gauges(self) -> dict[str, int]:
         return {"pending": len(self.waiting)}
 
 
@@ -67,14 +70,14 @@ class Naming(Counting):
 
     codec = Codec([Message[list[MessageId]]])
 
-    def stamp(self):
+    def stamp(self) -> Any:
         return list(self.delivered)
 
-    def is_ready(self, message):
+    def is_ready(self, message: Message[Any]) -> bool:
         return set(message.stamp) <= set(self.delivered)
 
 
-def _specification(make):
+def _specification(make: type[Counting]) -> Specification:
     return Specification(
         name=make.__name__.lower(),
         title="causal order among nodes that all have links to each other",

@@ -10,6 +10,7 @@ This rests on rule 8 of `core.protocol`: states with equal canonical values beha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,7 +21,6 @@ from antecast.core import (
     CancelTimer,
     Deliver,
     Discard,
-    Effect,
     Frame,
     Leaving,
     LocalMisuse,
@@ -200,8 +200,9 @@ class Machine:
     def _before(self, original: Protocol) -> Protocol:
         return original.clone()
 
-    def _done(self, node: NodeId, protocol: Protocol, effects: list[Effect], method: str) -> Step:
-        codec, told = protocol.codec, []
+    def _done(self, node: NodeId, protocol: Protocol, effects: Iterable[object], method: str) -> Step:
+        codec = protocol.codec
+        told: list[tuple[Any, ...]] = []
         problem = None
         for effect in effects:
             match effect:
@@ -221,8 +222,8 @@ class Machine:
                     told.append(("timer", token, None))
                 case Discard() | Alert():
                     pass
-                case _:
-                    problem = f"{method} gave {effect!r}, which is not an effect"
+                case other:
+                    problem = f"{method} gave {other!r}, which is not an effect"
         if method == "broadcast":
             names = [each[1] for each in told if each[0] == "accepted"]
             names += [e[1] for e in told if e[0] == "deliver" and self.messages[e[1]].origin == node]

@@ -329,7 +329,7 @@ class Performing:
         return None
 
     def _do_leave(self, world: list[int], node: NodeId) -> Problem | None:
-        protocol = self.machine.protocol(world[node])
+        protocol: object = self.machine.protocol(world[node])
         if not isinstance(protocol, Leaving):
             self._stop(world, node, ABSENT, for_good=True)
             return None
@@ -340,7 +340,7 @@ class Performing:
     def _let_go(self, world: list[int], node: NodeId) -> Problem | None:
         """A node that is leaving stops once the others have heard it."""
         if self.scope.leaves and any(token == "leaving" for token, _ in self.values[world[2 * self.n + node]]):
-            protocol = self.machine.protocol(world[node])
+            protocol: object = self.machine.protocol(world[node])
             if isinstance(protocol, Leaving) and protocol.left:
                 self._stop(world, node, ABSENT, for_good=True)
         return None

@@ -105,7 +105,8 @@ class Scope(Settings, frozen=True, kw_only=True):
 
 def fitting(spec: Specification, settings: Any, scope: Scope) -> Scope:
     """A scope without what the protocol does not promise to bear; cells where it needs them."""
-    needs, changes = spec.needs(settings), {}
+    needs = spec.needs(settings)
+    changes: dict[str, Any] = {}
     if Need.CELLS in needs:
         changes |= {"breaks": 0, "appears": 0, "partitions": 0, "topology": "complete"}
         changes |= {} if scope.stations else {"stations": 2}

@@ -37,7 +37,8 @@ def walk(
         return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
 
     while walks is None or made < walks:
-        world, way = beginning, []
+        world = beginning
+        way: list[Action] = []
         problem: Problem | None = None
         while len(way) < LONGEST:
             action = _chosen(worlds, world, random)
@@ -70,7 +71,8 @@ def _judged(worlds: Worlds, world: World, properties: tuple[Property, ...]) -> P
 
 
 def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
-    arriving, others = [], []
+    arriving: list[Action] = []
+    others: list[Action] = []
     for action in worlds.actions(world):
         (arriving if action[0] in ("receive", "hear") else others).append(action)
     if not arriving and not others:

@@ -138,7 +138,7 @@ def canonical_form(thing: object) -> object:
     >>> canonical_form({1: [2]}) == canonical_form({1: [2]}), canonical_form([1]) == canonical_form([2])
     (True, False)
     """
-    return cast(object, _form(thing, {}, []))
+    return cast("object", _form(thing, {}, []))
 
 
 def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
