@@ -112,6 +112,10 @@ class Calm:
             if problem is not None:
                 return world, problem
 
+    def rest(self, world: World, excused: int) -> Problem | None:
+        """What keeps a world from a good end, if things take their course."""
+        return self._rest(world, excused, [])[1]
+
     def _next(self, world: World) -> Action | None:
         """What happens by itself: a recovery, a link that returns, an end that notices, a frame that arrives."""
         chosen: Action | None = None

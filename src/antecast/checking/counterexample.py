@@ -211,8 +211,7 @@ def replay(
         if problem is not None:
             break
     if problem is None and found.property in ("termination", "agreement"):
-        lacking = calm.lacking(world, calm.broadcast_so_far(world) if excused < 0 else excused)
-        problem = None if lacking is None else Problem(found.property, lacking)
+        problem = calm.rest(world, calm.broadcast_so_far(world) if excused < 0 else excused)
     return Replay(problem, tuple(steps), tuple(teller.events))
 
 

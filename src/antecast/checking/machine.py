@@ -272,9 +272,9 @@ class LiveMachine(Machine):
         return original
 
     def _intern(self, node: NodeId, state: Protocol | Down) -> int:
-        self.states.append(state)
-        self.digests.append(b"")
-        return len(self.states) - 1
+        number = super()._intern(node, state)
+        self.states[number] = state  # it is in this state now, and leaves it with the next call
+        return number
 
     def step(self, state: int, node: NodeId, now: int, method: str, *arguments: Any) -> Step:
         return self._call(state, node, now, method, arguments)
