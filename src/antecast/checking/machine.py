@@ -10,6 +10,7 @@ This rests on rule 8 of `core.protocol`: states with equal canonical values beha
 from __future__ import annotations
 
 import hashlib
+import marshal
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +83,14 @@ class Step:
         self.plain = not (self.deliveries or self.timers or self.named or problem)
 
 
+def _as_bytes(value: tuple[Any, ...]) -> bytes:
+    """A value as bytes, the same for equal values."""
+    try:
+        return marshal.dumps(value, 0)  # later versions of the format look at identities, too
+    except ValueError:  # a canonical value of a protocol's own making
+        return repr(value).encode()
+
+
 class Machine:
     """All local states of a check, by number; number 0 is a node that is not there."""
 
@@ -113,8 +122,8 @@ class Machine:
     # Numbers.
 
     def _intern(self, node: NodeId, state: Protocol | Down) -> int:
-        value = repr(state) if isinstance(state, Down) else f"{node} {state.canonical()!r}"
-        digest = hashlib.blake2b(value.encode(), digest_size=16).digest()
+        value = ("down", *state) if isinstance(state, Down) else (node, state.canonical())
+        digest = hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
         number = self._numbers.get(digest)
         if number is None:
             number = self._numbers[digest] = len(self.states)

@@ -33,6 +33,10 @@ T = TypeVar("T")
 
 _VALUES = (int, float, complex, str, bytes, bool, type(None), type, Enum, Codec, types.ModuleType, type(Ellipsis))
 
+_PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
+"""What stands for itself."""
+_BARE = frozenset({dict, list, set, frozenset, deque})
+"""Containers without attributes."""
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _OF_A_CLASS_STATEMENT = 1 << 9
 """A flag of types that a `class` statement made, not an extension in C."""
@@ -143,12 +147,12 @@ def canonical_form(thing: object) -> object:
 
 def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
     kind = type(thing)
-    if kind is int or kind is str or kind is bytes or thing is None or kind is bool or kind is float:
+    if kind in _PLAIN:
         return thing
     if _is_value(kind):
         return _value_form(thing, kind)
     if issubclass(kind, tuple):
-        return (kind.__name__, *[_form(each, seen, held) for each in thing])
+        return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     if kind in _METHODS:  # made anew whenever they are asked for, so their identity means nothing
         name = getattr(thing, "__qualname__", thing.__name__)
         return (kind.__qualname__, name, _form(thing.__self__, seen, held))
@@ -165,9 +169,11 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
         parts = tuple([_form(each, seen, held) for each in thing])
     else:
         parts = _other_form(thing, kind, seen, held)
+    if kind in _BARE:
+        return (kind.__qualname__, parts)
     skipped = getattr(kind, "tallies", ())
     named = tuple([(n, _form(v, seen, held)) for n, v in sorted(_attributes(thing)) if n not in skipped])
-    return (kind.__qualname__, parts, named) if named else (kind.__qualname__, parts)
+    return (kind.__qualname__, parts, named)
 
 
 def _other_form(thing: Any, kind: type, seen: dict[int, int], held: list[Any]) -> tuple[Any, ...]:
