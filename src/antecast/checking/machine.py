@@ -77,7 +77,8 @@ class Step:
         self.timers = tuple((each[1], each[2]) for each in effects if each[0] == "timer")
         self.named = tuple(each[1] for each in effects if each[0] == "accepted")
         self.problem = problem
-        self.refused = False
+        self.refused = ""
+        """Why a frame was not taken."""
         self.idle = False
         """Whether the call left everything as it was."""
         self.plain = not (self.deliveries or self.timers or self.named or problem)
@@ -177,7 +178,7 @@ class Machine:
         if found is None:
             self._cause = key
             found = self.memo[key] = self._call(state, node, now, method, arguments)
-            found.idle = found.state == state and not found.effects and found.problem is None
+            found.idle = found.state == state and not (found.effects or found.problem or found.refused)
         return found
 
     def _call(self, state: int, node: NodeId, now: int, method: str, arguments: tuple[Any, ...]) -> Step:
@@ -198,7 +199,7 @@ class Machine:
                 effects = getattr(protocol, method)(*arguments, clock)
         except RemoteFault as fault:
             refused = Step(state, (), problem=None if method == "receive" else f"{method} raised {fault!r}")
-            refused.refused = True
+            refused.refused = str(fault)
             return refused
         except LocalMisuse as misuse:
             return Step(state, (), problem=f"{method} raised {misuse!r}")

@@ -130,6 +130,8 @@ class Performing:
         if step.problem is not None:
             kind = "contract" if "effect" in step.problem or "exactly one" in step.problem else "exception"
             return Problem(kind, f"node {node}: {step.problem}")
+        if step.refused and not self.cells:  # by radio, much may come late
+            return Problem("refused", f"node {node} refused a frame of an honest node: {step.refused}")
         world[node] = step.state
         effects = self.effects = step.effects
         if step.named or then >= 0:

@@ -206,7 +206,7 @@ class Search:
                 if key not in places:
                     waiting.append((after, graph.add(key, place), depth + 1))
                     self.times.add(after[worlds.NOW])
-            if not looked & 255 and self.progress is not None:
+            if not looked & 63 and self.progress is not None:
                 why = self.progress(len(graph), self.transitions, len(waiting), depth)
                 if why:
                     return self.found("not exhausted", why=why, frontier=len(waiting))

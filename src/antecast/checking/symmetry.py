@@ -180,7 +180,7 @@ class Renaming:
         image = self.step(key)
         if image.problem is not None or step.problem is not None:
             return (image.problem is None) == (step.problem is None)
-        if len(image.effects) != len(step.effects) or image.refused != step.refused:
+        if len(image.effects) != len(step.effects) or bool(image.refused) != bool(step.refused):
             return False
         to = self.nodes[self._node(key[0])]
         for effect, renamed in zip(step.effects, image.effects, strict=True):

@@ -236,7 +236,7 @@ class Worlds(Performing):
             action = self.label("receive", node, peer, arrival.life, arrival.position, GO_ON)
             new = list(world)
             new[place] = arrival.after
-            if step.plain and not varied:
+            if step.plain and not varied and not step.refused:
                 new[node] = step.state
                 for to, frame in step.sends:
                     at, up = place_of.get((node, to), (-1, 0))
