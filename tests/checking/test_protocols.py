@@ -1,4 +1,4 @@
-"""Every protocol keeps its promises at small scope; `python tools/checking.py` looks further (docs/checking.md)."""
+"""Every protocol keeps its promises at small scope; `python tools/checking.py` looks further."""
 
 import pytest
 
