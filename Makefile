@@ -1,20 +1,25 @@
 # Antecast. `make demo` and `make test` set up everything they need; see tools/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-large fuzz lint format bench blocks results lock clean
+.PHONY: help setup demo test test-plain test-spark test-large fuzz release lint format bench blocks results lock clean
 bin := .venv/bin
 
 help:  ## show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup:
+setup:  ## a virtual environment in .venv with all that is needed; then: . .venv/bin/activate
 	@./tools/setup.sh
 
 demo: setup  ## reproduce the papers' experiments on Spark at a small size, from nothing to tables and a report
 	@$(bin)/antecast reproduce all --quick
 
 test: setup lint  ## check style and types, run all tests
-	@$(bin)/python -m pytest -q -n 2 --dist loadfile -m "not spark"
+	@./tools/test.sh
+
+test-plain: setup  ## run the tests that need no Spark
+	@$(bin)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
+
+test-spark: setup  ## run the tests on Spark
 	@$(bin)/python -m pytest -q -m spark
 
 test-large: setup fuzz  ## run the fuzzer and the property tests at length (many hours)
@@ -23,6 +28,9 @@ test-large: setup fuzz  ## run the fuzzer and the property tests at length (many
 fuzz: setup  ## a million hostile frames for each protocol (hours)
 	@for each in $$($(bin)/antecast protocols --json | sed -n 's/^    "name": "\(.*\)",/\1/p'); do \
 	    $(bin)/python -m antecast.testing.fuzz $$each --frames 1000000 || exit 1; done
+
+release: setup  ## build the wheel and the source archive into dist/, install both in clean environments, try them
+	@./tools/release.sh
 
 lint: setup  ## check format, lint and types
 	@$(bin)/ruff format --check -q . && $(bin)/ruff check -q . && $(bin)/mypy

@@ -18,7 +18,7 @@ from antecast.core import Deliver, Message, Protocol
 from antecast.protocols import specification
 from bench.table import report
 
-SIZES = (10, 1_000, 100_000)
+SIZES = (10, 1_000, 65_000)
 PENDING = (0, 1_000, 10_000)
 NEIGHBOURS = 8
 ROUNDS = 5

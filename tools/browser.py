@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
+from urllib.parse import quote
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """Where the browser is; None if there is none."""
@@ -69,11 +70,22 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.show(width=width, height=height, scheme=scheme)
+
+    def show(
+        self,
+        *,
+        width: int = 1200,
+        height: int = 900,
+        scheme: Literal["light", "dark"] = "light",
+        paper: bool = False,
+    ) -> None:
+        """Give the page another size, scheme or medium; it stays open."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
         features = [{"name": name, "value": value} for name, value in media.items()]
-        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Emulation.setEmulatedMedia", media="print" if paper else "", features=features)
 
     def __enter__(self) -> Browser:
         return self
@@ -133,11 +145,7 @@ class Browser:
     def open(self, path: Path, *, ready: str = "document.readyState == 'complete'") -> None:
         """Open a file and wait until an expression is true."""
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait(f"location.href != 'about:blank' && ({ready})")
-
-    def open_report(self, path: Path) -> None:
-        """Open a report and wait until all its plots are drawn."""
-        self.open(path, ready="[...document.querySelectorAll('.chart')].every(each => each.querySelector('svg'))")
+        self.wait(f"location.pathname == {json.dumps(quote(str(path.resolve())))} && ({ready})")
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page."""
@@ -161,13 +169,27 @@ class Browser:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
+    def press(self, key: str) -> None:
+        """Press a key, such as Tab, Enter or Escape."""
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
+        what: dict[str, Any] = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        what |= {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **what)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **what)
+
+    def named(self, role: str) -> list[str]:
+        """The accessible names of all elements with a role, as a screen reader is told of them."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        seen = [node for node in nodes if not node.get("ignored") and node.get("role", {}).get("value") == role]
+        return [str(node.get("name", {}).get("value", "")) for node in seen]
+
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """A picture of what is seen, or of the whole page, as PNG."""
-        found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        what: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole}
         if whole:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-            found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+            what["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        found = self.call("Page.captureScreenshot", **what)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -33,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = given.report or example(Path(folder) / "quickstart")
         with Browser(width=given.width, height=given.height, scheme="dark" if given.dark else "light") as browser:
-            browser.open_report(report)
+            browser.open(report)
             browser.picture(given.picture)
     size = given.picture.stat().st_size
     print(f"{given.picture}: {size:,} bytes")

@@ -19,6 +19,9 @@ from antecast.papers.full import FILE, as_csv
 from antecast.papers.output import read_manifest
 from antecast.papers.paper import load_paper
 
+SHOWN = (Mark.AGREES, Mark.DIFFERS, Mark.OURS_ONLY)
+"""At full size everything is run, so nothing is the paper's only."""
+
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "results"
 
@@ -26,9 +29,10 @@ HEAD = """\
 # Results
 
 The tables of the last run at the papers' sizes, as `make results` wrote them: every figure of a paper with ours
-beside it, a mark, and the reason where they differ. [Studies](../studies.md) says how they are made.
+beside it, a mark, what it was judged by, and the reason where they differ. [Studies](../studies.md) says how they
+are made.
 
-| study | paper | figures | agrees | differs | cannot be compared | time | cores |
+| study | paper | figures | agrees | differs | ours only | time | cores |
 |---|---|---|---|---|---|---|---|
 """
 
@@ -45,7 +49,7 @@ def main(folder: Path) -> None:
         (PAGES / f"{study}.md").write_text((own / "results.md").read_text(encoding="utf-8"), encoding="utf-8")
         (ROOT / "src" / "antecast" / "papers" / study / FILE).write_text(as_csv(findings), encoding="utf-8")
         counts, made = count_marks(findings), read_manifest(own)
-        marks = " | ".join(str(counts[mark]) for mark in Mark)
+        marks = " | ".join(str(counts[mark]) for mark in SHOWN)
         time = f"{made['seconds'] / 60:,.0f} min"
         title = load_paper(study).title
         rows.append(f"| [{study}]({study}.md) | {title} | {len(findings)} | {marks} | {time} | {made['cores']} |")

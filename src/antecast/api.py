@@ -116,6 +116,7 @@ def compare(
     master: str | None = None,
     run_timeout: str | None = None,
     on_progress: Callable[[SweepProgress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Run every protocol that can run on a scenario's network, compare them, and recommend one.
 
@@ -123,9 +124,11 @@ def compare(
     defaults (`{"delta": {"lifetime": "20min"}}`, or texts such as `"delta.lifetime=20min"`). Limits are written as
     on the command line: `max_violations="0.1%"`, `max_latency="200ms"`. Everything goes to the folder `out`
     (default: `comparisons/NAME`), the report included; the same call goes on where an interrupted one stopped.
-    With `local` the runs are made in this process, without Spark.
+    With `local` the runs are made in this process, without Spark. A protocol that is named runs where the network
+    does not meet its needs, too; `on_note` is told so before it starts.
     """
     from antecast.comparison import candidates as pool
+    from antecast.comparison.stored import Origin, store
     from antecast.reporting.compare import compare_page
     from antecast.reporting.page import write
     from antecast.sim.scenario import override, read_toml
@@ -148,6 +151,9 @@ def compare(
     if all(each.lacks for each in found):
         reasons = "; ".join(f"{each.name} needs {' and '.join(each.lacks)}" for each in found)
         raise ConfigurationError(f"no protocol can run on this network: {reasons}", field="protocols")
+    if on_note is not None:
+        for text in (*base.notes(), *(text for each in found for text in pool.describe_unmet_candidate(each))):
+            on_note(text)
     study = pool.comparison_study(values, found, name=base.name, folder=folder, seeds=seeds, source=source)
     result = run_comparison(
         study,
@@ -160,7 +166,9 @@ def compare(
         on_progress=on_progress,
     )
     command = _compare_command(source or "SCENARIO.toml", protocols, given, overrides, seeds, demands)
-    write(compare_page(result, network=pool.describe_network(base), command=command), result.report)
+    origin = Origin(network=pool.describe_network(base), command=command)
+    store(result, origin)
+    write(compare_page(result, network=origin.network, command=command), result.report)
     return result
 
 
@@ -262,7 +270,7 @@ def report(
     message: str | None = None,
     run: str | None = None,
 ) -> Path:
-    """Write the report of a run, a sweep, an audit or a reproduction: one HTML file. Its path.
+    """Write the report of a run, a sweep, a comparison, an audit or a reproduction: one HTML file. Its path.
 
     `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
     """
@@ -280,11 +288,11 @@ def report(
     place = Path(folder)
     subject = subject_of(place)
     if run is not None:
-        if subject != "sweep":
+        if subject not in ("sweep", "comparison"):
             raise ConfigurationError(f"is an option for sweeps; {place} holds a {subject}", field="--run")
         place, subject = run_of(place, run), "run"
     if message is not None and subject != "run":
-        hint = "; name a run of it with --run" if subject == "sweep" else ""
+        hint = "; name a run of it with --run" if subject in ("sweep", "comparison") else ""
         held = f"{'an' if subject == 'audit' else 'a'} {subject}{hint}"
         raise ConfigurationError(f"is an option for runs; {place} holds {held}", field="--message")
     path = place / REPORT if out is None else Path(out)

@@ -2,9 +2,7 @@
 
 import json
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -149,22 +147,12 @@ def test_a_missing_scenario_is_one_line(antecast):
     assert code == 2 and "gone.toml: cannot read" in err
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium to see reports drawn")
-def test_a_browser_draws_both_charts_without_an_error(antecast, tmp_path):
+def test_both_charts_are_drawn_with_names_and_limits(antecast, tmp_path):
+    """How they look in a browser is tested with the reports."""
     limits = ("--max-latency", "1s", "--max-bytes", "90", "--out", "drawn")
     assert quick(antecast, *limits)[0] == 0
-    command = [
-        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-        *(f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", "--virtual-time-budget=30000"),
-        *("--dump-dom", (tmp_path / "drawn" / "report.html").as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in done.stderr
-    assert len(re.findall(r'<svg [^>]*class="marks"', done.stdout)) == 2
-    marks = re.findall(r'aria-roledescription="(\w+)"', done.stdout)
-    assert marks.count("point") == 2
+    page = (tmp_path / "drawn" / "report.html").read_text(encoding="utf-8")
+    wide = re.findall(r'<svg class="drawn for-wide".*', page)
+    assert len(wide) == 2 and wide[0].count('class="dot') == 2
     for text in ("vector, recommended", "--max-latency 1s", "--max-bytes 90"):
-        assert f">{text}</text>" in done.stdout
+        assert f">{text}</text>" in wide[0]

@@ -41,7 +41,7 @@ def test_a_run_leaves_a_report_and_says_where(antecast):
     assert code == 0 and out.endswith("report: here/report.html\n")
     html = Path("here/report.html").read_text(encoding="utf-8")
     assert "Causal order kept by vector" in html
-    assert '<pre tabindex="0">antecast run small.toml</pre>' in html
+    assert "<code>antecast run small.toml</code>" in html
     assert pq.read_table("here/report/summary.parquet").num_rows > 10
 
 
@@ -84,9 +84,15 @@ def test_a_report_can_be_made_again_of_another_message_elsewhere(antecast):
     ("arguments", "words"),
     [
         (["nowhere"], "nowhere: no such folder"),
-        (["."], "not the folder of a run, a sweep, an audit or a reproduction"),
-        (["compared"], "a comparison; `antecast compare` makes its page anew"),
-        (["log.csv"], "log.csv: is a file; name its folder"),
+        (["."], "holds 3 folders with results; name one, such as compared"),
+        (
+            ["compared", "--message", "2.1"],
+            "--message: is an option for runs; compared holds a comparison; name a run",
+        ),
+        (["log.csv"], "log.csv: is a file; `antecast audit FILE --out FOLDER` makes a report of a log"),
+        (["here/events.parquet"], "here/events.parquet: is a file; name its folder, here"),
+        (["small.toml"], "small.toml: is a file that says what to run"),
+        (["compared/runs"], "compared/runs: its results are in compared/runs/"),
         (["here", "--message", "2.99"], "--message: the log has no broadcast of 2:99"),
         (["here", "--message", "two"], "--message: expected the number of a node and of its message"),
         (["here", "--run", "abc"], "--run: is an option for sweeps; here holds a run"),
@@ -114,3 +120,18 @@ def test_a_run_of_a_sweep_is_found_by_the_beginning_of_its_name(antecast):
     Path("s/failed/f1.json").write_text("{}")
     assert "run f1 failed" in antecast("report", "s", "--run", "f1")[2]
     assert "name a run of it with --run" in antecast("report", "s", "--message", "1.1")[2]
+
+
+def test_a_comparison_s_page_is_made_again(antecast):
+    common = ("--out", "compared", "--no-spark", "--seeds", 1, "--protocol", "vector")
+    assert antecast("compare", "small.toml", *common)[0] == 0
+    before = Path("compared/report.html").read_text(encoding="utf-8")
+    Path("compared/report.html").unlink()
+    assert antecast("report", "compared")[:2] == (0, "report: compared/report.html\n")
+    assert Path("compared/report.html").read_text(encoding="utf-8") == before
+
+
+def test_a_folder_of_something_else_is_one_line(antecast):
+    Path("other").mkdir()
+    code, _, err = antecast("report", "other")
+    assert code == 2 and "not the folder of a run, a sweep, a comparison, an audit or a reproduction" in err

@@ -144,7 +144,7 @@ def test_the_reason_names_the_order_the_number_that_decided_and_the_cost():
     first, second, third, runner_up, relaxed = judgement.reasons
     assert first == "fast guarantees causal order on this network, and the auditor found it kept in all 3 runs."
     assert second == "Of the 2 that guarantee causal order it has the lowest 99th percentile of latency: 80 ms."
-    assert "200 control bytes a delivery" in third and "up to 10 messages" in third
+    assert "200 control bytes per delivery" in third and "up to 10 messages" in third
     assert runner_up.startswith("Runner-up: cheap (causal order guaranteed), 99th percentile 160 ms (+100%)")
     assert relaxed.startswith("Tolerating messages out of order, it would be loose (1.00 % of deliveries out of")
     assert judgement.headline.startswith("Take fast: causal order guaranteed, 99th percentile 80 ms")
@@ -218,3 +218,37 @@ def test_a_demand_is_written_as_it_was_given():
 def test_nonsense_is_refused_with_an_example(parse, text):
     with pytest.raises(ValueError, match="expected"):
         parse(text)
+
+
+def test_the_runner_up_keeps_what_was_asked_for():
+    """One that delivers out of order is no second choice for whoever wants order, however fast it is."""
+    assert judge([LOOSE, FAST], Demands()).runner_up is None
+    assert judge([LOOSE, FAST, CHEAP], Demands()).runner_up == "cheap"
+    assert judge([LOOSE, LUCKY, FAST], Demands()).runner_up == "lucky"
+    assert judge([LOOSE, FAST], Demands(violations=0.02)).runner_up == "fast"
+    assert judge([LOOSE, LUCKY], Demands(violations=0.02)).runner_up == "lucky"
+    liar = stand("liar", latency=1.0, size=1.0, early=1)
+    assert judge([liar, FAST], Demands()).runner_up is None
+
+
+def test_the_nearest_keeps_what_was_asked_for():
+    """Both miss the limit; the one that is nearer delivers out of order."""
+    judged = judge([LOOSE, FAST], Demands(latency=30 * MS))
+    assert (judged.recommended, judged.nearest) == (None, "fast")
+    assert judge([LOOSE, FAST], Demands(latency=30 * MS, violations=0.02)).nearest == "loose"
+    none = judge([LOOSE], Demands(latency=30 * MS))
+    assert none.nearest is None and "None of them kept causal order, so none is near." in none.reasons
+
+
+def test_giving_up_a_limit_is_not_advised_where_it_gains_no_order():
+    judged = judge([LOOSE, CHEAP], Demands(latency=200 * MS, bytes=30.0))
+    assert judged.recommended == "cheap"
+    assert not any(reason.startswith("Without --max") for reason in judged.reasons)
+
+
+def test_order_that_was_kept_on_a_network_that_lacks_what_it_needs_is_not_guaranteed():
+    lacking = replace(FAST, unmet=("FIFO links",))
+    assert lacking.order is Order.KEPT
+    assert chosen(lacking, CHEAP) == "cheap"
+    reasons = judge([lacking], Demands()).reasons
+    assert any("needs FIFO links, which this network does not have" in reason for reason in reasons)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import held_out
 import numpy as np
 import pytest
 
@@ -66,6 +67,32 @@ def test_violations_stay_below_what_is_allowed(system, law):
         assert true.rate <= target
         assert true.backward <= done.late.mean() + 1e-9  # what is called late has all that came too late
         assert delay <= exact + 1
+
+
+@pytest.mark.parametrize("law", held_out.GROWING)
+@pytest.mark.parametrize("system", held_out.SYSTEMS[1:6:2], ids=str)
+def test_the_measured_rate_stays_below_the_target_while_delays_grow(system, law):
+    """Not only the true one, and on systems and laws that the rule was not made with."""
+    run = held_out.traffic(system, law, 4000, seed=8)
+    for target in (0.005, 0.02):
+        found = held_out.observed(run, target)
+        assert max(found.true, found.measured) <= target
+
+
+def test_rows_that_wait_already_wait_longer_when_stragglers_come():
+    policy = Policy(bounds=Bounds(epsilon=0, delta=100), mode="paced", violations=0.03, stamps="hybrid")
+    observer = Observer(policy)
+    for now in range(0, 3000, 2):
+        observer.receive("quick", Timestamp(r=now, kn=(0,)), "ada", now=now)
+        observer.receive("slow", Timestamp(r=now - 20, kn=(0,)), "ben", now=now)
+    observer.receive("last", Timestamp(r=3000, kn=(0,)), "ada", now=3000)
+    before = {each.item: each.due for each in observer.waiting()}
+    assert 3010 < before["last"] < 3100
+    for now in range(3001, 3010):
+        for _ in range(20):
+            observer.receive("straggler", Timestamp(r=now - 90, kn=(0,)), "ben", now=now)
+    after = {each.item: each.due for each in observer.waiting()}
+    assert after["last"] > before["last"] + 20
 
 
 @pytest.mark.parametrize("system", SYSTEMS[:5], ids=str)

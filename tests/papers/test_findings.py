@@ -14,6 +14,7 @@ from antecast.papers.findings import (
     UNEXPLAINED,
     Mark,
     Results,
+    Tolerance,
     as_table,
     count_marks,
     figure,
@@ -24,25 +25,27 @@ from antecast.papers.full import FILE, _notes, as_csv, full_marks
 from antecast.papers.layout import lay_out, markdown, shown, summary
 from antecast.papers.paper import Paper, load_paper, seconds
 
+SEVENTH = Tolerance(share=0.15, why="an example for tests")
+
 
 def of(paper, ours, **more):
-    return figure("Table I", "nodes", "", "count", paper=paper, ours=ours, **more)
+    return figure("Table I", "nodes", "", "count", paper=paper, ours=ours, **{"tolerance": SEVENTH} | more)
 
 
 def test_a_figure_within_the_tolerance_agrees():
     assert of(100, Estimate(115)).mark is Mark.AGREES
     assert of(100, Estimate(115.1)).mark is Mark.DIFFERS
-    assert of(100, Estimate(89), tolerance=0.1).mark is Mark.DIFFERS
-
-
-def test_a_figure_whose_interval_holds_the_papers_agrees():
-    assert of(100, Estimate(130, 95, 165, 5)).mark is Mark.AGREES
-    assert of(100, Estimate(130, 101, 159, 5)).mark is Mark.DIFFERS
+    tenth = Tolerance(share=0.1, why="an example for tests")
+    assert of(100, Estimate(89), tolerance=tenth).mark is Mark.DIFFERS
+    assert of(100, Estimate(111), tolerance=tenth).within == pytest.approx(10)
 
 
 def test_without_a_number_on_both_sides_there_is_nothing_to_compare():
-    assert of(None, Estimate(3.0)).mark is Mark.INCOMPARABLE
+    assert of(None, Estimate(3.0)).mark is Mark.OURS_ONLY
+    assert of(3.0, None, reason="it was not run").mark is Mark.PAPER_ONLY
     assert of(3.0, None, reason="it was not run").reason == "it was not run"
+    with pytest.raises(ValueError, match="without a tolerance"):
+        of(3.0, Estimate(3.0), tolerance=None)
 
 
 def test_what_differs_has_a_reason_or_says_that_nobody_knows_one():
@@ -74,6 +77,7 @@ PAPER = read_settings(
             "Table I": {
                 "title": "counts",
                 "layout": "grid",
+                "tolerance": {"share": 0.15, "why": "an example for tests"},
                 "quantities": {
                     "sent": {"unit": "count", "values": {"a": 10, "b": 20}, "reasons": {"b": "b is special"}},
                     "lost": {"unit": "share", "values": {"a": 0.5}},
@@ -82,6 +86,7 @@ PAPER = read_settings(
             "Table II": {
                 "title": "times",
                 "layout": "spread",
+                "tolerance": {"share": 0.15, "why": "an example for tests"},
                 "quantities": {
                     "delay, min": {"unit": "s", "values": {"a": "4 ms"}},
                     "delay, max": {"unit": "s", "values": {"a": "1h02'"}},
@@ -109,7 +114,7 @@ def test_tables_come_in_the_papers_order_and_layout():
     one, two, three = lay_out(PAPER, found())
     assert one.header == ("", "a", "b")
     assert one.rows == (("sent", "10 (10)", "40 (20) ≠1"), ("lost", "51.00 % (50.00 %)", ""))
-    assert one.notes == ("1. b is special",)
+    assert one.notes == ("1. b is special", "- Limit of sent, lost: an example for tests")
     assert two.rows == (("a", "ours", "4 ms / 1h02'"), ("", "paper", "4 ms / 1h02'"))
     assert three.rows == (("size", "", "it grows", "from 1 to 7", "agrees"),)
 
@@ -117,7 +122,7 @@ def test_tables_come_in_the_papers_order_and_layout():
 def test_the_summary_counts_the_marks_of_each_item():
     rows = {row[0]: row[2:] for row in summary(PAPER, found()).rows}
     assert rows == {"Table I": ("3", "2", "1", ""), "Table II": ("2", "2", "", ""), "Fig. 1": ("1", "1", "", "")}
-    assert count_marks(found()) == {Mark.AGREES: 5, Mark.DIFFERS: 1, Mark.INCOMPARABLE: 0}
+    assert count_marks(found()) == {Mark.AGREES: 5, Mark.DIFFERS: 1, Mark.OURS_ONLY: 0, Mark.PAPER_ONLY: 0}
 
 
 def test_the_page_and_the_table_hold_every_finding():
@@ -166,7 +171,7 @@ def test_figures_are_shown_for_people():
 
 def test_findings_survive_a_table():
     findings = [
-        figure("Table I", "nodes", "", "count", paper=60, ours=Estimate(61.0)),
+        figure("Table I", "nodes", "", "count", paper=60, ours=Estimate(61.0), tolerance=SEVENTH),
         statement("Fig. 1", "shape", "x", claim="rises", holds=False, observed="falls"),
     ]
     assert from_table(as_table(findings)) == findings
@@ -199,9 +204,9 @@ def test_what_a_quick_run_leaves_out_is_no_other_mark():
 
 
 def test_marks_are_read_back_from_what_was_written(tmp_path, monkeypatch):
-    findings = [finding("a, b", Mark.AGREES), finding('"c"', Mark.INCOMPARABLE)]
+    findings = [finding("a, b", Mark.AGREES), finding('"c"', Mark.OURS_ONLY)]
     monkeypatch.setattr("antecast.papers.full.resources.files", lambda package: tmp_path)
     assert full_marks("barrier") == {}
     (tmp_path / "barrier").mkdir()
     (tmp_path / "barrier" / FILE).write_text(as_csv(findings))
-    assert full_marks("barrier") == {("Fig. 1", "a, b", ""): Mark.AGREES, ("Fig. 1", '"c"', ""): Mark.INCOMPARABLE}
+    assert full_marks("barrier") == {("Fig. 1", "a, b", ""): Mark.AGREES, ("Fig. 1", '"c"', ""): Mark.OURS_ONLY}

@@ -88,7 +88,7 @@ def walkers(tmp_path):
 def test_the_figures_of_a_trace_agree_with_its_logs(spark, tmp_path, walkers):
     results = reproduce("barrier", out=tmp_path / "out", spark=spark, options={"trace": str(walkers)})
     numbers = [each for each in results.findings if each.unit != "statement"]
-    assert {each.mark for each in numbers} == {Mark.INCOMPARABLE}
+    assert {each.mark for each in numbers} == {Mark.OURS_ONLY}
     found = {(each.item, each.quantity, each.setting): each.ours for each in numbers}
 
     runs = pq.read_table(tmp_path / "out" / "pedestrians" / "runs.parquet").to_pylist()

@@ -36,6 +36,9 @@ class Plan:
     radio_delay: int = 300
     """The longest a radio frame takes: frames overtake each other."""
     wire_delay: int = 200
+    wire_delay_at_rest: int | None = None
+    """The same once peace has come, if it differs: a handoff that is broken off sooner than frames cross the wires
+    never ends."""
     duration: int = 6000
     broadcasts: int = 25
     moves: int = 8
@@ -57,6 +60,7 @@ class Bench:
         self.spec = specification("cellular")
         quick = {"retransmit": "400ms", "retransmit_least": "100ms", "ack": "150ms", "connect": "200ms"}
         self.settings = self.spec.configure({"evict": 0, **quick, **plan.settings})
+        self.wire_delay = plan.wire_delay
         self.now = 0
         self.queue = []
         self.counter = count()
@@ -97,7 +101,7 @@ class Bench:
         for effect in effects:
             match effect:
                 case Send(to=to, frame=frame):
-                    arrives = self.now + self.random.randint(1, max(1, self.plan.wire_delay))
+                    arrives = self.now + self.random.randint(1, max(1, self.wire_delay))
                     arrives = self.wires[node, to] = max(arrives, self.wires[node, to])
                     self.at(arrives, self.receive, to, self.copy(frame), node)
                 case Transmit(frame=frame):
@@ -250,6 +254,8 @@ class Bench:
                 t += on + off
         self.run(start + plan.duration + 3000)
         self.clean = True
+        if plan.wire_delay_at_rest is not None:
+            self.wire_delay = plan.wire_delay_at_rest
         for host in sorted(self.saved):
             self.recover(host)
         for host, station in list(self.wanted.items()):
@@ -365,6 +371,17 @@ def hasty_plan(seed):
     return replace(plan, duration=draw.choice([6000, 12_000]), outages=draw.randint(0, 12))
 
 
+def impatient_plan(seed):
+    """Handoffs that are broken off while their frames are still on the wires, and begun again: the same host is
+    offered to the same station several times."""
+    draw = random.Random(seed)
+    evict = draw.choice([0, 0, "3s", "10s"])
+    plan = random_plan(seed, evict=evict, handoff=draw.choice(["200ms", "500ms", "1s", "2s"]))
+    return replace(
+        plan, wire_delay=draw.choice([300, 1000, 2000]), wire_delay_at_rest=10, joins=draw.randint(0, 2)
+    )
+
+
 def goes_wrong(plan):
     """Whether a run breaks a promise; a protocol that raises has broken one too."""
     try:
@@ -379,6 +396,8 @@ def main(runs=400):
 
     bad = sum(goes_wrong(hasty_plan(seed)) for seed in range(runs))
     print(f"ours, hosts given up early: {bad} of {runs}", flush=True)
+    bad = sum(goes_wrong(impatient_plan(seed)) for seed in range(runs))
+    print(f"ours, handoffs broken off early: {bad} of {runs}", flush=True)
     for published in ([], *([rule] for rule in Rule)):
         bad = sum(goes_wrong(random_plan(seed, published=published)) for seed in range(runs))
         print(f"{published[0] if published else 'ours'}: {bad} of {runs}", flush=True)

@@ -2,14 +2,14 @@
 up."""
 
 import pytest
-from cellular_bench import Bench, Plan, hasty_plan, random_plan
-from hypothesis import given
+from cellular_bench import Bench, Plan, hasty_plan, impatient_plan, random_plan
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
-from antecast.papers.cellular.cells import A, B, Cells
+from antecast.papers.cellular.cells import A, B, C, Cells
 from antecast.protocols import specification
-from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Req1, Rsp1, Rsp2
+from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Reject, Req1, Rsp1, Rsp2
 
 
 def frames(stage, kind):
@@ -134,6 +134,54 @@ def test_a_small_window_holds_nobody_up(plan):
 def test_hosts_that_are_given_up_within_moments_break_nothing(seed):
     """`evict` below `forget`, below the wires' delay, below the longest handoff."""
     assert Bench(hasty_plan(seed)).play().faults() == []
+
+
+@given(st.integers(0, 2**32))
+@example(1)
+@example(19)
+@example(370423)
+def test_handoffs_that_are_broken_off_and_begun_again_lose_nothing(seed):
+    """`handoff` below the wires' delay: a host is offered again while its first offer is on its way."""
+    assert Bench(impatient_plan(seed)).play().faults() == []
+
+
+def test_offers_are_taken_only_for_the_request_that_they_answer():
+    """A's lock is opened in time and closed again by B's next request, while its first offer is still on the wire.
+    What came to A between the two is named in the second offer alone."""
+    stage = Cells((A, B), handoff="1s")
+    stage.at(A, 0, 1)
+    stage.at(B, 2)
+    stage.close(A, B)
+    stage.move(0, B)
+    stage.settle()
+    message = stage.broadcast(2)
+    stage.tick(4000)
+    assert len(frames(stage, Rsp1)) > 1
+    stage.open(A, B)
+    stage.tick(5000)
+    assert message in stage.delivered[0]
+    assert stage.wrong() == []
+
+
+def test_a_refusal_of_one_handoff_does_not_end_another():
+    stage = Cells((A, B), (B, C))
+    stage.at(A, 0)
+    stage.close(B, A)
+    stage.move(0, C)
+    stage.settle()
+    stage.open(B, A)
+    stage.close(A, B)
+    stage.wire()
+    (offer,) = frames(stage, Rsp1)
+    assert not stage.nodes[A].records[0].held
+    stage.perform(A, stage.nodes[A].receive(Reject(0, 2, A, C, offer.wave - 1), B, stage.now))
+    assert not stage.nodes[A].records[0].held
+    stage.perform(C, stage.nodes[C].receive(Reject(0, 2, C, A, offer.wave - 1), B, stage.now))
+    assert 0 in stage.nodes[C].records
+    stage.open(A, B)
+    stage.tick(1000)
+    assert stage.nodes[C].records[0].held
+    assert stage.wrong() == []
 
 
 @pytest.mark.parametrize("seed", [145, 196, 422])

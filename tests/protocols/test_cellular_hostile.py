@@ -90,7 +90,7 @@ def refuse(node, frame, sender, now):
 REFUSED_FROM_THE_RADIO = [
     Message(9, 1, b"", None),
     Message(1, 2, b"", 5),
-    Message(1, 2, b"", Carried(1, 1, A, B)),
+    Message(1, 2, b"", Carried(1, 1, A, B, 1)),
     Message(1, 2, b"", CatchUp(1, 1, 0)),
     Message(1, 2, b"", Marked(3, [1])),
     Ack(1, 0, FAR),
@@ -113,10 +113,10 @@ REFUSED_FROM_THE_RADIO = [
     Left(1),
     Req1(1, 5, 1, 0, 0, B, 9),
     Echo(A, 1, False),
-    Rsp1(1, 1, A, B, []),
-    Req2(1, 1, A, B, []),
-    Rsp2(1, 1, A, B, [], 1, False),
-    Reject(1, 1, A, B),
+    Rsp1(1, 1, A, B, 1, []),
+    Req2(1, 1, A, B, 1, []),
+    Rsp2(1, 1, A, B, 1, [], 1, False),
+    Reject(1, 1, A, B, 1),
 ]
 
 
@@ -129,8 +129,8 @@ def test_a_station_refuses_what_no_host_sends_and_has_changed_nothing(frame):
 @pytest.mark.parametrize("sender", [STRANGER, C])
 @pytest.mark.parametrize(
     "frame",
-    [Delete(0, 5), Left(0), Req1(0, 9, 1, 0, 0, C, 9), Echo(A, 1, True), Rsp1(0, 2, A, C, []),
-     Req2(0, 2, A, C, []), Rsp2(0, 2, A, C, [], 1, False), Reject(0, 2, A, C)],
+    [Delete(0, 5), Left(0), Req1(0, 9, 1, 0, 0, C, 9), Echo(A, 1, True), Rsp1(0, 2, A, C, 1, []),
+     Req2(0, 2, A, C, 1, []), Rsp2(0, 2, A, C, 1, [], 1, False), Reject(0, 2, A, C, 1)],
     ids=repr,
 )  # fmt: skip
 def test_frames_of_stations_come_over_wires_only(frame, sender):
@@ -142,8 +142,8 @@ REFUSED_FROM_A_WIRE = [
     Message(1, 2, b"", 5),
     Message(1, 2, b"", CatchUp(1, 1, 0)),
     Message(1, 2, b"", Marked(3, [1])),
-    Message(8, 1, b"", Carried(0, 2, STRANGER, C)),  # to a station that nobody knows
-    Message(8, 1, b"", Carried(0, 2, A, A)),  # by this station itself
+    Message(8, 1, b"", Carried(0, 2, STRANGER, C, 1)),  # to a station that nobody knows
+    Message(8, 1, b"", Carried(0, 2, A, A, 1)),  # by this station itself
     Join(5, 1),
     Init(5, 1, 0, 0, 1),
     Ack(1, 0, 0),
@@ -160,12 +160,12 @@ REFUSED_FROM_A_WIRE = [
     Req1(0, 3, 1, 0, 0, A, 9),
     Echo(A, 99, True),
     Echo(STRANGER, 1, False),
-    Rsp1(0, 2, STRANGER, C, []),
-    Req2(0, 2, A, C, [(8, 8)]),  # what was not offered
-    Req2(0, 2, STRANGER, B, []),
-    Req2(0, 2, A, A, []),
-    Rsp2(0, 2, STRANGER, C, [], 1, False),
-    Reject(0, 2, STRANGER, B),
+    Rsp1(0, 2, STRANGER, C, 1, []),
+    Req2(0, 2, A, C, 1, [(8, 8)]),  # what was not offered
+    Req2(0, 2, STRANGER, B, 1, []),
+    Req2(0, 2, A, A, 1, []),
+    Rsp2(0, 2, STRANGER, C, 1, [], 1, False),
+    Reject(0, 2, STRANGER, B, 1),
 ]
 
 
@@ -180,7 +180,7 @@ def test_a_station_that_awaits_a_host_takes_only_what_it_has_asked_for():
     stage.open(A, B)
     node = stage.nodes[C]
     before = node.snapshot()["records"]
-    for frame in (Message(8, 1, b"", Carried(0, 2, C, A)), Rsp2(0, 2, C, A, [], 1, False)):
+    for frame in (Message(8, 1, b"", Carried(0, 2, C, A, 1)), Rsp2(0, 2, C, A, 1, [], 1, False)):
         assert node.receive(frame, B, stage.now) == []
     assert node.snapshot()["records"] == before
     stage.wire()
@@ -194,13 +194,13 @@ def test_a_station_has_one_wire_that_leads_to_it():
     stage.move(0, C)
     stage.settle()
     assert stage.nodes[B]._wires.routes == {A: A, C: C}
-    refuse(stage.nodes[B], Reject(5, 1, B, C), A, stage.now)
+    refuse(stage.nodes[B], Reject(5, 1, B, C, 1), A, stage.now)
     refuse(stage.nodes[B], Req1(5, 2, 1, 0, 0, C, 9), A, stage.now)
 
 
 REFUSED_BY_A_HOST = [
     Message(9, 1, b"", None),
-    Message(9, 1, b"", Carried(0, 1, A, B)),
+    Message(9, 1, b"", Carried(0, 1, A, B, 1)),
     Message(9, 1, b"", Marked(0, [])),
     InitAck(1, 1, MAX_LISTED + 1, 0, [], 1, False),
     InitAck(1, 1, 0, FAR, [], 1, False),
@@ -214,10 +214,10 @@ REFUSED_BY_A_HOST = [
     Left(1),
     Req1(1, 1, 0, 0, 0, B, 1),
     Echo(A, 1, True),
-    Rsp1(1, 1, A, B, []),
-    Req2(1, 1, A, B, []),
-    Rsp2(1, 1, A, B, [], 1, False),
-    Reject(1, 1, A, B),
+    Rsp1(1, 1, A, B, 1, []),
+    Req2(1, 1, A, B, 1, []),
+    Rsp2(1, 1, A, B, 1, [], 1, False),
+    Reject(1, 1, A, B, 1),
 ]
 
 
@@ -234,7 +234,7 @@ def test_a_message_with_the_stamp_of_the_wires_does_not_get_lost():
     """A host's message stamped `Carried` would travel to one station instead of all."""
     stage = Cells((A, B))
     stage.at(A, 0)
-    refuse(stage.nodes[A], Message(0, 1, b"x", Carried(0, 1, B, A)), 0, stage.now)
+    refuse(stage.nodes[A], Message(0, 1, b"x", Carried(0, 1, B, A, 1)), 0, stage.now)
     stage.broadcast(0)
     assert not stage.wrong()
 

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from wires import Wires
 
 from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault
-from antecast.protocols import retained
+from antecast.protocols import retained, specification
 from antecast.protocols.flood import OWED
-from antecast.protocols.received import Received
+from antecast.protocols.received import Received, some_gaps
 from antecast.protocols.retained import Base, Summary
+from antecast.testing.hostile import Play, Stage, Step
 
 ALL = ["r-broadcast", "fifo", "vector", "vector-changes"]
 CAUSAL = ["vector", "vector-changes"]
@@ -227,9 +228,9 @@ def test_a_summary_names_no_more_than_a_frame_holds():
     for seq in range(2, 200, 2):
         received.add(1, seq)
         received.add(2, seq)
-    some = received.some_gaps(120)
+    some = some_gaps(received.beyond, 120)
     assert {origin: len(numbers) for origin, numbers in some.items()} == {1: 99, 2: 21}
-    assert received.some_gaps(10**6) == received.gaps()
+    assert some_gaps(received.beyond, 10**6) == received.gaps()
 
 
 counts = st.sampled_from([0, 1, 2, 3, 5, 60, 2**31, HUGE - 1, HUGE])
@@ -274,3 +275,24 @@ def test_honest_nodes_go_on_whatever_a_neighbour_sends(protocol, data):
     wait(wires)
     assert_unharmed(wires)
     assert all(node.gauges()["stored"] <= 10_100 for node in wires.nodes.values())
+
+
+@causal
+@pytest.mark.parametrize("known", [0, 1], ids=["a stranger", "a source that was heard before"])
+def test_a_held_message_that_can_never_be_delivered_stops_nobody(protocol, known):
+    """The liar's message depends on one of node 0 that does not exist: 0 drops it, the others hold it. Then 0 is
+    made to go on without it, and what 0 broadcasts from there on depends on what the others hold."""
+    play = Play(Stage(specification(protocol), {}, (0, 2)))
+
+    def send(to, frame):
+        play.do(Step("frame", LIAR, to, play.codec.encode(frame)))
+
+    play.do(Step("link", 0, 0))
+    for seq in range(1, known + 1):
+        send(0, Message(LIAR, seq, b"", {}))
+    play.do(Step("transfer"))
+    send(2, Message(LIAR, known + 1, b"", {0: 2**31}))
+    play.do(Step("transfer"))
+    send(0, Base({LIAR: known + 1}))
+    send(0, Message(LIAR, known + 2, b"", {}))
+    play.end()  # everyone delivers everything

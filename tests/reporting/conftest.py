@@ -1,4 +1,4 @@
-"""The browser lies with the tools, and two runs are made once for all tests of this folder."""
+"""The browser lies with the tools. It is started once, and two runs are made once, for all tests here."""
 
 import sys
 from pathlib import Path
@@ -36,3 +36,14 @@ def violated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "violated"
     run(make_scenario(SCENARIO | {"protocol": {"name": "r-broadcast"}}), out=folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One browser for all tests that need one: starting it takes longer than most of them."""
+    from browser import CHROMIUM, Browser
+
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here; apt-get install chromium to see reports drawn and clicked")
+    with Browser() as started:
+        yield started

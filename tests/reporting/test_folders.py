@@ -16,8 +16,10 @@ from antecast.papers.output import read_manifest, write_manifest, write_results
 from antecast.papers.paper import load_paper
 from antecast.reporting.audit import audit_page
 from antecast.reporting.page import Chart, render
+from antecast.reporting.plot import Area, Dot, Line, Segment
 from antecast.reporting.study import rebuild
-from antecast.reporting.sweep import SERIES, sweep_page
+from antecast.reporting.sweep import sweep_page
+from antecast.reporting.sweep_charts import SERIES
 from antecast.spark.folder import MEASURED
 
 FINE = {
@@ -26,6 +28,7 @@ FINE = {
     "broken": "",
     "early": 0,
     "late": 0,
+    "deliveries": 1000,
     "duplicates": 0,
     "before_broadcast": 0,
     "events": 100,
@@ -108,8 +111,8 @@ def test_means_have_student_s_intervals(tmp_path):
 
 def test_numbers_have_bands_and_names_have_lines(tmp_path):
     page = sweep_page(make_sweep(tmp_path, ["network.loss", "protocol.name"], LOSS))
-    assert [layer["mark"]["type"] for layer in charts(page)[0].spec["layer"]] == ["area", "line"]
-    assert [layer["mark"]["type"] for layer in charts(page)[-2].spec["layer"]] == ["rule", "point"]
+    assert {type(mark) for mark in charts(page)[0].plots[0].marks} == {Area, Line}
+    assert {type(mark) for mark in charts(page)[-2].plots[0].marks} == {Segment, Dot}
     for chart in charts(page):
         assert chart.alternative and "runs.parquet." in chart.note
 
@@ -124,7 +127,7 @@ def test_latency_has_a_curve_for_each_value(tmp_path):
         ("2", 4e6, 2),
         ("4", 6e6, 2),
     ]
-    assert len(chart.spec["data"]["values"]) == len(points) == 16
+    assert sum(len(mark.points) for mark in chart.plots[0].marks) == len(points) == 16
 
 
 def test_many_values_are_thinned_and_older_runs_left_out(tmp_path):
@@ -139,15 +142,15 @@ def test_many_values_are_thinned_and_older_runs_left_out(tmp_path):
 def test_durations_are_numbers_of_seconds(tmp_path):
     rows = [((text,), 1, FINE) for text in ("1s", "500ms", "2min")]
     page = sweep_page(make_sweep(tmp_path, ["drain"], rows))
-    points = charts(page)[0].spec["data"]["values"]
-    assert [point["x"] for point in points] == [0.5, 1.0, 120.0]
+    (line,) = [mark for mark in charts(page)[0].plots[0].marks if isinstance(mark, Line)]
+    assert [x for x, _ in line.points] == [0.5, 1.0, 120.0]
     assert "Single runs have no interval." in charts(page)[0].note
 
 
 def test_fields_that_vary_together_make_no_series(tmp_path):
     rows = [((nodes, f"{nodes}s"), seed, FINE) for nodes in (8, 16) for seed in (1, 2)]
     page = sweep_page(make_sweep(tmp_path, ["nodes", "duration"], rows))
-    assert all(point["series"] == "" for point in charts(page)[0].spec["data"]["values"])
+    assert charts(page)[0].plots[0].series == []
 
 
 def test_too_many_series_are_averaged_and_the_page_says_so(tmp_path):
@@ -169,7 +172,7 @@ def test_broken_promises_come_first_with_a_witness(tmp_path, violated):
     page = sweep_page(folder)
     assert (page.tone, page.verdict) == ("bad", "1 of 2 runs kept causal order; 1 broke what they promise.")
     table, remark, words, *_ = page.sections[0].blocks
-    assert table.rows == [("8", "1", "causal", "3", "2", "0", "0", "run1")]
+    assert table.rows == [("8", "1", "causal", "3", "2", "0", "0", "0.30 %", "run1")]
     assert "--run run1" in remark.text and "before" in words.text
     assert pq.read_table(folder / "report" / "witness.parquet").num_rows >= 4
 
@@ -177,10 +180,57 @@ def test_broken_promises_come_first_with_a_witness(tmp_path, violated):
 def test_what_was_never_promised_is_not_blamed(tmp_path):
     free = BROKEN | {"promised": False, "broken": ""}
     page = sweep_page(make_sweep(tmp_path, ["nodes"], [((4,), 1, FINE), ((8,), 1, free)]))
-    assert page.tone == "good"
+    assert page.tone == "plain"  # kept, but not all that the tick would stand for
     assert page.verdict == (
         "Every promise was kept: 1 of 2 runs kept causal order; 1 did not, and do not promise it."
     )
+
+
+def test_a_quantity_has_one_unit_on_the_whole_page(tmp_path):
+    """Latencies of 0.4 ms and of 3 s, and sizes of 64 B and of 9 kB, stood in two units each."""
+    slow = FINE | {"latency_mean_ns": 3e9, "latency_p95_ns": 4e9, "control_bytes_per_broadcast": 9_000.0}
+    quick = FINE | {"latency_mean_ns": 4e5, "latency_p95_ns": 5e5}
+    page = sweep_page(make_sweep(tmp_path, ["nodes"], [((4,), 1, quick), ((8,), 1, slow)]))
+    shown = {each.title: each for each in charts(page)}
+    assert shown["mean latency"].plots[0].x.title == "nodes"
+    assert shown["mean latency"].plots[0].y.title == "mean latency (ms)"
+    assert shown["mean latency"].alternative == "From 0.4 ms with nodes 4 to 3,000 ms with nodes 8."
+    rows = section(page, "All points").blocks[0].rows
+    assert [row[4:7] for row in rows] == [("0.4 ms", "0.5 ms", "64 B"), ("3,000 ms", "4,000 ms", "9,000 B")]
+    assert [each.value for each in page.figures][2:4] == ["1,500 ms", "4,532 B"]
+
+
+def test_deliveries_too_early_are_shares_that_compare(tmp_path):
+    short, long = (BROKEN | {"early": 5, "deliveries": count} for count in (10, 10_000))
+    page = sweep_page(make_sweep(tmp_path, ["nodes"], [((4,), 1, short), ((8,), 1, long)]))
+    (early,) = [each for each in charts(page) if each.title == "deliveries too early"]
+    assert early.alternative == "From 0.05 % with nodes 8 to 50.00 % with nodes 4."
+    assert early.plots[0].y.share
+
+
+def test_intervals_of_a_sweep_do_not_fall_below_zero(tmp_path):
+    rows = [((4,), seed, FINE | {"latency_mean_ns": 1e6 * value}) for seed, value in enumerate((0, 0, 9))]
+    rows += [((8,), 1, FINE)]
+    page = sweep_page(make_sweep(tmp_path, ["nodes"], rows))
+    (band,) = [mark for mark in charts(page)[1].plots[0].marks if isinstance(mark, Area)]
+    assert band.points[0][1] == 0.0
+    low = [row["low"] for row in pq.read_table(tmp_path / "report" / "means.parquet").to_pylist()]
+    assert min(each for each in low if each is not None) < 0  # the table keeps what Student says
+
+
+def test_lifetimes_stand_in_the_order_of_their_lengths(tmp_path):
+    lives = ("20min", "5min", "100s", "1h")
+    rows = [((life, name), 1, FINE) for life in lives for name in ("vector", "delta")]
+    page = sweep_page(make_sweep(tmp_path, ["protocol.lifetime", "protocol.name"], rows))
+    ordered = ["100s", "5min", "20min", "1h"]
+    (chart,) = [
+        each for each in section(page, "Against protocol.name").blocks if getattr(each, "title", "") == "delivered"
+    ]
+    assert [each.name for each in chart.plots[0].series] == ordered
+    assert [row[0] for row in section(page, "All points").blocks[0].rows] == [
+        each for each in ordered for _ in "ab"
+    ]
+    assert section(page, "Parameters").blocks[0].rows[0] == ("protocol.lifetime", "100s, 5min, 20min, 1h")
 
 
 def test_a_sweep_without_anything_that_varies(tmp_path):
@@ -249,6 +299,28 @@ def test_a_causal_audit_is_short(tmp_path):
     assert "log.csv" in render(page) and "host" in render(page)
 
 
+def test_violations_with_one_cause_are_one_row(tmp_path):
+    found = [("ada", "early")] * 40 + [("dora", "early"), ("dora", "late")]
+    page = audit_page(make_audit(tmp_path, "violated", {"early": 41, "late": 1}, found))
+    table = section(page, "Violations").blocks[1]
+    assert [row[:5] for row in table.rows] == [
+        ("cleo:1", "early", "41", "97.62 %", "2"),
+        ("cleo:1", "late", "1", "2.38 %", "1"),
+    ]
+    assert table.rows[0][5] == "ben:2 at node ada, position 4; the cause at position 5"
+
+
+def test_an_audit_of_nothing_is_not_green(tmp_path):
+    page = audit_page(make_audit(tmp_path, "causal", {"deliveries": 0}))
+    assert page.tone == "plain" and page.verdict.startswith("Nothing was delivered")
+
+
+def test_violations_of_an_audit_are_shares_that_compare(tmp_path):
+    page = audit_page(make_audit(tmp_path, "violated", {"early": 3}, [("ada", "early")]))
+    (early,) = [figure for figure in page.figures if figure.label == "too early"]
+    assert (early.value, early.note) == ("33.33 %", "3 deliveries")
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"verdict": "fine"}', '{"verdict": "causal"}'])
 def test_a_broken_verdict_is_one_error(tmp_path, text):
     (tmp_path / "verdict.json").write_text(text)
@@ -275,7 +347,7 @@ def test_a_reproduction_is_rebuilt_from_its_files(tmp_path):
     write_results(results, folder)
     page = rebuild(folder)
     html = render(page)
-    assert page.verdict == "Of 2 figures and statements 1 agree, 1 differ, with the reason."
+    assert page.verdict == "Of 2 figures and statements 1 agrees, 1 differs."
     assert "50,000 (50,365)" in html and "One network." in html and "Small." in html
     assert len(charts(page)) == 1
     assert page.facts["command"] == "antecast reproduce barrier --quick"
@@ -292,7 +364,8 @@ def test_a_reproduction_remembers_its_command(tmp_path):
     for _ in range(2):  # a call that was interrupted, and the one that went on
         write_manifest(job, seconds=1.5)
     assert read_manifest(folder)["seconds"] == 3.0
-    page = _report([(folder, make_results())], quick=False, options={"date": "2024-05-06"}, seeds=3)
+    options = ["--seeds", "3", "--date", "2024-05-06"]
+    page = _report([(folder, make_results())], folder / "report.html", options)
     first = page.read_text(encoding="utf-8")
     command = "antecast reproduce barrier --seeds 3 --date 2024-05-06"
     assert command in first

@@ -4,7 +4,9 @@ import json
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +22,7 @@ from antecast.reporting import spacetime
 from antecast.reporting.diagram import witness_diagram
 from antecast.reporting.folders import command_line, subject_of
 from antecast.reporting.page import Chart, TableBlock, Text, render
+from antecast.reporting.plot import Dot, Limit
 from antecast.reporting.run import run_page
 from antecast.reporting.spacetime import MESSAGES, NODES, Past, parse_message
 from antecast.sim.identity import run_id
@@ -188,6 +191,51 @@ def test_the_numbers_of_a_page_are_in_its_summary(causal):
     figures = {each.label: each.value for each in page.figures}
     assert figures["median latency"] == f"{numbers['latency_p50_ns'] / 1e6:.0f} ms"
     assert figures["frames"] == f"{numbers['frames_per_delivery']:.3g}"
+
+
+def test_latency_and_sizes_have_one_unit_each_on_the_whole_page(tmp_path):
+    """Half within 20 ms and the slowest after seconds stood in two units."""
+    slow = {"kind": "pareto", "least": "5ms", "shape": 0.8, "most": "5s"}
+    values = {
+        "nodes": 6,
+        "duration": "2s",
+        "workload": [{"kind": "poisson", "rate": 9.0}],
+        "network": {"delay": slow},
+    }
+    run(make_scenario(values), out=tmp_path / "run")
+    page = run_page(tmp_path / "run")
+    latency = section(page, "Latency").blocks[0]
+    times = re.findall(r"[\d,.]+ (ns|µs|ms|s|min)\b", latency.alternative)
+    times += [each.value.split()[1] for each in page.figures[1:3]] + [page.figures[2].note.split()[-1]]
+    assert len(times) == 6 and set(times) == {"ms"} and latency.plots[0].x.title.endswith("(ms)")
+    _, table = section(page, "Overhead").blocks
+    assert all(len({row[column].split()[-1] for row in table.rows[1:]}) == 1 for column in (1, 2, 3))
+    control = next(each for each in page.figures if each.label == "control bytes")
+    assert control.value == table.rows[2][2]
+    drawn = [plot for chart in charts(page) for plot in chart.plots if "time" in plot.x.title]
+    assert {re.search(r"\((\w+)\)", plot.x.title)[1] for plot in drawn if "since" not in plot.x.title} == {"s"}
+
+
+def test_a_past_with_one_late_delivery_is_not_squeezed(causal):
+    page = run_page(causal)
+    diagram = section(page, "Causal past").blocks[0]
+    past = Past(causal)
+    whole = past.diagram(past.telling())
+    rows = whole.table.to_pylist()
+    rows.append(rows[-1] | {"seconds": 3600.0, "sent": rows[-1]["seconds"]})
+    late = replace(whole, table=pa.Table.from_pylist(rows, schema=whole.table.schema))
+    plot, cut = late.plot()
+    dots = sorted(mark.x for mark in plot.marks if isinstance(mark, Dot))
+    assert (dots[-2] - dots[0]) / (plot.x.high - plot.x.low) > 0.7
+    assert "left out" in cut and any(isinstance(mark, Limit) for mark in plot.marks)
+    assert not any(isinstance(mark, Limit) for mark in diagram.plots[0].marks)
+
+
+def test_an_interrupted_run_is_not_green(causal, tmp_path):
+    folder = shutil.copytree(causal, tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
+    assert run_page(folder).tone == "plain"
 
 
 def test_what_an_earlier_report_left_is_removed(causal):

@@ -13,7 +13,10 @@ LEFT, RIGHT = 10, 11
 
 class Node:
     def __init__(self, node):
-        self.node, self.up, self.heard = node, True, []
+        self.node, self.up, self.heard, self.sent = node, True, [], []
+
+    def on_air(self, frame, size, to):
+        self.sent.append((frame, to))
 
     def receive(self, parcel, sender):
         self.heard.append((parcel[0], sender))
@@ -159,6 +162,7 @@ def test_a_host_that_stops_falls_silent():
     scene.send(0, "waiting")
     scene.scheduler.at(500_000, lambda _: scene.air.silence(0), None)
     assert scene.heard() == {LEFT: ["on its way"]}
+    assert scene.nodes[0].sent == [("on its way", LEFT)]  # what never went on the air does not count
 
 
 def test_losses_come_at_their_rate():

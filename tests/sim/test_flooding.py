@@ -77,7 +77,7 @@ def test_a_flood_over_1000_processes_is_the_reference_s_to_the_nanosecond(delay)
 )
 def test_floods_over_any_graph_are_the_reference_s(nodes, delay, seed, pairs):
     links = [(a % nodes, b % nodes) for a, b in pairs]
-    topology = {"kind": "links", "links": [list(pair) for pair in links]}
+    topology = {"kind": "links", "links": [[a, b] for a, b in links if a != b]}
     scenario = one_broadcast(nodes, topology, delay, seed, source=seed % nodes)
     assert_same_flood(scenario, Snapshot.of(nodes, links))
 

@@ -25,7 +25,7 @@ def scenario(contacts, broadcasts, **network):
             "network": {
                 "topology": {"kind": "links", "links": []},
                 "delay": "0s",
-                "bandwidth": f"{BANDWIDTH}b/s",
+                **({} if "transmission" in network else {"bandwidth": f"{BANDWIDTH}b/s"}),
                 **network,
             },
             "workload": [{"kind": "at", "broadcasts": [{"t": f"{t}ms", "node": node} for t, node in broadcasts]}],
@@ -62,7 +62,11 @@ def test_other_contacts_need_not_wait_for_one_that_ended():
     assert sent[0]["t"] == 11 * SECOND
 
 
-def assert_one_at_a_time(result, bandwidth):
+def by_bytes(size):
+    return size * BITS_NS // BANDWIDTH
+
+
+def assert_one_at_a_time(result, takes):
     """A node has one frame on the air at a time, unless its contact ended; what is received was sent before, just
     as long as it takes."""
     busy, sent = {}, {}
@@ -75,11 +79,11 @@ def assert_one_at_a_time(result, bandwidth):
                 del busy[node]
         elif row["kind"] == "send":
             assert node not in busy or busy[node][0] <= t
-            busy[node] = t + row["bytes"] * BITS_NS // bandwidth, row["peer"]
+            busy[node] = t + takes(row["bytes"]), row["peer"]
             sent.setdefault((node, row["peer"], row["origin"], row["seq"]), []).append((t, row["bytes"]))
         else:
             frames = sent[row["peer"], node, row["origin"], row["seq"]]
-            assert any(at + size * BITS_NS // bandwidth == t and size == row["bytes"] for at, size in frames)
+            assert any(at + takes(size) == t and size == row["bytes"] for at, size in frames)
 
 
 @st.composite
@@ -92,13 +96,31 @@ def meetings(draw):
         free[a, b] = end + 1
         contacts.append((start, end, a, b))
     broadcasts = draw(st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 3)), max_size=30))
-    return scenario(contacts, broadcasts, queue_limit=draw(st.sampled_from([None, 300, 2000])))
+    if draw(st.booleans()):
+        network = {"queue_limit": draw(st.sampled_from([None, 300, 2000]))}
+        return scenario(contacts, broadcasts, **network), by_bytes
+    packet = draw(st.sampled_from([1, 70, 900]))
+    network = {"transmission": f"{packet}ms", "processing": draw(st.sampled_from(["0s", "40ms"]))}
+    return scenario(contacts, broadcasts, **network), lambda size: packet * 10**6
 
 
 @given(meetings())
 def test_a_node_has_one_frame_on_the_air_at_a_time_and_counts_what_it_sent(made):
-    result = run(made)
-    assert_one_at_a_time(result, BANDWIDTH)
+    """By bytes or by packets."""
+    network, takes = made
+    assert_one_at_a_time(run(network), takes)
+
+
+def test_packets_for_a_contact_that_ended_are_withdrawn():
+    """A hundred packets of 0.1 s wait for a contact of 1 s, and the next one begins at its end."""
+    contacts = [(100_000, 101_000, 0, 1), (101_000, 400_000, 0, 2)]
+    result = run(scenario(contacts, [(0, 0)] * 100, transmission="100ms"))
+    first = next(row for row in rows(result, "deliver") if row["node"] == 2)
+    assert 101 * SECOND < first["t"] < 102 * SECOND
+    sent = [row for row in rows(result, "send") if row["node"] == 0 and row["peer"] == 1]
+    received = [row for row in rows(result, "receive") if row["node"] == 1]
+    assert 5 < len(sent) <= 10
+    assert len(sent) - len(received) <= 1
 
 
 def test_a_node_that_crashes_sends_nothing_more_and_starts_anew():
@@ -106,6 +128,6 @@ def test_a_node_that_crashes_sends_nothing_more_and_starts_anew():
     faults = [{"kind": "crash", "at": "5s", "node": 0}, {"kind": "recover", "at": "6s", "node": 0}]
     plain = made.plain()
     result = run(make_scenario(plain | {"faults": [*plain["faults"], *faults]}))
-    assert_one_at_a_time(result, BANDWIDTH)
+    assert_one_at_a_time(result, by_bytes)
     assert not [row for row in rows(result, "send") if row["node"] == 0 and 5 * SECOND <= row["t"] < 6 * SECOND]
     assert {row["node"] for row in rows(result, "deliver") if row["seq"] == 20} == {0, 1, 2}

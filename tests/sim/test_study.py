@@ -164,7 +164,7 @@ def test_a_range_that_leads_nowhere_is_refused(value: dict[str, Any], words: str
         ),
         (
             {"grid": {"network.loss": [0.5, 1.5]}},
-            "study.toml: network.loss: expected a number <= 1.0 (in the run with network.loss=1.5)",
+            "study.toml: network.loss: expected a share from 0 to 1, got 1.5 (in the run with network.loss=1.5)",
         ),
         ({"grid": {"network.los": [0.5]}}, "study.toml: network: unknown key 'los'; did you mean 'loss'?"),
         ({"grid": {"workload.5.rate": [1.0]}}, "study.toml: workload has 1 entries, numbered from 0"),

@@ -104,7 +104,7 @@ def test_a_log_without_frames_has_no_frame_metrics(study_values: dict[str, Any],
 
 
 def test_a_run_in_which_nothing_happens_has_a_row(study_values: dict[str, Any], tmp_path: Path) -> None:
-    study_values["scenario"]["workload"] = []
+    study_values["scenario"]["workload"] = [{"kind": "poisson", "rate": 1e-9}]
     study = make_study(study_values)
     place = SweepFolder(tmp_path / "empty")
     with place.claimed(study):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -11,10 +12,12 @@ from antecast.cli import (
     audit,
     check,
     compare,
+    completion,
     contacts,
     convert,
     demonstrate,
     doctor,
+    examples,
     generate,
     mobility,
     new,
@@ -26,33 +29,35 @@ from antecast.cli import (
     sweep,
 )
 from antecast.cli.console import Exit, err
+from antecast.cli.usage import Command, Group, explain_usage
 from antecast.core import AntecastError
 from antecast.version import __version__
 
 app = typer.Typer(
     name="antecast",
+    cls=Group,
     help="Causal broadcast for networks that move: simulate, compare, audit.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run.run)
-app.command()(compare.compare)
-app.command()(sweep.sweep)
-app.command()(reproduce.reproduce)
-app.command()(demonstrate.demonstrate)
-app.command()(check.check)
-app.command()(audit.audit)
-app.command()(report.report)
-app.command()(observe.observe)
-app.command()(contacts.contacts)
-app.command()(convert.convert)
-app.add_typer(generate.app, name="generate")
-app.add_typer(mobility.app, name="mobility")
-app.command()(protocols.protocols)
-app.command()(new.new)
-app.command()(doctor.doctor)
+_PANELS = {
+    "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
+    "Check a system": (audit.audit, observe.observe, check.check),
+    "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
+    "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
+    "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),
+}
+"""The commands, by what people come for; those that are applications hold several."""
+
+for _panel, _commands in _PANELS.items():
+    for _each in _commands:
+        if isinstance(_each, typer.Typer):
+            app.add_typer(_each, rich_help_panel=_panel)
+        else:
+            app.command(cls=Command, rich_help_panel=_panel)(_each)
 
 
 def _version(show: bool) -> None:
@@ -72,15 +77,30 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user's mistake is one line on standard error; a defect keeps its traceback."""
+    completion.answer_shells()
     try:
-        app()
+        code = app(prog_name="antecast", standalone_mode=False)
     except AntecastError as error:
-        err.print(f"error: {error}", style="bold red", markup=False, soft_wrap=True)
+        _say(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        err.print("interrupted", style="yellow")
-        sys.exit(Exit.INTERRUPTED)
+        code = Exit.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; that is no error of ours.
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.OK)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            _say(explain_usage(error))
+        sys.exit(Exit.USAGE)
+    if code == Exit.INTERRUPTED:
+        err.print("interrupted", style="yellow")
+    sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def _say(problem: str) -> None:
+    err.print(f"error: {problem}", style="bold red", markup=False, soft_wrap=True)

@@ -7,10 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.completion import protocol_names
+from antecast.cli.console import (
+    Exit,
+    Json,
+    Master,
+    OnSpark,
+    OutFolder,
+    Overrides,
+    Quiet,
+    check_master,
+    err,
+    note,
+    out,
+)
 from antecast.cli.progress import sweep_progress
+from antecast.cli.tables import Column, show_columns
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,8 +37,7 @@ _OPTIONS = {
 } | {"protocols": "--protocol"}
 """How the arguments of `antecast.compare` are spelled here."""
 
-_WIDE = 120
-"""Columns of a window that has room for the whole table."""
+_LIMITS = "Limits"
 
 _STYLES = {"guaranteed": "green", "kept here, not promised": "yellow"}
 
@@ -35,37 +48,59 @@ def compare(
     ],
     protocols: Annotated[
         list[str] | None,
-        typer.Option("--protocol", metavar="NAME", help="Compare only these. Repeatable; all, if not said."),
+        typer.Option(
+            "--protocol",
+            metavar="NAME",
+            help="Compare only this one. Repeatable. Default: all that this network has what they need for.",
+            autocompletion=protocol_names,
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME.KEY=VALUE", help="A protocol's setting: delta.lifetime=20min."),
+        typer.Option(
+            "--with", metavar="NAME.KEY=VALUE", help="A protocol's setting: delta.lifetime=20min. Repeatable."
+        ),
     ] = None,
     overrides: Overrides = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, max=1000, help="Runs of each protocol, from the scenario's seed on.")
+        int,
+        typer.Option(
+            "--seeds", metavar="N", min=1, max=1000, help="Runs of each protocol, from the scenario's seed on."
+        ),
     ] = 3,
     max_violations: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Share of deliveries out of order, such as 0.1%, or a number a run."),
+        typer.Option(
+            metavar="SHARE",
+            help="Share of deliveries out of order, such as 0.1%, or a number per run.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = None,
     max_latency: Annotated[
-        str | None, typer.Option(metavar="TIME", help="99th percentile of delivery latency, such as 200ms.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="99th percentile of delivery latency, such as 200ms.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = None,
     max_bytes: Annotated[
-        float | None, typer.Option(metavar="BYTES", min=0, help="Control bytes a delivery, such as 64.")
+        float | None,
+        typer.Option(
+            metavar="BYTES", min=0, help="Control bytes per delivery, such as 64.", rich_help_panel=_LIMITS
+        ),
     ] = None,
     min_delivery: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Least share of messages delivered; nearly the most, if not said."),
+        typer.Option(
+            metavar="SHARE",
+            help="Least share of messages delivered. Default: nearly the most of all.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = None,
     out_folder: OutFolder = None,
-    master: Annotated[
-        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
-    ] = None,
-    spark: Annotated[
-        bool, typer.Option("--spark/--no-spark", help="Make the runs on Spark, or one by one in this process.")
-    ] = True,
+    spark: OnSpark = True,
+    master: Master = None,
     run_timeout: Annotated[
         str | None,
         typer.Option("--run-timeout", metavar="TIME", help="Fail runs that take longer, such as 10min."),
@@ -77,13 +112,12 @@ def compare(
 
     All get the same network, seeds and broadcasts; the auditor judges each run. Ends in a table and a report
     in comparisons/NAME; call it again to go on after an interrupt, or to try other limits on the same runs.
-    Limits are judged by the bad end of the 95 % interval over the seeds. Exits with 1 if none qualifies,
-    or one broke a promise.
+    Limits are judged by the bad end of the 95 % interval over the seeds. candidates/NAME.parquet has a row for
+    each run of a protocol. Exits with 1 if none qualifies, or one broke a promise.
     """
     from antecast.api import compare as run_comparison
 
-    if master is not None and not spark:
-        raise ConfigurationError("names where Spark is, which --no-spark leaves out", field="--master")
+    check_master(master, spark=spark)
     try:
         first = "starting Spark" if spark else ""
         with sweep_progress(f"compare {scenario.stem}", first, quiet=quiet or as_json) as on_progress:
@@ -102,6 +136,7 @@ def compare(
                 master=master,
                 run_timeout=run_timeout,
                 on_progress=on_progress,
+                on_note=note,
             )
     except KeyboardInterrupt:
         err.print("interrupted; finished runs are kept, the same command goes on", style="yellow")
@@ -147,39 +182,41 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
 
 
 def _show_table(result: Comparison) -> None:
-    """As many columns as fit: intervals and assumptions want a wide window, and go below the table elsewhere."""
+    """Every figure, in as many parts as the window makes of the table."""
     from antecast.comparison.words import with_interval
     from antecast.text.wording import number, share_text, time_text
 
-    judgement, wide = result.judgement, out.width >= _WIDE
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    columns = ("out of\norder", "p99\nlatency", "control\nbytes", "frames", "memory", "deliv-\nered")
-    table.add_column("protocol", no_wrap=True)
-    table.add_column("causal\norder", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    if wide:
-        table.add_column("assumes")
+    judgement = result.judgement
+    columns = [
+        Column("protocol"),
+        Column("causal order"),
+        Column("out of\norder", right=True),
+        Column("p99 latency", right=True),
+        Column("control\nbytes", right=True),
+        Column("frames", right=True),
+        Column("memory", right=True),
+        Column("delivered", right=True),
+        Column("assumes", wraps=True),
+    ]
+    rows, styles = [], []
     for each in sorted(result.standings, key=standing_key):
         order = each.order.split(",")[0] if each.runs else "no run"
         dim = bool(judgement.demands.stated) and each.name not in judgement.qualified
-        latency, control, frames = each.latency_p99, each.control_bytes, each.frames
-        cells = [
-            f"{'→' if each.name == judgement.recommended else ' '} {each.name}",
-            f"[{_STYLES.get(each.order, 'red')}]{order}[/]",
-            share_text(each.violation_share.mean) if each.violation_share else "–",
-            with_interval(latency, time_text) if wide else time_text(latency.mean) if latency else "–",
-            with_interval(control) if wide else number(control.mean) if control else "–",
-            with_interval(frames) if wide else number(frames.mean) if frames else "–",
-            number(each.messages_peak.mean) if each.messages_peak else "–",
-            share_text(each.delivered.mean) if each.delivered else "–",
-        ]
-        table.add_row(*cells, *([_assumed(each)] if wide else []), style="dim" if dim else None)
-    out.print(table)
-    if not wide:
-        for needs in dict.fromkeys(map(_assumed, result.standings)):
-            who = [each.name for each in result.standings if _assumed(each) == needs]
-            out.print(f"assume {needs}: {', '.join(who)}", style="dim", markup=False)
+        styles.append("dim" if dim else None)
+        rows.append(
+            (
+                f"{'→' if each.name == judgement.recommended else ' '} {each.name}",
+                Text(order, style=_STYLES.get(each.order, "red")),
+                share_text(each.violation_share.mean) if each.violation_share else "–",
+                with_interval(each.latency_p99, time_text),
+                with_interval(each.control_bytes),
+                with_interval(each.frames),
+                number(each.messages_peak.mean) if each.messages_peak else "–",
+                share_text(each.delivered.mean) if each.delivered else "–",
+                _assumed(each),
+            )
+        )
+    show_columns(columns, rows, styles)
     if result.excluded:
         out.print("cannot run here:")
         for lacks in dict.fromkeys(other.lacks for other in result.excluded):
@@ -187,7 +224,7 @@ def _show_table(result: Comparison) -> None:
             verb = "needs" if len(who) == 1 else "need"
             out.print(f"  {', '.join(who)} {verb} {', and '.join(lacks)}", style="dim", markup=False)
     out.print(
-        "Out of order is a share of deliveries; control bytes and frames are a delivery's; memory is the most"
+        "Out of order is a share of deliveries; control bytes and frames are per delivery; memory is the most"
         " messages that a node kept.",
         style="dim",
         markup=False,
@@ -195,7 +232,9 @@ def _show_table(result: Comparison) -> None:
 
 
 def _assumed(each: Standing) -> str:
-    return ", ".join(each.assumes) or "nothing"
+    met = [need for need in each.assumes if need not in each.unmet]
+    missing = [f"{need} (not here)" for need in each.unmet]
+    return ", ".join([*met, *missing]) or "nothing"
 
 
 def standing_key(each: Standing) -> tuple[int, float]:

@@ -1,16 +1,44 @@
 """What the commands share: the two consoles and the options that many of them take."""
 
+import os
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
-out = Console(soft_wrap=False, highlight=False)
+from antecast.cli.usage import COMMON
+from antecast.core import ConfigurationError
+
+_UNWRAPPED = 100_000
+"""Columns where nobody watches: programs that read the output want a line to be one line."""
+
+
+class _Paper(Console):
+    """Lines are as wide as the window; in a file or a pipe as long as they are, unless COLUMNS says otherwise."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        found, columns = super().size, os.environ.get("COLUMNS", "")
+        if columns.isdigit() and int(columns):
+            return ConsoleDimensions(int(columns), found.height)
+        return found if self.is_terminal else ConsoleDimensions(_UNWRAPPED, found.height)
+
+    @size.setter
+    def size(self, size: tuple[int, int]) -> None:
+        self._width, self._height = size
+
+
+out = _Paper(highlight=False)
 """Results."""
-err = Console(stderr=True, highlight=False)
+err = _Paper(stderr=True, highlight=False)
 """Progress, notes and errors."""
+
+
+def note(text: str) -> None:
+    """Something that the user should know, and that is no error."""
+    err.print(f"note: {text}", style="yellow", markup=False, soft_wrap=True)
 
 
 class Exit(IntEnum):
@@ -21,11 +49,42 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Write over a folder that exists already.")]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON on standard output.", rich_help_panel=COMMON)
+]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no table.", rich_help_panel=COMMON)
+]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Write over a folder that exists already.", rich_help_panel=COMMON)
+]
 Overrides: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field, such as network.loss=0.1. Repeatable."),
 ]
-OutFolder: TypeAlias = Annotated[Path | None, typer.Option("--out", "-o", help="The folder to write.")]
+OutFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel=COMMON),
+]
+Master: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="A Spark master or sc:// address. Default: all cores of this machine.",
+        rich_help_panel="Spark",
+    ),
+]
+OnSpark: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--spark/--no-spark",
+        help="Make the runs on Spark, or one by one in this process.",
+        rich_help_panel="Spark",
+    ),
+]
+
+
+def check_master(master: str | None, *, spark: bool) -> None:
+    if master is not None and not spark:
+        raise ConfigurationError("names where Spark is, which --no-spark leaves out", field="--master")

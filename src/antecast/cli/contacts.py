@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
-from rich.table import Table
 
 from antecast.cli.console import Json, out
+from antecast.cli.tables import show_pairs
 from antecast.core import ConfigurationError, InputError, OutputError
 
 if TYPE_CHECKING:
@@ -198,16 +198,15 @@ def _seconds(spread: Spread) -> dict[str, float]:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
     span = summary["end"] - summary["start"]
-    table.add_row("nodes", f"{summary['nodes']:,}, at most {summary['at_once']:,} at once")
-    table.add_row("span", f"{span:,.1f} s, from {summary['start']:,.1f} s to {summary['end']:,.1f} s")
-    table.add_row("a node is there", _text(summary["activity"]))
-    table.add_row("contacts", f"{summary['contacts']:,} at {summary['range']:g} m")
-    table.add_row("a contact lasts", _text(summary["duration"]))
-    out.print(table)
+    rows = [
+        ("nodes", f"{summary['nodes']:,}, at most {summary['at_once']:,} at once"),
+        ("span", f"{span:,.1f} s, from {summary['start']:,.1f} s to {summary['end']:,.1f} s"),
+        ("a node is there", _text(summary["activity"])),
+        ("contacts", f"{summary['contacts']:,} at {summary['range']:g} m"),
+        ("a contact lasts", _text(summary["duration"])),
+    ]
+    show_pairs(rows)
     if summary["out"]:
         out.print(f"contacts: {summary['out']}", style="dim", markup=False, soft_wrap=True)
 

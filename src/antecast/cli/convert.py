@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from antecast.cli.console import Json, Quiet, err, out
+from antecast.cli.console import Json, Quiet, note, out
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def convert(
         files = {"source": str(source), "target": str(target)}
         print(json.dumps(files | _summary(trace) | {"to": chosen.name, "notes": notes}, indent=2))
     elif not quiet:
-        for note in notes:
-            err.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        for text in notes:
+            note(text)
         out.print(_line(trace, target, chosen.name), markup=False, soft_wrap=True)
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from antecast.cli.completion import demonstration_names
 from antecast.cli.console import Exit, Json, out
+from antecast.cli.tables import show
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
 def demonstrate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME|STUDY|all]...", help="Which ones; without any, they are listed."),
+        typer.Argument(
+            metavar="[NAME|STUDY|all]...",
+            help="Which ones. Default: list them.",
+            autocompletion=demonstration_names,
+        ),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print them as a page of documentation.")] = False,
     as_json: Json = False,
@@ -61,7 +67,7 @@ def _list(known: tuple[Demonstration, ...]) -> None:
         table.add_column(column, no_wrap=column != "what it shows")
     for each in known:
         table.add_row(each.study, each.name, each.title)
-    out.print(table)
+    show(table)
     out.print("Play them: antecast demonstrate NAME, a study, or all", style="dim")
 
 
@@ -90,7 +96,7 @@ def _summarise(played: list[Played]) -> None:
             for outcome in (each.paper, each.ours)
         ]
         table.add_row(each.demonstration.study, each.demonstration.name, *marks)
-    out.print(table)
+    show(table)
     claimed = sum(each.as_claimed for each in played)
     out.print(f"{claimed} of {len(played)} end as told: the printed rule fails, and ours holds", style="bold")
 

@@ -15,6 +15,7 @@ import typer
 from rich.table import Table
 
 from antecast.cli.console import Exit, Json, out
+from antecast.cli.tables import show
 
 LOWEST_PYTHON = (3, 11)
 ENOUGH_MEMORY_GIB = 2.0
@@ -42,7 +43,7 @@ def doctor(as_json: Json = False) -> None:
         for finding in findings:
             mark = "[green]ok[/green]" if finding.ok else "[bold red]missing[/bold red]"
             table.add_row(mark, finding.what, finding.found, finding.cure)
-        out.print(table)
+        show(table)
         out.print("Everything is there." if healthy else "Something is missing.", style="bold")
     if not healthy:
         raise typer.Exit(Exit.USAGE)

@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.table import Table
 
-from antecast.cli.console import Json, Quiet, err, out
+from antecast.cli.console import Json, Quiet, note, out
+from antecast.cli.tables import show_pairs
+from antecast.cli.usage import Command, Group
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration, parse_duration
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Make movement: from a timetable.", no_args_is_help=True)
+app = typer.Typer(
+    name="mobility",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Make movement: from a timetable.",
+    no_args_is_help=True,
+)
 
 ALWAYS = 10**6 * 3600 * 10**9
 """Longer than any layover."""
@@ -33,7 +40,7 @@ def _group() -> None:
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 def gtfs(
     feed: Annotated[Path, typer.Argument(metavar="FEED.zip", help="A GTFS feed: a zip or a folder.")],
     day: Annotated[
@@ -74,7 +81,8 @@ def gtfs(
         bool, typer.Option("--overnight", help="Also take trips of the day before that are still under way.")
     ] = False,
     target: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; FEED-DATE.parquet if not said.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="The file to write. Default: FEED-DATE.parquet."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists already.")] = False,
     as_json: Json = False,
@@ -131,14 +139,9 @@ def _length(text: str) -> int:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    for note in summary["notes"]:
-        err.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, text in _rows(summary):
-        table.add_row(label, text)
-    out.print(table)
+    for text in summary["notes"]:
+        note(text)
+    show_pairs(_rows(summary))
     out.print(f"trajectories: {summary['file']}", style="dim", markup=False, soft_wrap=True)
 
 

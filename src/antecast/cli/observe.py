@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from antecast.cli.console import Json, Quiet, out
+from antecast.cli.console import Json, Master, Quiet, out
 from antecast.cli.progress import clocked
-from antecast.core import AntecastError, ConfigurationError, OutputError
+from antecast.cli.tables import show_pairs
+from antecast.cli.usage import COMMON
+from antecast.core import AntecastError, ConfigurationError, InputError, OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,82 +27,174 @@ if TYPE_CHECKING:
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
+_WAIT, _ROWS, _SILENCE, _SOURCE = (
+    "How long rows wait",
+    "What rows carry",
+    "Late and silent",
+    "Where rows come from",
+)
+
+
 def observe(
     source: Annotated[
         str, typer.Argument(metavar="IN", help="Files or a folder of them; with --source, - if it has no path.")
     ],
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write delivered/ and refused/ in.")],
-    epsilon: Annotated[str, typer.Option(help='How far clocks differ: "5ms", or a number of ticks.')],
-    delta: Annotated[str, typer.Option(help='How long a message takes: "100ms", or a number of ticks.')],
+    epsilon: Annotated[
+        str, typer.Option(metavar="TIME", help='How far clocks differ: "5ms", or a number of ticks.')
+    ],
+    delta: Annotated[
+        str, typer.Option(metavar="TIME", help='How long a message takes: "100ms", or a number of ticks.')
+    ],
+    batch: Annotated[bool, typer.Option("--batch", help="A finished log at once, without a checkpoint.")] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Where to keep state, so that a run that was stopped goes on.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where to keep state, so that a run that was stopped goes on."),
     ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until interrupted.")] = False,
     key: Annotated[
-        str, typer.Option(metavar="COLUMN,...", help="What makes a group; all rows are one, if not said.")
+        str,
+        typer.Option(
+            metavar="COLUMN,...", show_default=False, help="What makes a group. Default: all rows are one."
+        ),
     ] = "",
-    mode: Annotated[
-        Literal["exact", "earlier-send", "dapw", "cbd", "margin", "paced"], typer.Option(help="When rows go.")
-    ] = "cbd",
     violations: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help='Wait as little as keeps violations below this: "0.5%", "0.005".'),
+        typer.Option(
+            metavar="SHARE",
+            help='Wait as little as keeps violations below this share: "0.5%", "0.005".',
+            rich_help_panel=_WAIT,
+        ),
     ] = None,
+    mode: Annotated[
+        Literal["exact", "earlier-send", "dapw", "cbd", "margin", "paced"],
+        typer.Option(
+            metavar="MODE",
+            help="When rows are delivered: exact, earlier-send, dapw, cbd, margin or paced.",
+            rich_help_panel=_WAIT,
+        ),
+    ] = "cbd",
     percent: Annotated[
-        int, typer.Option("--percent", "-c", min=0, max=100, help="The part of the exact wait that is waited.")
+        int,
+        typer.Option(
+            "--percent",
+            "-c",
+            metavar="NUMBER",
+            min=0,
+            max=100,
+            help="How much of the exact waiting time to wait.",
+            rich_help_panel=_WAIT,
+        ),
     ] = 100,
     stamps: Annotated[
-        Literal["bounded", "hybrid", "physical"], typer.Option(help="What timestamps rows carry.")
+        Literal["bounded", "hybrid", "physical"],
+        typer.Option(metavar="KIND", help="Their timestamps: bounded, hybrid or physical.", rich_help_panel=_ROWS),
     ] = "bounded",
-    elements: Annotated[int | None, typer.Option(min=0, help="Elements of kn; all ε + 1, if not said.")] = None,
-    tick: Annotated[str, typer.Option(help="The length of a tick.")] = "1ms",
+    elements: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=0, help="Elements of kn. Default: all ε + 1.", rich_help_panel=_ROWS),
+    ] = None,
+    tick: Annotated[
+        str, typer.Option(metavar="TIME", help="The length of a tick.", rich_help_panel=_ROWS)
+    ] = "1ms",
     columns: Annotated[
         str | None,
         typer.Option(
-            "--map", metavar="NAME=COLUMN,...", help="What rows call r, c, kn, l, counter, before, source."
+            "--map",
+            metavar="NAME=COLUMN,...",
+            help="What rows call r, c, kn, l, counter, before, source.",
+            rich_help_panel=_ROWS,
         ),
     ] = None,
+    unique: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN,...",
+            show_default=False,
+            help="What tells rows apart: of several that agree, one stays.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = "",
     arrival: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The order of arrival; that of r, if not said.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="The order of arrival. Default: that of r.", rich_help_panel=_ROWS),
     ] = None,
     clock: Annotated[
         Literal["rows", "arrival"],
-        typer.Option(help="The observer's clock: the largest r, or the arrival column."),
+        typer.Option(
+            metavar="KIND",
+            help="The observer's clock: rows, the largest r; or arrival, the arrival column.",
+            rich_help_panel=_SILENCE,
+        ),
     ] = "rows",
     gap: Annotated[
-        str | None, typer.Option(help="How far off a clock that two sources vouch for must be to be set back.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How far off a clock that two sources vouch for must be to be set back.",
+            rich_help_panel=_SILENCE,
+        ),
     ] = None,
     timers: Annotated[
         Literal["none", "event", "processing"] | None,
-        typer.Option(help="What moves the clock of a group that is silent; processing with --follow, else none."),
+        typer.Option(
+            metavar="KIND",
+            help="What moves the clock of a silent group: none, event or processing time."
+            " Default: processing with --follow, else none.",
+            rich_help_panel=_SILENCE,
+        ),
     ] = None,
-    slack: Annotated[str, typer.Option(help="How much longer timers wait, for the way of rows to Spark.")] = "1s",
+    slack: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How much longer timers wait, for the way of rows to Spark.",
+            rich_help_panel=_SILENCE,
+        ),
+    ] = "1s",
     late: Annotated[
-        Literal["deliver", "refuse"], typer.Option(help="Whether late rows are delivered, or go to refused/.")
+        Literal["deliver", "refuse"],
+        typer.Option(
+            metavar="WHAT",
+            help="What to do with late rows: deliver them, or refuse them into refused/.",
+            rich_help_panel=_SILENCE,
+        ),
     ] = "deliver",
-    unique: Annotated[
-        str, typer.Option(metavar="COLUMN,...", help="What tells rows apart: of several that agree, one stays.")
-    ] = "",
     forget: Annotated[
-        str | None, typer.Option(help="After what silence a group is forgotten; never, if not said.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="After what silence a group is forgotten. Default: never.",
+            rich_help_panel=_SILENCE,
+        ),
     ] = None,
     spark_source: Annotated[
-        str | None, typer.Option("--source", metavar="FORMAT", help="A source of Spark: socket, kafka, rate …")
+        str | None,
+        typer.Option(
+            "--source", metavar="FORMAT", help="A source of Spark: socket, kafka, rate …", rich_help_panel=_SOURCE
+        ),
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="NAME=VALUE", help="An option of the source. Repeatable."),
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of the source. Repeatable.", rich_help_panel=_SOURCE
+        ),
     ] = None,
     schema: Annotated[
-        str | None, typer.Option(metavar="DDL", help='Columns of JSON rows: "r long, c int, kn array<int>, …".')
+        str | None,
+        typer.Option(
+            metavar="DDL", help='Columns of JSON rows: "r long, c int, kn array<int>, …".', rich_help_panel=_SOURCE
+        ),
     ] = None,
+    master: Master = None,
     out_format: Annotated[
         Literal["parquet", "json"] | None,
-        typer.Option("--format", help="Of the output; that of the input, if not said."),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until interrupted.")] = False,
-    batch: Annotated[bool, typer.Option("--batch", help="A finished log at once, without a checkpoint.")] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="The format of OUT: parquet or json. Default: that of IN.",
+            rich_help_panel=COMMON,
+        ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -111,10 +204,6 @@ def observe(
     Reads what is there, delivers all of it in order, and ends; the same command goes on with what has come
     since. Rows that cannot be ordered are written to refused/, with a reason.
     """
-    from antecast.spark.observe_run import Source, observe_stream, observe_table
-    from antecast.spark.session import reason, spark_session
-    from antecast.spark.sweep import SparkFailed
-
     if batch == (checkpoint is not None):
         problem = "a stream needs --checkpoint DIR, and --batch needs none; give one of the two"
         raise ConfigurationError(problem, field="--checkpoint")
@@ -122,8 +211,15 @@ def observe(
         raise ConfigurationError("a finished log cannot be followed", field="--follow")
     if batch and folder.exists():
         raise OutputError("exists already", path=folder)
-    kind = spark_source or _format_of(Path(source))
     place = None if source == "-" else source
+    if place is not None:
+        _look(place)
+    kind = spark_source or _format_of(Path(source))
+
+    from antecast.spark.observe_run import Source, observe_stream, observe_table
+    from antecast.spark.session import reason, spark_session
+    from antecast.spark.sweep import SparkFailed
+
     origin = Source(format=kind, path=place, options=_pairs("--option", options or []), schema=schema)
     chosen: dict[str, Any] = {
         "key": [each.strip() for each in key.split(",") if each.strip()],
@@ -210,6 +306,17 @@ def _until_interrupted() -> Iterator[list[Any]]:
             signal.signal(each, handler)
 
 
+def _look(place: str) -> None:
+    """Refuse what is not there while that takes no time: Spark takes long to start. Other file systems are its."""
+    if "://" in place:
+        return
+    path = Path(place)
+    root = Path(path.anchor)
+    pattern = any(mark in place for mark in "*?[")
+    if not (any(root.glob(str(path.relative_to(root)))) if pattern else path.exists()):
+        raise InputError("no such file or folder", path=place)
+
+
 def _format_of(path: Path) -> str:
     """The format of files by their names; of a folder by the first file in it."""
     names = [path] if path.suffix in _FORMATS or not path.is_dir() else sorted(path.iterdir())
@@ -261,15 +368,11 @@ def _report(tally: Tally, folder: Path, *, as_json: bool, quiet: bool) -> None:
         return
     if quiet:
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    table.add_row("delivered", f"{tally.delivered:,} rows, {tally.late:,} of them late")
+    rows = [("delivered", f"{tally.delivered:,} rows, {tally.late:,} of them late")]
     if tally.allowed is not None:
-        table.add_row("violations", f"{tally.measured:.3%} measured, {tally.allowed:.3%} allowed")
-    for reason, size in sorted(tally.refused.items()):
-        table.add_row("refused", f"{size:,}: {reason}")
+        rows.append(("violations", f"{tally.measured:.3%} measured, {tally.allowed:.3%} allowed"))
+    rows += [("refused", f"{size:,}: {reason}") for reason, size in sorted(tally.refused.items())]
     if tally.waiting:
-        table.add_row("waiting", f"{tally.waiting:,} rows, for the next run")
-    out.print(table)
+        rows.append(("waiting", f"{tally.waiting:,} rows, for the next run"))
+    show_pairs(rows)
     out.print(f"rows are in {folder}", style="dim", markup=False, soft_wrap=True)

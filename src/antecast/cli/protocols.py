@@ -2,9 +2,12 @@
 
 import json
 
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from antecast.cli.console import Json, out
+from antecast.cli.tables import show
 
 
 def protocols(as_json: Json = False) -> None:
@@ -28,21 +31,21 @@ def protocols(as_json: Json = False) -> None:
         ]
         print(json.dumps(rows, indent=2))
         return
-    table = Table(title="Protocols", title_justify="left", show_lines=True)
-    table.add_column("name", min_width=max(len(each.name) for each in specifications()))
-    for column in ("guarantees", "needs", "control a message", "memory a node", "work a delivery"):
-        table.add_column(column)
     for each in specifications():
         needs = ", ".join(sorted(each.needs(each.settings()))) or "nothing"
         if each.loss_settings:
             needs += f"; bears loss with {', '.join(each.loss_settings)}"
-        table.add_row(
-            f"[bold]{each.name}[/bold]\n{each.title}",
-            ", ".join(sorted(each.guarantees)),
-            needs,
-            each.control,
-            each.memory,
-            each.delivery,
-        )
-    out.print(table)
+        facts = Table(show_header=False, box=None, pad_edge=False)
+        facts.add_column(style="dim", no_wrap=True, min_width=len("control per message"))
+        facts.add_column(overflow="fold")
+        for label, text in (
+            ("guarantees", ", ".join(sorted(each.guarantees)) or "nothing"),
+            ("needs", needs),
+            ("control per message", each.control),
+            ("memory per node", each.memory),
+            ("work per delivery", each.delivery),
+        ):
+            facts.add_row(label, Text(text))
+        out.print(Text.assemble((each.name, "bold"), f": {each.title}"))
+        show(Padding(facts, (0, 0, 0, 2)))
     out.print("N is the number of sources. Settings and references: antecast protocols --json", style="dim")

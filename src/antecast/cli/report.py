@@ -1,4 +1,4 @@
-"""`antecast report`: the HTML report of a run, a sweep, an audit or a reproduction, made or made again."""
+"""`antecast report`: the HTML report of whatever a command has left in a folder, made or made again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ Report: TypeAlias = Annotated[bool, typer.Option("--report/--no-report", help="W
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="PATH", help="The folder of a run, a sweep, an audit or a reproduction."),
+        typer.Argument(
+            metavar="PATH", help="The folder of a run, a sweep, a comparison, an audit or a reproduction."
+        ),
     ],
     file: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The file to write; PATH/report.html, if not said."),
+        typer.Option("--out", "-o", metavar="FILE", help="The file to write. Default: PATH/report.html."),
     ] = None,
     message: Annotated[
         str | None,
@@ -37,8 +39,8 @@ def report(
 ) -> None:
     """Write a report: one HTML file that works offline, the verdict first.
 
-    Numbers that the folder does not hold yet go to PATH/report as Parquet. run, sweep, audit and reproduce write
-    a report by themselves; this makes it again, or of another message.
+    Numbers that the folder does not hold yet go to PATH/report as Parquet. run, sweep, compare, audit and
+    reproduce write a report by themselves; this makes it again, or of another message.
     """
     from antecast.api import report as write_report
 

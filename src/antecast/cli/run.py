@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.text import Text
 
-from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, note, out
 from antecast.cli.report import Report, report_at_end
+from antecast.cli.tables import show_pairs
+from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.sim.judged import Judged
@@ -29,7 +31,9 @@ RUNS = Path("runs")
 def run(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="The scenario to simulate.")],
     overrides: Overrides = None,
-    seed: Annotated[int | None, typer.Option(help="The seed, instead of the scenario's.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The seed, instead of the scenario's.")
+    ] = None,
     folder: OutFolder = None,
     force: Force = False,
     judge: Annotated[bool, typer.Option("--audit/--no-audit", help="Judge the run when it ends.")] = True,
@@ -42,18 +46,18 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
-    from antecast.protocols.registry import REMEDIES
+    from antecast.sim.needs import describe_unmet
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
+    from antecast.sim.sense import idle
 
     changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"])]
     loaded = load_scenario(scenario, changes)
+    if nothing := idle(loaded):
+        raise ConfigurationError(nothing[1], field=nothing[0], source=str(scenario))
     chosen = folder or _new_name(loaded.name)
-    for need in loaded.unmet_needs():
-        lacking = f"{loaded.specification.name} needs {need}, which this network does not have"
-        err.print(f"note: {lacking}; its promises may break ({REMEDIES[need]})", style="yellow", soft_wrap=True)
-    for note in loaded.trace_origin()[1]:
-        err.print(f"note: {note}", style="yellow", soft_wrap=True, markup=False)
+    for text in (*describe_unmet(loaded), *loaded.notes()):
+        note(text)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
@@ -71,6 +75,8 @@ def run(
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(judged, summary)
+    elif judged.told is not None and judged.told.tone != "good":
+        out.print(f"{judged.told.headline}{judged.told.rest}", markup=False, soft_wrap=True)
     if result.interrupted:
         raise typer.Exit(Exit.INTERRUPTED)
     if promises and promises.broken:
@@ -143,17 +149,12 @@ def _show(judged: Judged, summary: dict[str, Any]) -> None:
         err.print(f"{when}; what happened so far is kept in {result.folder}", style="yellow")
     if told is not None and judged.verdict is not None and judged.promises is not None:
         colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
-        out.print(f"[bold {colour}]{told.headline}[/bold {colour}]{told.rest}", markup=True)
+        out.print(Text.assemble((told.headline, f"bold {colour}"), told.rest))
         if judged.verdict.witness is not None:
             out.print(str(judged.verdict.witness), markup=False)
         elif judged.promises.broken:
             out.print(judged.promises.example, markup=False)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, text in _rows(summary):
-        table.add_row(label, text)
-    out.print(table)
+    show_pairs(_rows(summary))
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
     if summary["report"] is not None:
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
@@ -169,13 +170,15 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         quantiles = ", ".join(f"{key} {value:.4g}" for key, value in latency.items() if key.startswith("p"))
         yield "latency (s)", f"mean {latency['mean']:.4g}, {quantiles}, max {latency['max']:.4g}"
     if summary["frames_per_delivery"] is not None:
-        yield "frames a delivery", f"{summary['frames_per_delivery']:.3g}"
+        yield "frames per delivery", f"{summary['frames_per_delivery']:.3g}"
     if summary["control_bytes_per_broadcast"] is not None:
-        yield "control bytes a message", f"{summary['control_bytes_per_broadcast']:,.0f} (all hops together)"
+        yield "control bytes per message", f"{summary['control_bytes_per_broadcast']:,.0f} (all hops together)"
     for gauge, value in summary["gauges"].items():
         yield gauge.replace("_", " "), f"mean {value['mean']:.3g}, max {value['max']:,.0f}"
     if summary["dropped_frames"]:
         yield "dropped frames", f"{summary['dropped_frames']:,} (send queue full)"
+    if summary["lost_frames"]:
+        yield "lost frames", f"{summary['lost_frames']:,} (on links)"
     if summary["refused_frames"]:
         yield "refused frames", f"{summary['refused_frames']:,}"
     if summary["alerts"]:

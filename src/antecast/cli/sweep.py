@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, err, out
+from antecast.cli.console import (
+    Exit,
+    Json,
+    Master,
+    OnSpark,
+    OutFolder,
+    Overrides,
+    Quiet,
+    check_master,
+    err,
+    note,
+    out,
+)
 from antecast.cli.progress import stretch, sweep_progress
 from antecast.cli.report import Report, report_at_end
+from antecast.cli.tables import Column, show_columns
 from antecast.core import ConfigurationError
-from antecast.core.settings import parse_duration
-from antecast.sim.study import PlannedRun, Study, column_name, describe, load_study, plan
-from antecast.spark.folder import SweepFolder
-from antecast.spark.sweep import SweepResult, default_folder
-from antecast.spark.sweep import sweep as run_sweep
-from antecast.spark.task import Limits
-from antecast.text.sizes import parse_size
+
+if TYPE_CHECKING:
+    from antecast.sim.study import PlannedRun, Study
+    from antecast.spark.folder import SweepFolder
+    from antecast.spark.sweep import SweepResult
+    from antecast.spark.task import Limits
 
 _MOST_ROWS = 40
 """Rows of a table that a person is shown; the rest is counted."""
@@ -30,11 +41,11 @@ def sweep(
     out_folder: OutFolder = None,
     overrides: Overrides = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds 1 to N, whatever the study says.")
+        int | None,
+        typer.Option("--seeds", metavar="N", min=1, help="Seeds 1 to N, whatever the study says."),
     ] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", help="A Spark master or sc:// address; all cores here, if not said.")
-    ] = None,
+    spark: OnSpark = True,
+    master: Master = None,
     run_timeout: Annotated[
         str | None,
         typer.Option("--run-timeout", metavar="TIME", help="Fail runs that take longer, such as 10min."),
@@ -51,18 +62,33 @@ def sweep(
 ) -> None:
     """Make the runs of a study that are missing, each as a Spark task, and the table of all.
 
-    The folder is sweeps/NAME if not said. Call it again to go on after an interrupt, to try failed runs once
+    The folder is sweeps/NAME by default. Call it again to go on after an interrupt, to try failed runs once
     more, or to add what the study has gained. Exits with 1 if a run failed or broke a promise.
     """
+    from antecast.sim.study import load_study
+    from antecast.spark.folder import SweepFolder
+    from antecast.spark.sweep import default_folder
+    from antecast.spark.sweep import sweep as run_sweep
+
     limits = _limits(run_timeout, run_memory)
+    check_master(master, spark=spark)
     loaded = load_study(study, overrides=overrides or (), seeds=seeds)
     folder = default_folder(loaded) if out_folder is None else out_folder
     if dry_run:
         _show_plan(loaded, SweepFolder(folder), as_json=as_json)
         return
     try:
-        with sweep_progress(f"sweep {loaded.name}", "starting Spark", quiet=quiet) as on_progress:
-            result = run_sweep(loaded, out=folder, master=master, limits=limits, on_progress=on_progress)
+        first = "starting Spark" if spark else ""
+        with sweep_progress(f"sweep {loaded.name}", first, quiet=quiet or as_json) as on_progress:
+            result = run_sweep(
+                loaded,
+                out=folder,
+                master=master,
+                limits=limits,
+                local=not spark,
+                on_progress=on_progress,
+                on_note=note,
+            )
     except KeyboardInterrupt:
         kept = len(SweepFolder(folder).finished())
         err.print(
@@ -82,6 +108,10 @@ def sweep(
 
 
 def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
+    from antecast.core.settings import parse_duration
+    from antecast.spark.task import Limits
+    from antecast.text.sizes import parse_size
+
     option = "--run-timeout"
     try:
         seconds = None if run_timeout is None else parse_duration(run_timeout) / 10**9
@@ -97,8 +127,13 @@ def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
 
 
 def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
+    from antecast.sim.needs import describe_runs
+    from antecast.sim.study import plan
+
     folder.check(study)
     planned, there = plan(study), folder.finished()
+    for text in describe_runs(planned):
+        note(text)
     missing = [each for each in planned if each.run not in there]
     steps = sum(each.steps for each in missing)
     seconds = _estimate(folder, [each for each in planned if each.run in there], steps)
@@ -110,15 +145,13 @@ def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
         what = {"study": study.name, "folder": str(folder.path), "total": len(planned), "missing": len(missing)}
         print(json.dumps({**what, "expected_steps": steps, "expected_seconds": seconds, "runs": runs}, indent=2))
         return
-    table = Table(show_edge=False, box=None, pad_edge=False)
-    for column in (*study.fields, "seed", "run", "expected steps", ""):
-        table.add_column(
-            column, justify="right" if column in ("seed", "expected steps") else "left", overflow="fold"
-        )
-    for each in planned[:_MOST_ROWS]:
-        cells = [describe({"": value}).removeprefix("=") for value in each.point.values()]
-        table.add_row(*cells, each.run, f"{each.steps:,}", "finished" if each.run in there else "")
-    out.print(table)
+    columns = [Column(field, wraps=True) for field in study.fields]
+    columns += [Column("seed", right=True), Column("run"), Column("expected steps", right=True), Column("")]
+    rows = [
+        (*map(_shown, each.point.values()), each.run, f"{each.steps:,}", "finished" if each.run in there else "")
+        for each in planned[:_MOST_ROWS]
+    ]
+    show_columns(columns, rows)
     if len(planned) > _MOST_ROWS:
         out.print(f"… and {len(planned) - _MOST_ROWS} more runs, shown by --json")
     cost = f"about {steps:,} steps to simulate"
@@ -149,6 +182,8 @@ def _as_json(study: Study, result: SweepResult) -> dict[str, Any]:
 
 
 def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
+    from antecast.sim.study import column_name, describe
+
     rows = result.runs.to_pylist()
     if not quiet:
         _show_points(study, rows)
@@ -165,29 +200,35 @@ def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
 
 def _show_points(study: Study, rows: list[dict[str, Any]]) -> None:
     """A row for each point of the grid: means over its seeds."""
+    from antecast.sim.study import column_name
+
     points: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        key = tuple(describe({"": row[column_name(field)]}).removeprefix("=") for field in study.fields)
+        key = tuple(_shown(row[column_name(field)]) for field in study.fields)
         points.setdefault(key, []).append(row)
-    table = Table(show_edge=False, box=None, pad_edge=False)
-    for field in study.fields:
-        table.add_column(field, overflow="fold")
-    for column in ("runs", "causal", "delivered", "latency", "p95", "control"):
-        table.add_column(column, justify="right")
-    for key, group in list(points.items())[:_MOST_ROWS]:
-        causal = sum(row["verdict"] == "causal" for row in group)
-        table.add_row(
+    columns = [Column(field, wraps=True) for field in study.fields]
+    columns += [
+        Column(title, right=True) for title in ("runs", "causal", "delivered", "latency", "p95", "control")
+    ]
+    shown = [
+        (
             *key,
             str(len(group)),
-            str(causal),
+            str(sum(row["verdict"] == "causal" for row in group)),
             _mean(group, "delivery_ratio", "{:.1%}"),
             _mean(group, "latency_mean_ns", "{:.1f} ms", 1e-6),
             _mean(group, "latency_p95_ns", "{:.1f} ms", 1e-6),
             _mean(group, "control_bytes_per_broadcast", "{:,.0f} B"),
         )
-    out.print(table)
+        for key, group in list(points.items())[:_MOST_ROWS]
+    ]
+    show_columns(columns, shown)
     if len(points) > _MOST_ROWS:
         out.print(f"… and {len(points) - _MOST_ROWS} more points, all in runs.parquet")
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _mean(rows: list[dict[str, Any]], column: str, form: str, scale: float = 1.0) -> str:

@@ -1,8 +1,9 @@
 """Who can run on a network: every registered protocol, with its settings, or what it lacks.
 
 Rules:
-1. The network is the user's and is not touched. A protocol whose needs it does not meet does not run, and is
-   listed with what would have to change.
+1. The network is the user's and is not touched. A protocol whose needs it does not meet does not run unless it is
+   named, and is listed with what would have to change (`sim.needs`, the rule of runs and sweeps too). One that is
+   named runs where it has a role at all; order that it keeps there is not counted as guaranteed.
 2. A protocol runs with its defaults, fitted to the network. The scenario's own settings are for its own protocol;
    settings named one by one come on top. Where only its defaults do not bear the network (links that lose, nodes
    that crash) and the registry knows settings that do, it runs with those, and the comparison says so.
@@ -24,6 +25,7 @@ from antecast.core import ConfigurationError, LocalMisuse
 from antecast.core.settings import format_duration, plain_settings
 from antecast.protocols import Need, Specification, specification, specifications
 from antecast.protocols.registry import REMEDIES, address
+from antecast.sim.needs import unmet_words
 from antecast.sim.radio.layout import Cells
 from antecast.sim.scenario import NetworkSettings, Scenario, make_scenario, override, resolve_files
 from antecast.sim.study import Axis, Study
@@ -42,6 +44,8 @@ class Candidate:
     """What it assumes, with these settings."""
     lacks: tuple[str, ...] = ()
     """What it would need and does not have here, in words; empty if it can run."""
+    unmet: tuple[Need, ...] = ()
+    """What it needs, does not have here, and runs without, since it was named."""
 
     @property
     def name(self) -> str:
@@ -134,11 +138,12 @@ def find_candidates(
         settings = (
             {key: value for key, value in own.items() if key != "name"} if own.get("name") == address(spec) else {}
         )
-        found.append(_candidate(scenario, spec, settings | dict(given.get(address(spec), {}))))
+        settings |= dict(given.get(address(spec), {}))
+        found.append(_candidate(scenario, spec, settings, named=bool(chosen)))
     return found
 
 
-def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]) -> Candidate:
+def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any], *, named: bool) -> Candidate:
     in_cells = isinstance(scenario.network.topology, Cells)
     unmet = _unmet(scenario, spec, settings)
     adjusted: dict[str, Any] = {}
@@ -149,7 +154,7 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
         else:
             settings, unmet = settings | adjusted, []
     # Without cells there are no wires whose order or reliability could matter.
-    lacks = [REMEDIES[need] for need in ([Need.CELLS] if Need.CELLS in unmet else unmet)]
+    lacks = [REMEDIES[need] for need in ([Need.CELLS] if Need.CELLS in unmet else [] if named else unmet)]
     if in_cells and spec.make_station is None:
         lacks = ["links between nodes, and not hosts in cells: any topology but cells"]
     longest = max((lifetime for _, lifetime in scenario.lifetimes()), default=None)
@@ -170,7 +175,13 @@ def _candidate(scenario: Scenario, spec: Specification, settings: dict[str, Any]
         adjusted=tuple(adjusted),
         needs=tuple(sorted(needs)),
         lacks=tuple(lacks),
+        unmet=() if lacks else tuple(unmet),
     )
+
+
+def describe_unmet_candidate(candidate: Candidate) -> list[str]:
+    """What a protocol that was named has to do without, in the words of `sim.needs`."""
+    return [unmet_words(candidate.name, need) for need in candidate.unmet]
 
 
 def _unmet(scenario: Scenario, spec: Specification, settings: Mapping[str, Any]) -> list[Need]:

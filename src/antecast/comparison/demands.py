@@ -29,11 +29,11 @@ class Demands:
 
     violations: float | None = None
     violations_relative: bool = True
-    """Whether violations are a share of deliveries, or a number a run."""
+    """Whether violations are a share of deliveries, or a number per run."""
     latency: float | None = None
     """Nanoseconds, for the 99th percentile."""
     bytes: float | None = None
-    """Control bytes a delivery."""
+    """Control bytes per delivery."""
     delivery: float | None = None
     """The least share of messages delivered."""
 
@@ -82,7 +82,7 @@ class Miss:
 
 
 def parse_violations(text: str) -> tuple[float, bool]:
-    """A share of deliveries such as `0.1%`, or a whole number a run; and whether it is a share.
+    """A share of deliveries such as `0.1%`, or a whole number per run; and whether it is a share.
 
     >>> parse_violations("0.1%"), parse_violations("0"), parse_violations("25")
     ((0.001, True), (0.0, False), (25.0, False))
@@ -91,7 +91,7 @@ def parse_violations(text: str) -> tuple[float, bool]:
         return parse_share(text), True
     if text.strip().isdecimal():
         return float(text), False
-    raise ValueError(f"expected a share such as 0.1%, or a whole number of deliveries a run, got {text!r}")
+    raise ValueError(f"expected a share such as 0.1%, or a whole number of deliveries per run, got {text!r}")
 
 
 def parse_share(text: str) -> float:
@@ -129,13 +129,13 @@ def misses(each: Standing, demands: Demands, all_of_them: Sequence[Standing]) ->
         estimate = each.violation_share if relative else each.violation_count
         assert estimate is not None  # as is the share
         plain = share_text if relative else number
-        what = f"violations, {with_interval(estimate, plain)} {'of deliveries' if relative else 'a run'}"
+        what = f"violations, {with_interval(estimate, plain)} {'of deliveries' if relative else 'per run'}"
         found += _above("violations", what, estimate, demands.violations, demands)
     if demands.latency is not None:
         what = f"99th percentile of latency, {with_interval(each.latency_p99, time_text)}"
         found += _above("latency", what, each.latency_p99, demands.latency, demands)
     if demands.bytes is not None:
-        what = f"control bytes a delivery, {with_interval(each.control_bytes)}"
+        what = f"control bytes per delivery, {with_interval(each.control_bytes)}"
         found += _above("bytes", what, each.control_bytes, demands.bytes, demands)
     found += _delivers_too_little(each, demands, all_of_them)
     return found

@@ -5,8 +5,10 @@ Rules:
 2. Unless violations are allowed, a protocol that guarantees causal order comes before one that only happened to
    keep it in these runs, and that one before those that did not.
 3. Among these the fastest by the 99th percentile of latency is taken. Where latency has a limit and bytes have
-   none, all who qualify are fast enough, and the one with the fewest control bytes a delivery is taken.
+   none, all who qualify are fast enough, and the one with the fewest control bytes per delivery is taken.
    Differences up to a tenth count as none and leave the choice to the other of the two, then to memory.
+4. The runner-up, and the one nearest to limits that none meets, keep what was asked for too: unless violations are
+   allowed, a protocol that delivered out of causal order is neither, however fast it is.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def judge(standings: Sequence[Standing], demands: Demands) -> Judgement:
     missed = {name: found for name, found in missed.items() if found}
     names = tuple(each.name for each in qualified)
     if not qualified:
-        nearest = _nearest(standings, missed)
+        nearest = _nearest([each for each in standings if _keeps(each, demands)], missed)
         headline, why_none = _none(standings, demands, missed, nearest)
         return Judgement(
             demands=demands,
@@ -66,7 +68,7 @@ def judge(standings: Sequence[Standing], demands: Demands) -> Judgement:
             nearest=nearest,
         )
     best = choose(qualified, aim, strict_order=demands.strict_order)
-    rest = [each for each in qualified if each is not best]
+    rest = [each for each in qualified if each is not best and _keeps(each, demands)]
     second = choose(rest, aim, strict_order=demands.strict_order) if rest else None
     reasons = [_order_reason(best), _aim_reason(best, qualified, aim, demands), _cost(best, aim)]
     if second is not None:
@@ -96,6 +98,11 @@ def _class_of(qualified: Sequence[Standing], strict_order: bool) -> list[Standin
         return list(qualified)
     best = min(_rank(each) for each in qualified)
     return [each for each in qualified if _rank(each) == best]
+
+
+def _keeps(each: Standing, demands: Demands) -> bool:
+    """Whether a protocol keeps causal order, where that is asked for."""
+    return each.keeps_order or not demands.strict_order
 
 
 def _rank(each: Standing) -> float:
@@ -130,7 +137,7 @@ def _headline(
     best: Standing, qualified: Sequence[Standing], standings: Sequence[Standing], demands: Demands
 ) -> str:
     numbers = f"99th percentile {time_text(_cost_of(best, 'latency'))}, {size(_cost_of(best, 'bytes'))}"
-    text = f"Take {best.name}: {_order_words(best)}, {numbers} of control information a delivery"
+    text = f"Take {best.name}: {_order_words(best)}, {numbers} of control information per delivery"
     if demands.stated:
         return f"{text}. {len(qualified)} of {len(standings)} protocols meet the limits."
     return f"{text}."
@@ -155,6 +162,9 @@ def _order_reason(best: Standing) -> str:
     if best.order is Order.GUARANTEED:
         return f"{best.name} guarantees causal order on this network, and the auditor found it kept in {runs}."
     if best.order is Order.KEPT:
+        if best.unmet:
+            lacks = f"but needs {listed(best.unmet)}, which this network does not have: it promises nothing here"
+            return f"{best.name} kept causal order in {runs}, {lacks}."
         return f"{best.name} kept causal order in {runs}, but does not promise it: another network may break it."
     if best.order is Order.VIOLATED:
         return f"{best.name} does not keep causal order: {_order_words(best)}."
@@ -175,7 +185,7 @@ def _aim_reason(best: Standing, qualified: Sequence[Standing], aim: Aim, demands
             return "It is the only one that qualifies."
         return f"Of those that qualify it alone {alone[best.order]}."
     near, other = _shortlist(group, aim)
-    names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes a delivery"}
+    names = {"latency": "lowest 99th percentile of latency", "bytes": "fewest control bytes per delivery"}
     forms = {"latency": time_text, "bytes": number}
 
     def value(each: Standing, what: Aim) -> str:
@@ -197,11 +207,11 @@ def _short(who: str) -> str:
 def _cost(best: Standing, aim: Aim) -> str:
     parts = []
     if aim == "latency":
-        parts.append(f"{with_interval(best.control_bytes)} control bytes a delivery")
+        parts.append(f"{with_interval(best.control_bytes)} control bytes per delivery")
     else:
         parts.append(f"a 99th percentile of latency of {with_interval(best.latency_p99, time_text)}")
     if best.frames is not None:
-        parts.append(f"{with_interval(best.frames)} frames a delivery")
+        parts.append(f"{with_interval(best.frames)} frames per delivery")
     if best.messages_peak is not None:
         parts.append(f"up to {number(best.messages_peak.mean)} messages kept at a node")
     needs = f" It assumes {listed(best.assumes)}." if best.assumes else " It assumes nothing of links."
@@ -211,7 +221,7 @@ def _cost(best: Standing, aim: Aim) -> str:
 def _differences(one: Standing, than: Standing) -> str:
     """Latency and bytes of one beside those of another."""
     latency = f"99th percentile {time_text(_cost_of(one, 'latency'))}{_change(one, than, 'latency')}"
-    return f"{latency}, {size(_cost_of(one, 'bytes'))} a delivery{_change(one, than, 'bytes')}"
+    return f"{latency}, {size(_cost_of(one, 'bytes'))} per delivery{_change(one, than, 'bytes')}"
 
 
 def _change(one: Standing, than: Standing, aim: Aim) -> str:
@@ -251,7 +261,11 @@ def _gains(one: Standing, than: Standing) -> bool:
 
 
 def _choice(standings: Sequence[Standing], demands: Demands, aim: Aim, *, strict_order: bool) -> Standing | None:
-    qualified = [each for each in standings if not misses(each, demands, standings)]
+    qualified = [
+        each
+        for each in standings
+        if not misses(each, demands, standings) and (each.keeps_order or not strict_order)
+    ]
     return choose(qualified, aim, strict_order=strict_order) if qualified else None
 
 
@@ -275,6 +289,8 @@ def _none(
     reasons = _exclusions(demands, missed)
     if nearest is not None:
         reasons.append(f"Nearest is {nearest}: {'; '.join(miss.text for miss in missed[nearest])}.")
+    elif demands.strict_order and any(each.runs for each in standings):
+        reasons.append("None of them kept causal order, so none is near.")
     what = "all limits" if demands.stated else "what is asked of it"
     count = "The only protocol that ran does not meet" if len(standings) == 1 else "No protocol meets"
     return f"{count} {what}.", tuple(reasons)

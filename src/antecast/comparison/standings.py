@@ -45,6 +45,8 @@ class Standing:
     title: str = ""
     promises: tuple[str, ...] = ()
     assumes: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    """What it assumes and this network does not have."""
     settings: str = ""
     """What it ran with beyond its defaults."""
     runs: int = 0
@@ -100,7 +102,12 @@ class Standing:
             return Order.VIOLATED
         if self.elsewhere == 0:
             return Order.UNTRIED
-        return Order.GUARANTEED if Guarantee.CAUSAL in self.promises else Order.KEPT
+        return Order.GUARANTEED if Guarantee.CAUSAL in self.promises and not self.unmet else Order.KEPT
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether nothing was delivered out of causal order, by promise or not."""
+        return self.order in (Order.GUARANTEED, Order.KEPT)
 
 
 def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standing:
@@ -132,6 +139,7 @@ def standing(candidate: Candidate, runs: Sequence[Mapping[str, Any]]) -> Standin
         title=spec.title,
         promises=tuple(sorted(spec.guarantees)),
         assumes=tuple(str(need) for need in candidate.needs),
+        unmet=tuple(str(need) for need in candidate.unmet),
         settings=describe_settings(candidate),
         runs=len(good),
         failed=len(bad),

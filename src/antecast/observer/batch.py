@@ -113,13 +113,14 @@ class BatchObserver:
         whole, names = carried.stamps + stamps, np.append(np.arange(size), new.rows)
         all_stamps = whole.take(names)
         fine = all_stamps.take(slice(size, None))
-        pace = None if carried.pace is None else carried.pace.copy()
+        pace, before = None if carried.pace is None else carried.pace.copy(), carried.due[:size].copy()
         if pace is not None:
-            due = pace.follow(self.policy, fine.keys(), fine.r, fine.before, new.joined)
+            held = np.ascontiguousarray(carried.stamps.keys()[:size, 0])
+            due = pace.follow(self.policy, fine.keys(), fine.r, fine.before, new.joined, (held, before))
         else:
             due = self.policy.due(fine.r, fine.c, self._before(fine))
         due = np.clip(due, new.joined, new.joined + self.policy.bounds.longest)
-        due = np.concatenate([carried.due[:size], due])
+        due = np.concatenate([before, due])
         arrived = np.concatenate([carried.arrived[:size], new.joined])
         keys = all_stamps.keys()
         by_key = np.lexsort((due, *keys.T[::-1]))

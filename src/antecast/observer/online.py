@@ -110,6 +110,8 @@ class Observer(Generic[T]):
         """What the wait is chosen by, with the mode `paced`; `pace.rate` is the measured rate of violations."""
         self.moment: int | None = None
         """Messages of one moment have no order of arrival among them. None: each is a moment of its own."""
+        self._wait = -1
+        """The wait that the rows in the buffer have been given at the least."""
         self._received = 0
         self._heap: list[tuple[Key | int, Key | int, int, Waiting[T]]] = []
         self._pushed = 0
@@ -213,6 +215,7 @@ class Observer(Generic[T]):
         else:
             due = self.policy.due(stamp.r, stamp.c, self.policy.before(stamp))
         due = min(max(due, now), now + self.policy.bounds.longest)
+        self._raise_dues(now)
         self._push(Waiting(stamp.key(source), due, now, item, stamp, source))
 
     def _paced(self, stamp: Timestamp, source: Source, now: int) -> int:
@@ -221,6 +224,17 @@ class Observer(Generic[T]):
         columns = ([stamp.key(number)], [stamp.r], [UNKNOWN if stamp.before is None else stamp.before], [now])
         keys, r, before, arrived = (np.array(each, np.int64) for each in columns)
         return int(self.pace.follow(self.policy, keys, r, before, arrived)[0])
+
+    def _raise_dues(self, now: int) -> None:
+        """Where the wait has grown, what has not gone yet waits longer too."""
+        if self.pace is None:
+            return
+        if self.pace.wait > self._wait:
+            for each in (waiting := list(self.waiting())):
+                if each.due >= now:
+                    each.due = max(each.due, each.stamp.latest + self.pace.wait)
+            self.restore(waiting)
+        self._wait = self.pace.wait
 
     def _push(self, each: Waiting[T]) -> None:
         self._pushed += 1

@@ -14,6 +14,14 @@ dense, one straggler can make many rows too early at once, so the margin has roo
 clump there has been. Until there are rows enough to tell, and while more rows have gone wrong than the target
 allows, recently or in all, w is δ + ε, which is exact.
 
+Delays that grow are not foretold by any histogram. Two rules hold then:
+
+- *No more is staked than can be lost.* A row that went at w can still be overtaken until δ + ε have passed: of n
+  rows a tick, n (δ + ε − w) are at risk at any time. w is never so small that all of them together would bring the
+  rate of all rows so far above the target.
+- *What waits already waits longer too.* When w grows, the dues of rows that have not gone yet are raised with it.
+  So once stragglers are seen, only rows that were gone by then can still go wrong.
+
 What is measured is the order of the timestamps, of which causal order is a part: true violations are as many or
 fewer. Where rows carry `before`, pairs are left out that cannot depend on each other: if x → y then y's `before`
 is at least x's r and x's own `before`.
@@ -22,6 +30,7 @@ is at least x's r and x's own `before`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +38,8 @@ from numpy.typing import NDArray
 from antecast.core.compiled import compiled
 from antecast.observer.policy import Longs, Policy
 
+Waiting: TypeAlias = tuple[Longs, Longs]
+"""Rows that wait: r + c of each, and when it is due."""
 UNKNOWN = -(1 << 63)
 """`before` where none is known."""
 STEPS = 64
@@ -59,6 +70,8 @@ class Pace:
     """For too late and too early: how many rows need this step of the wait. Then, how many rows at the most have
     needed it or more for the sake of one straggler."""
     counts: NDArray[np.float64] = field(default_factory=_counts)
+    wait: int = 0
+    """The wait chosen last."""
 
     @classmethod
     def start(cls, policy: Policy) -> Pace:
@@ -77,8 +90,11 @@ class Pace:
     def copy(self) -> Pace:
         return Pace(self.keys.copy(), self.recent.copy(), self.needs.copy(), self.counts.copy())
 
-    def follow(self, policy: Policy, keys: Longs, r: Longs, before: Longs, arrived: Longs) -> Longs:
-        """Rows have arrived at these readings of the clock, in this order: when each is due."""
+    def follow(
+        self, policy: Policy, keys: Longs, r: Longs, before: Longs, arrived: Longs, waiting: Waiting | None = None
+    ) -> Longs:
+        """Rows have arrived at these readings of the clock, in this order: when each is due. The dues of rows that
+        wait already are raised in place where the wait has grown before they went."""
         assert policy.violations is not None
         bounds, size = policy.bounds, len(self.keys)
         low = np.where(before == UNKNOWN, r, np.maximum(r, before))
@@ -92,9 +108,11 @@ class Pace:
         rank[order] = np.append(0, np.cumsum(step))[: len(order)]
         wait, target = bounds.delta + bounds.epsilon, policy.violations
         latest, source = np.ascontiguousarray(self.keys[:, 0]), np.ascontiguousarray(self.keys[:, -1])
-        learn(
-            rank, latest, source, self.recent, size, self.needs, self.counts, wait, target, bounds.longest, UNKNOWN
-        )
+        held, dues = (np.zeros(0, np.int64), np.zeros(0, np.int64)) if waiting is None else waiting
+        self.wait = learn(
+            rank, latest, source, self.recent, size, self.needs, self.counts, wait, target, bounds.longest,
+            UNKNOWN, held, dues,
+        )  # fmt: skip
         due = self.recent[size:, _DUE].copy()
         if len(arrived):
             near = self.recent[:, _ARRIVED] >= arrived[-1] - 2 * bounds.longest
@@ -137,9 +155,12 @@ def learn(
     target: float,
     longest: int,
     unknown: int,
-) -> None:
-    """Go through rows from `size` on, and write when each is due into `recent`."""
+    held: Longs,
+    dues: Longs,
+) -> int:
+    """Go through rows from `size` on, and write when each is due into `recent`; the wait chosen last."""
     first = 0
+    before = -1
     clump = np.zeros(STEPS + 2)
     for row in range(size, len(rank)):
         now = recent[row, 2]
@@ -188,9 +209,21 @@ def learn(
         if fine and counts[3] >= 2.0 * (row - first + 1.0):
             above = (needs[0, STEPS + 1] + needs[1, STEPS + 1]) / 2.0
             allowed = MARGIN * target * counts[0] - 0.5
-            while chosen > 0:
+            spare = 2.0 * target * counts[3] - counts[4] - counts[5]
+            at_risk = wait / STEPS * (row - first + 1.0) / (2.0 * longest)  # for each step less than all
+            while chosen > 0 and (STEPS - chosen + 1) * at_risk <= spare:
                 above += (needs[0, chosen] + needs[1, chosen]) / 2.0
                 if above + max(1.0, needs[2, chosen]) / 2.0 > allowed:
                     break
                 chosen -= 1
-        recent[row, 3] = max(now, latest[row] + -(-chosen * wait // STEPS))
+        chosen = -(-chosen * wait // STEPS)
+        recent[row, 3] = max(now, latest[row] + chosen)
+        if chosen > before:
+            for other in range(first, row):
+                if recent[other, 3] >= now:
+                    recent[other, 3] = max(recent[other, 3], latest[other] + chosen)
+            for each in range(len(held)):
+                if dues[each] >= now:
+                    dues[each] = max(dues[each], held[each] + chosen)
+        before = chosen
+    return before

@@ -121,7 +121,7 @@ def _identity(function: Experiment, point: Point) -> str:
     return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-_TELLING = frozenset({"judgement.py", "study.py", "stories.py"})
+_TELLING = frozenset({"judgement.py", "statements.py", "study.py", "stories.py"})
 """They stand beside the function and say what its values mean: nothing is made anew for them."""
 
 

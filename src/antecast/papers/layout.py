@@ -6,7 +6,8 @@
 - `list`: a row for each finding.
 
 In grids a cell holds our figure and the paper's after it in brackets; a cell that differs has a number, and
-the reason stands under the table.
+the reason stands under the table. So does what each quantity is judged by; in lists the paper's number has the
+tolerance beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from antecast.papers.findings import Finding, Mark, Results, Unit, count_marks
+from antecast.papers.findings import Finding, Mark, Results, Unit, count_marks, headline
 from antecast.papers.paper import Paper
 
-_SYMBOLS = {Mark.AGREES: "=", Mark.DIFFERS: "≠", Mark.INCOMPARABLE: "?"}
+_SYMBOLS = {Mark.AGREES: "=", Mark.DIFFERS: "≠", Mark.OURS_ONLY: "○", Mark.PAPER_ONLY: "–"}
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,23 @@ def lay_out(paper: Paper, findings: Sequence[Finding]) -> list[Grid]:
 
 
 def summary(paper: Paper, findings: Sequence[Finding]) -> Grid:
-    """One row for each item: how many of its figures agree, differ, or cannot be compared."""
+    """One row for each item: how many of its figures agree, differ, or are ours only."""
     rows = []
+    marks = [mark for mark in Mark if mark is not Mark.PAPER_ONLY or count_marks(findings)[mark]]
     for name, item in paper.items.items():
         own = [each for each in findings if each.item == name]
         if not own:
             continue  # not part of this run, as pedestrians are not on a timetable
         counts = count_marks(own)
-        shown = [str(counts[mark] or "") for mark in Mark]
+        shown = [str(counts[mark] or "") for mark in marks]
         rows.append((name, item.title, str(len(own)), *shown))
-    return Grid("", paper.title, ("", "what it shows", "figures", *Mark), tuple(rows))
+    return Grid("", paper.title, ("", "what it shows", "figures", *marks), tuple(rows))
 
 
 def markdown(paper: Paper, results: Results) -> str:
     """A study's results as a page."""
     parts = [f"# {results.study}: “{paper.title}” ({paper.authors})"]
+    parts += [headline(results.findings).text]
     parts += ["\n".join(f"- {note}" for note in results.notes)] if results.notes else []
     parts += [_markdown(grid) for grid in (summary(paper, results.findings), *lay_out(paper, results.findings))]
     return "\n\n".join(parts) + "\n"
@@ -68,8 +71,10 @@ def markdown(paper: Paper, results: Results) -> str:
 def _markdown(grid: Grid) -> str:
     lines = [f"## {grid.title}", "", _line(grid.header), "|" + "---|" * len(grid.header)]
     lines += map(_line, grid.rows)
-    if grid.notes:
-        lines += ["", *grid.notes]
+    numbered = [note for note in grid.notes if not note.startswith("- ")]
+    limits = [note for note in grid.notes if note.startswith("- ")]
+    for part in (numbered, limits):
+        lines += ["", *part] if part else []
     return "\n".join(lines)
 
 
@@ -102,7 +107,7 @@ def _grid(item: str, title: str, findings: list[Finding]) -> Grid:
         (quantity, *(_cell(cells.get((quantity, setting)), reasons) for setting in settings))
         for quantity in quantities
     )
-    return Grid(item, f"{title}; ours (paper)", ("", *settings), rows, reasons.notes())
+    return Grid(item, f"{title}; ours (paper)", ("", *settings), rows, reasons.notes() + _limits(findings))
 
 
 def _cell(finding: Finding | None, reasons: _Reasons) -> str:
@@ -132,7 +137,13 @@ def _spread(item: str, title: str, findings: list[Finding]) -> Grid:
     for setting in settings:
         rows.append((setting, "ours", *(joined(setting, stem, lambda each: each.ours, True) for stem in stems)))
         rows.append(("", "paper", *(joined(setting, stem, lambda each: each.paper, False) for stem in stems)))
-    return Grid(item, f"{title} ({' / '.join(measures)})", ("", "", *stems), tuple(rows), reasons.notes())
+    return Grid(
+        item,
+        f"{title} ({' / '.join(measures)})",
+        ("", "", *stems),
+        tuple(rows),
+        reasons.notes() + _limits(findings),
+    )
 
 
 def _stem(finding: Finding) -> str:
@@ -146,9 +157,29 @@ def _list(item: str, title: str, findings: list[Finding]) -> Grid:
         if each.unit == "statement":
             paper, ours = each.claim, each.observed
         else:
-            paper, ours = shown(each.paper, each.unit), _with_interval(each)
+            paper, ours = _with_tolerance(each), _with_interval(each)
         rows.append((each.quantity, each.setting, paper, ours, f"{each.mark}{reasons(each)}"))
-    return Grid(item, title, ("quantity", "setting", "paper", "ours", "mark"), tuple(rows), reasons.notes())
+    return Grid(
+        item,
+        title,
+        ("quantity", "setting", "paper", "ours", "mark"),
+        tuple(rows),
+        reasons.notes() + _limits(findings),
+    )
+
+
+def _limits(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What quantities are judged by, those with the same argument together."""
+    found: dict[str, dict[str, None]] = {}
+    for each in findings:
+        if each.why:
+            found.setdefault(each.why, {})[each.quantity] = None
+    return tuple(f"- Limit of {', '.join(names)}: {why}" for why, names in found.items())
+
+
+def _with_tolerance(finding: Finding) -> str:
+    number = shown(finding.paper, finding.unit)
+    return f"{number} ± {shown(finding.within, finding.unit)}" if finding.within else number
 
 
 def _with_interval(finding: Finding) -> str:

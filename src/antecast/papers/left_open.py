@@ -25,6 +25,15 @@ the rule that took its place. Slips of the pen are called that; where a text can
 says so.
 
 Play them yourself: the stories run the real protocols, and the auditor judges them.
+
+```console
+$ antecast demonstrate all
+study       name                   as printed  here
+barrier     mixed-lifetimes        fails       holds
+barrier     clock-ahead            fails       holds
+…
+{count} of {count} end as told: the printed rule fails, and ours holds
+```
 """
 
 
@@ -38,7 +47,7 @@ def as_markdown(played: Iterable[Played]) -> str:
     by_study: dict[str, list[Played]] = {}
     for each in played:
         by_study.setdefault(each.demonstration.study, []).append(each)
-    parts = [_INTRODUCTION, "```console\n$ antecast demonstrate all\n```\n"]
+    parts = [_INTRODUCTION.format(count=sum(map(len, by_study.values())))]
     for study, told in by_study.items():
         paper = load_paper(study)
         parts.append(f"## {study}\n")

@@ -1,4 +1,4 @@
-"""A paper's own figures, from the TOML file of its study.
+"""A paper's own figures, from the TOML file of its study, with what each is judged by.
 
     title = "…"
     authors = "…"
@@ -7,14 +7,30 @@
     [items."Table II"]
     title = "message processing in the city bus scenario"
     layout = "grid"                     # quantities down, settings across (see `layout`)
-    tolerance = 0.15                    # how far ours may be off, as a share
+    tolerance = { share = 0.05, why = "five runs of the paper differ by so much" }
 
     [items."Table II".quantities.received]
     unit = "count"
     values = { "none" = 106580, "120'" = 98610 }
+    tolerance = { off = 5, why = "printed in tens" }   # instead of the item's
     reason = "why ours differs, if it does"
 
-Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`.
+    [items."Table II".quantities.buffers]
+    unit = "statement"
+    claim = "a few dozen at most"
+    limits = { "a few dozen" = { at = 36, why = "a few are three" } }
+    words = ["much"]                    # those that mean the same everywhere: [words] of the file
+
+Every number has a tolerance (`findings.Tolerance`), every word that the judgement measures has a limit, and both
+have an argument from the paper itself (`why`), so that nobody chooses them after the runs: a file without one is
+refused. Times are numbers of seconds or in the papers' own notation: `11h47'`, `43'50"`, `1'24"`, `4 ms`; then
+half of the last digit printed is always allowed, as half a unit is for counts.
+
+The points that the paper gives of a plot are rows with the columns of its chart:
+
+    points = [ { "series" = "R-broadcast, 1,000", "delay" = 1, "value" = 2.74 } ]
+
+One without a place along x is a level; one with `from` and `to` instead of the column of y is a range.
 """
 
 from __future__ import annotations
@@ -27,9 +43,19 @@ from typing import Any, Literal, TypeAlias
 
 from antecast.core.settings import Settings, read_settings
 from antecast.history.confidence import Estimate
-from antecast.papers.findings import TOLERANCE, Finding, Unit, figure, statement
+from antecast.papers.findings import Finding, Tolerance, Unit, argued, figure, statement
 
 Layout: TypeAlias = Literal["grid", "spread", "list"]
+
+
+class Limit(Settings, frozen=True, kw_only=True):
+    """What a word of the paper means in numbers, and the argument for it."""
+
+    at: float
+    why: str
+
+    def __post_init__(self) -> None:
+        argued(self.why)
 
 
 class Quantity(Settings, frozen=True, kw_only=True):
@@ -37,13 +63,24 @@ class Quantity(Settings, frozen=True, kw_only=True):
 
     unit: Unit
     values: dict[str, float | str] = {}
-    tolerance: float | None = None
+    tolerance: Tolerance | None = None
+    """How far ours may be off, if not as the item says."""
+    limits: dict[str, Limit] = {}
+    """What words of the claim mean in numbers, by name."""
+    words: list[str] = []
+    """Words of the claim that have one meaning in all of the paper (`Paper.words`)."""
     claim: str = ""
     """What the paper says in words, where it gives no number."""
     reason: str = ""
     """Why ours differs, if it does."""
     reasons: dict[str, str] = {}
     """The same for single settings."""
+
+    def __post_init__(self) -> None:
+        if self.unit == "statement" and (self.values or self.tolerance is not None):
+            raise ValueError("a statement has a claim and limits, no values or tolerance")
+        if self.unit != "statement" and (self.limits or self.words):
+            raise ValueError("limits are those of a statement; a number has a tolerance")
 
 
 class Chart(Settings, frozen=True, kw_only=True):
@@ -78,9 +115,32 @@ class Item(Settings, frozen=True, kw_only=True):
 
     title: str
     layout: Layout = "list"
-    tolerance: float = TOLERANCE
+    tolerance: Tolerance | None = None
+    """How far ours may be off, for all quantities that do not say it themselves."""
     quantities: dict[str, Quantity] = {}
     chart: Chart | None = None
+    points: list[dict[str, float | str]] = []
+    """What the paper gives of the plot in its text or tables."""
+
+    def __post_init__(self) -> None:
+        for name, quantity in self.quantities.items():
+            if quantity.values and quantity.tolerance is None and self.tolerance is None:
+                raise ValueError(
+                    f"{name!r} has values and no tolerance; give one to it or to the item, such as"
+                    ' { share = 0.05, why = "the paper\'s runs differ by so much" }'
+                )
+        for point in self.points:
+            self._check(point)
+
+    def _check(self, point: dict[str, float | str]) -> None:
+        if self.chart is None:
+            raise ValueError("points are those of a chart, and the item has none")
+        chart = self.chart
+        known = {chart.x, chart.y, chart.series, chart.facet, "from", "to"} - {""}
+        if unknown := point.keys() - known:
+            raise ValueError(f"no column {min(unknown)!r} in a point; there are {', '.join(sorted(known))}")
+        if (chart.y in point) == ({"from", "to"} <= point.keys()):
+            raise ValueError(f"a point has {chart.y!r}, or a range with 'from' and 'to': {point}")
 
 
 class Paper(Settings, frozen=True, kw_only=True):
@@ -90,12 +150,25 @@ class Paper(Settings, frozen=True, kw_only=True):
     authors: str
     quick: str = ""
     """What the quick size of the study leaves out, as the reason for marks that are not those of the full size."""
+    words: dict[str, Limit] = {}
+    """What words mean wherever the paper uses them."""
     items: dict[str, Item]
+
+    def __post_init__(self) -> None:
+        for name, item in self.items.items():
+            for quantity, what in item.quantities.items():
+                if unknown := set(what.words) - set(self.words):
+                    raise ValueError(f"{name}, {quantity}: {min(unknown)!r} is not among the words of the paper")
 
     def value(self, item: str, quantity: str, setting: str) -> float | None:
         """The paper's number, times in seconds; None if it has none."""
         found = self.items[item].quantities[quantity].values.get(setting)
         return seconds(found) if isinstance(found, str) else found
+
+    def reading(self, item: str, quantity: str, setting: str) -> float:
+        """What rounding may hide of a time in the paper's notation: half of the last digit that it prints."""
+        found = self.items[item].quantities[quantity].values.get(setting)
+        return last_digit(found) / 2 if isinstance(found, str) else 0.0
 
     def figure(self, item: str, quantity: str, setting: str, ours: Estimate | None, reason: str = "") -> Finding:
         """Ours beside the paper's; the reason given here goes before those of the file."""
@@ -107,15 +180,32 @@ class Paper(Settings, frozen=True, kw_only=True):
             what.unit,
             paper=self.value(item, quantity, setting),
             ours=ours,
-            tolerance=self.items[item].tolerance if what.tolerance is None else what.tolerance,
+            tolerance=self.tolerance(item, quantity),
+            reading=self.reading(item, quantity, setting),
             reason=reason or what.reasons.get(setting) or what.reason,
         )
+
+    def tolerance(self, item: str, quantity: str) -> Tolerance | None:
+        """How far ours may be off; None where the paper has no number."""
+        return self.items[item].quantities[quantity].tolerance or self.items[item].tolerance
+
+    def limit(self, item: str, quantity: str, name: str) -> float:
+        """What a word of a claim means in numbers."""
+        return self._limits(item, quantity)[name].at
+
+    def _limits(self, item: str, quantity: str) -> dict[str, Limit]:
+        what = self.items[item].quantities[quantity]
+        return {name: self.words[name] for name in what.words} | what.limits
+
+    def points(self, item: str) -> list[dict[str, float | str]]:
+        """What the paper gives of a plot, in the columns of its chart."""
+        return list(self.items[item].points)
 
     def statement(
         self, item: str, quantity: str, setting: str, *, holds: bool, observed: str, runs: int = 1
     ) -> Finding:
         """Whether what the paper says in words holds here."""
-        what = self.items[item].quantities[quantity]
+        what, limits = self.items[item].quantities[quantity], self._limits(item, quantity)
         return statement(
             item,
             quantity,
@@ -123,6 +213,7 @@ class Paper(Settings, frozen=True, kw_only=True):
             claim=what.claim,
             holds=holds,
             observed=observed,
+            why="; ".join(f"{name}: {limit.at:g}, since {limit.why}" for name, limit in limits.items()),
             reason=what.reasons.get(setting) or what.reason,
             runs=runs,
         )
@@ -150,3 +241,20 @@ def seconds(text: str) -> float:
         raise ValueError(f"expected a time such as 43'50\" or 4 ms, got {text!r}")
     hours, minutes, rest, milliseconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + rest + milliseconds / 1000
+
+
+_UNITS = (3600.0, 60.0, 1.0, 0.001)
+
+
+def last_digit(text: str) -> float:
+    """What one more in the last digit of a time in the papers' notation would add, in seconds.
+
+    >>> last_digit("11h47'"), last_digit("43'50\""), last_digit('0.5"'), last_digit("62 ms")
+    (60.0, 1.0, 0.1, 0.001)
+    """
+    match = _TIME.fullmatch(text.strip())
+    assert match is not None, text
+    number, unit = next(
+        (part, unit) for part, unit in zip(match.groups()[::-1], _UNITS[::-1], strict=True) if part
+    )
+    return unit / float(10 ** len(number.partition(".")[2]))

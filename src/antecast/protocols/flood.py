@@ -62,7 +62,9 @@ class Flood(Dissemination):
         self._repair = repair
         self._ordered = ordered
         self._peers: dict[NodeId, None] = {}
-        self._log = RetainedLog(node, retain=retain, patience=patience, ordered=ordered, neighbours=self._peers)
+        self._log = RetainedLog(
+            node, retain=retain, patience=patience, ordered=ordered, names_held=ordered, neighbours=self._peers
+        )
         self._received = self._log.received
         self._quotas = Quotas(early)
         self._early = self._quotas.charged

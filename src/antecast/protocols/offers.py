@@ -13,6 +13,11 @@ itself. This is an offer to go on without them. What is taken of it, and when:
 - *With as little loss as can be.* A base may hold messages that have been received here and wait; given up as a
   whole, it drops them. When an offer begins to wait, the neighbour is asked again: now it can leave out what it
   sees has been received. In the end that base is taken, the first or the latest, which drops less.
+- *What is held, last of all.* A message that is held here may wait for one that never comes, because it was never
+  broadcast: then whatever depends on the held message waits for ever, too. A neighbour that went on without the
+  held message offers it with its base. It is given up (and dropped) only after a patience in which nothing else of
+  the base could be. Correct nodes never come to this: a neighbour that delivered the held message has, or offers,
+  all that it waits for.
 - *While they last.* When the link breaks, an offer that waits goes on waiting (contacts may be shorter than
   patience), and any other is forgotten: the next link brings a new one.
 """
@@ -33,10 +38,13 @@ GiveUp: TypeAlias = Callable[[Mapping[NodeId, int], NodeId, list[Effect]], None]
 
 
 class _Offer:
-    __slots__ = ("base", "due", "later", "prompt", "seen")
+    __slots__ = ("base", "due", "later", "prompt", "seen", "whole")
 
-    def __init__(self, base: Mapping[NodeId, int], *, prompt: bool = False) -> None:
+    def __init__(self, base: Mapping[NodeId, int], whole: Mapping[NodeId, int], *, prompt: bool = False) -> None:
         self.base = base
+        """What had not come when the offer was made."""
+        self.whole = whole
+        """What was not settled when the latest base came: held messages, too."""
         self.prompt = prompt
         self.due: int | None = None
         """When patience ends; None while nothing waits for what the base holds."""
@@ -67,15 +75,15 @@ class Offers:
         self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
     ) -> None:
         """A neighbour's base."""
-        base = self._news(base)
+        whole, base = self._unsettled(base), self._lacking(base)
         offer = self.pending.get(peer)
-        if offer is None or (offer.due is None and not self._news(offer.base)):
-            if not base:
+        if offer is None or (offer.due is None and not self._lacking(offer.base)):
+            if not whole:
                 self.pending.pop(peer, None)
                 return
-            offer = self.pending[peer] = _Offer(base, prompt=prompt)
+            offer = self.pending[peer] = _Offer(base, whole, prompt=prompt)
         else:
-            offer.later = base
+            offer.later, offer.whole = base, whole
         if offer.due is None:
             self._look(peer, offer, now, out)
 
@@ -83,7 +91,9 @@ class Offers:
         """A message has come that cannot be delivered yet: are there offers of what it waits for?"""
         wanted = self._lacked_by(message)
         for peer, offer in list(self.pending.items()):
-            if offer.due is None and (self._needed(offer.base, wanted) or self._needed(offer.later, wanted)):
+            if offer.due is None and (
+                self._needed(offer.base, wanted) or self._needed(offer.later, wanted) or self._stuck(offer)
+            ):
                 self._look(peer, offer, now, out)
 
     def _look(self, peer: NodeId, offer: _Offer, now: int, out: list[Effect]) -> None:
@@ -94,12 +104,12 @@ class Offers:
         needed = self._needed(offer.base, wanted)
         if needed and offer.prompt and not self._drops(needed):
             self._give_up(needed, peer, out)
-            offer.base = self._news(offer.base)
+            offer.base = self._lacking(offer.base)
             self._look(peer, offer, now, out)
-        elif needed:
+        elif needed or self._stuck(offer):
             self._wait(offer, now)
             self._set_timer(out)
-            if peer in self.linked:
+            if needed and peer in self.linked:
                 self._ask(peer, out)
 
     def _wait(self, offer: _Offer, now: int) -> None:
@@ -116,14 +126,14 @@ class Offers:
             if any(offer.seen[source] < upto(source, 0) < count for source, count in offer.base.items()):
                 self._wait(offer, now)  # the messages are coming after all
                 continue
-            needed = self._least(offer)
+            needed = self._least(offer) or self._stuck(offer)
             if needed:
                 self._give_up(needed, peer, out)
             # It has had its turn: go on with the one that came later, or with what is left of this one.
             del self.pending[peer]
-            base = self._news(offer.later or offer.base)
-            if base and peer in self.linked:
-                offer = self.pending[peer] = _Offer(base)
+            base, whole = self._lacking(offer.later or offer.base), self._unsettled(offer.whole)
+            if whole and peer in self.linked:
+                offer = self.pending[peer] = _Offer(base, whole)
                 self._look(peer, offer, now, out)
         self._set_timer(out)
 
@@ -133,11 +143,36 @@ class Offers:
         choices = [needed for base in (offer.base, offer.later) if (needed := self._needed(base, wanted))]
         return min(choices, key=self._drops, default={})
 
+    def _stuck(self, offer: _Offer) -> Mapping[NodeId, int]:
+        """The messages held here that others wait for and that the neighbour has gone on without."""
+        if not self._ordered:
+            return {}
+        base = offer.whole
+        held = self.above.pending()
+        first: dict[NodeId, int] = {}
+        for message in held:
+            if message.seq <= base.get(message.origin, 0):
+                first[message.origin] = min(message.seq, first.get(message.origin, message.seq))
+        if not first:
+            return {}
+        stuck: dict[NodeId, int] = {}
+        for message in held:
+            for source, count in self.above.missing(message).items():
+                if source in first and count >= first[source]:
+                    stuck[source] = max(min(count, base[source]), stuck.get(source, 0))
+        return stuck if not stuck or self.above.complete else base
+
     def _drops(self, base: Mapping[NodeId, int]) -> int:
         """How many messages are held that would be given up with a base."""
         return sum(message.seq <= base.get(message.origin, 0) for message in self.above.pending())
 
-    def _news(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+    def _unsettled(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+        """What has not come of a base, or is held."""
+        settled = self.above.progress() if self._ordered else self._received.upto
+        return {source: count for source, count in base.items() if count > settled.get(source, 0)}
+
+    def _lacking(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+        """What has not come of a base."""
         upto = self._received.upto
         return {source: count for source, count in base.items() if count > upto.get(source, 0)}
 
@@ -189,7 +224,7 @@ class Offers:
         """The offers that wait; the others come again with the links."""
         return {
             "offers": [
-                [peer, dict(offer.base), offer.due, dict(offer.seen)]
+                [peer, dict(offer.base), dict(offer.whole), offer.due, dict(offer.seen)]
                 for peer, offer in self.pending.items()
                 if offer.due is not None
             ]
@@ -198,6 +233,6 @@ class Offers:
     def restore(self, state: State) -> None:
         self.pending.clear()
         self._timer = None
-        for peer, base, due, seen in state["offers"]:
-            offer = self.pending[peer] = _Offer(dict(base))
+        for peer, base, whole, due, seen in state["offers"]:
+            offer = self.pending[peer] = _Offer(dict(base), dict(whole))
             offer.due, offer.seen = due, dict(seen)

@@ -21,6 +21,17 @@ def covers(clock: Mapping[NodeId, int], other: Mapping[NodeId, int]) -> bool:
     return all(clock.get(source, 0) >= count for source, count in other.items())
 
 
+def some_gaps(beyond: Mapping[NodeId, set[int]], limit: int) -> dict[NodeId, list[int]]:
+    """What lies beyond the counts, for a frame; of more than `limit` numbers, only so many: what is left out comes
+    again, as a copy."""
+    some: dict[NodeId, list[int]] = {}
+    for origin, numbers in beyond.items():
+        if limit > 0:
+            some[origin] = list(islice(sorted(numbers), limit))
+            limit -= len(some[origin])
+    return some
+
+
 class Received:
     """For each source all messages up to a number, and single ones beyond it."""
 
@@ -99,17 +110,6 @@ class Received:
     def gaps(self) -> dict[NodeId, list[int]]:
         """What lies beyond the counts, in a fixed order."""
         return {origin: sorted(numbers) for origin, numbers in self.beyond.items()}
-
-    def some_gaps(self, limit: int) -> dict[NodeId, list[int]]:
-        """What lies beyond the counts, for a frame; of more than `limit` numbers, only so many."""
-        if self.out_of_turn <= limit:
-            return self.gaps()
-        some: dict[NodeId, list[int]] = {}
-        for origin, numbers in self.beyond.items():
-            if limit > 0:
-                some[origin] = list(islice(sorted(numbers), limit))
-                limit -= len(some[origin])
-        return some
 
     def lacks(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> bool:
         """Whether another has received a message that is not here."""

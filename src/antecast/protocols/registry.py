@@ -78,6 +78,9 @@ class Specification:
     draws: Mapping[str, Sequence[object]] = field(default_factory=dict)
     """For tests that draw settings: the values to try of a field, in place of what its type suggests; the simplest
     first. Name the values under which the promises hold, where they do not hold under all."""
+    trusts_bases: bool = False
+    """Whether a node takes a neighbour's word for what it missed and nobody keeps, without a message that depends
+    on it: a member that names messages which are still to be broadcast then makes it miss these."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: `make` makes a host, this a station."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)

@@ -38,7 +38,7 @@ from antecast.core import (
 from antecast.protocols.dissemination import Above
 from antecast.protocols.lost_state import lost_state
 from antecast.protocols.offers import PATIENCE, Offers
-from antecast.protocols.received import Gaps, Received, covers
+from antecast.protocols.received import Gaps, Received, covers, some_gaps
 
 __all__ = ["PATIENCE", "Base", "RetainedLog", "Summary"]
 
@@ -70,6 +70,7 @@ class RetainedLog:
         patience: int,
         ordered: bool,
         newcomers_wait: bool = False,
+        names_held: bool = False,
         neighbours: Collection[NodeId] = (),
     ) -> None:
         self._node = node
@@ -78,6 +79,8 @@ class RetainedLog:
         self._newcomers_wait = newcomers_wait
         """Whether also a node that has delivered nothing yet lets its patience run out before it takes a base:
         needed where comparisons may overtake the first messages."""
+        self._names_held = names_held
+        """Whether summaries name the messages held, so that offers can be made of those too."""
         self._neighbours = neighbours
         """Who is told when messages were given up; it changes as links do."""
         self.received = Received()
@@ -136,8 +139,24 @@ class RetainedLog:
     def compare(self, peer: NodeId, out: list[Effect], *, answer: bool = False) -> None:
         """Tell a node what is here, so that it sends what is not and asks for what it lacks."""
         self.offers.linked.add(peer)
-        gaps = self.received.some_gaps(MAX_SOURCES)  # what is left out will come again, as a copy
-        out.append(Send(peer, Summary(self.received.upto.copy(), gaps, answer)))
+        upto, beyond = self.received.upto.copy(), self.received.beyond
+        if self._holds():
+            upto, beyond = self._with_held_apart(upto)
+        out.append(Send(peer, Summary(upto, some_gaps(beyond, MAX_SOURCES), answer)))
+
+    def _with_held_apart(self, upto: dict[NodeId, int]) -> tuple[dict[NodeId, int], dict[NodeId, set[int]]]:
+        """What is settled of each source, and what was received beyond: messages that wait here are named one by
+        one. A neighbour that has given one of them up sees that this node has not (`offers`)."""
+        beyond = self.received.beyond.copy()
+        first: dict[NodeId, int] = {}
+        for message in self.above.pending():
+            first[message.origin] = min(message.seq, first.get(message.origin, message.seq))
+        for source, seq in first.items():
+            last = upto.get(source, 0)
+            if seq <= last:
+                upto[source] = seq - 1
+                beyond[source] = beyond.get(source, set()).union(range(seq, last + 1))
+        return {source: count for source, count in upto.items() if count}, beyond
 
     def take_summary(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
         """Send what the other lacks, and ask for what is lacking here."""
@@ -150,10 +169,19 @@ class RetainedLog:
         if sender not in self._first_heard and self._is_newcomer():
             self._first_heard[sender] = upto
         if not covers(upto, self._trimmed):
-            out.append(Send(sender, Base(self._base_for(upto, beyond))))
+            base = self._base_for(upto, beyond)
+            if not covers(upto, base):
+                out.append(Send(sender, Base(base)))
         out += [Send(sender, message) for message in self._missing_in(upto, beyond)]
-        if not summary.answer and self.received.lacks(upto, beyond):
+        if not summary.answer and (self.received.lacks(upto, beyond) or self._holds_any(upto)):
             self.compare(sender, out, answer=True)
+
+    def _holds_any(self, upto: Mapping[NodeId, int]) -> bool:
+        """Whether a message waits here that another is done with."""
+        return self._holds() and any(each.seq <= upto.get(each.origin, 0) for each in self.above.pending())
+
+    def _holds(self) -> bool:
+        return self._names_held and len(self._store) > len(self._settled)
 
     def _missing_in(
         self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]

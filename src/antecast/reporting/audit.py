@@ -17,12 +17,13 @@ from antecast.history.witness import Event, Witness
 from antecast.reporting import figures
 from antecast.reporting.diagram import witness_diagram
 from antecast.reporting.folders import Beside, command_line, read_json, read_table
-from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.page import Block, Chart, Code, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.plot import Axis
 from antecast.reporting.run import draw
-from antecast.text.wording import number, plural
+from antecast.text.wording import number, plural, share_text
 
 MOST_ROWS = 40
-"""Violations that a page lists."""
+"""Causes of violations, and files, that a page lists."""
 
 MOST_NODES = 24
 """Nodes that the plot of violations shows: those with most."""
@@ -39,6 +40,7 @@ _MEANING = {
     "unknown": "delivered without a broadcast in the log",
     "pairs": "pairs in the wrong order",
 }
+_JUDGED = ("early", "late", "duplicates", "before_broadcast", "unknown")
 _ORDER = ("early", "late", "duplicate", "before-broadcast")
 
 
@@ -51,6 +53,8 @@ def audit_page(folder: Path) -> Page:
         tone = _TONES[outcome]
     except (KeyError, TypeError) as error:
         raise InputError(f"not the verdict of an audit (no {error})", path=folder / "verdict.json") from None
+    if not counts.get("deliveries"):
+        tone = "plain"  # nothing was judged, whatever the word for it
     beside = Beside(folder)
     summary = beside.summary(counts)
     violations = folder / "violations.parquet"
@@ -70,12 +74,20 @@ def audit_page(folder: Path) -> Page:
             Figure("nodes", number(counts.get("nodes"))),
             Figure("messages", number(counts.get("messages"))),
             Figure("deliveries", number(counts.get("deliveries"))),
-            Figure("too early", number(counts.get("early"))),
+            Figure(
+                "too early", _of(counts, "early"), f"{plural(counts.get('early') or 0, 'delivery', 'deliveries')}"
+            ),
             Figure("not in the log", number(counts.get("unknown")), "deliveries without a broadcast"),
         ],
         sections=sections,
         facts=_facts(result, folder, beside),
     )
+
+
+def _of(counts: Mapping[str, int | None], name: str) -> str:
+    """A count as a share of all deliveries: logs of different lengths compare."""
+    count, whole = counts.get(name), counts.get("deliveries")
+    return "–" if count is None or not whole else share_text(count / whole)
 
 
 def _what(result: Mapping[str, Any]) -> str:
@@ -144,10 +156,11 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
     ]
     where = beside.write("violations-by-node", pa.Table.from_pylist(points))
     problems = [each for each in _ORDER if any(point["problem"] == each for point in points)]
-    spec = figures.bars(
+    plot = figures.bars(
         points,
-        figures.axis("node", "node", kind="nominal", sort=shown),
-        figures.axis("violations", "violations", whole=True),
+        Axis(names=shown),
+        Axis(title="violations", whole=True),
+        ("node", "violations"),
         series="problem",
         order=problems,
     )
@@ -159,15 +172,29 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
     if len(nodes) > len(shown):
         cuts.append(f"the {len(shown)} nodes with most of them are shown")
     cut = f"Cut: {'; '.join(cuts)}. " if cuts else ""
-    lines = [
-        (_node(row), f"{row['origin']}:{row['seq']}", number(row["pos"]), row["problem"], _cause(row))
-        for row in rows[:MOST_ROWS]
-    ]
-    more = [f"Cut: {len(rows) - MOST_ROWS:,} more are in violations.parquet."] if len(rows) > MOST_ROWS else []
-    header = ("node", "message", "position", "problem", "because of")
-    table = TableBlock("The first of them", header, lines, [*more, "Data: violations.parquet."])
-    chart = Chart("Where they are", spec, words, f"{cut}Data: {where}, violations.parquet.")
+    table = _by_cause(rows)
+    chart = Chart("Where they are", [plot], words, f"{cut}Data: {where}, violations.parquet.")
     return [Section("Violations", [chart, table])]
+
+
+def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
+    """Violations that have one cause in one row: a message that came late can make hundreds of others early."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((_cause(row), row["problem"]), []).append(row)
+    ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
+    lines = []
+    for (cause, problem), group in ordered[:MOST_ROWS]:
+        first = group[0]
+        example = f"{first['origin']}:{first['seq']} at node {_node(first)}, position {first['pos']:,}"
+        example += f"; the cause at position {first['cause_pos']:,}" if first["cause_seq"] is not None else ""
+        nodes, share = len({_node(row) for row in group}), share_text(len(group) / len(rows))
+        lines.append((cause or "–", problem, f"{len(group):,}", share, f"{nodes:,}", example))
+    more = [f"Cut: {len(ordered) - MOST_ROWS:,} more causes are in violations.parquet."] * (
+        len(ordered) > MOST_ROWS
+    )
+    header = ("because of", "problem", "violations", "of those listed", "nodes", "the first")
+    return TableBlock("By cause", header, lines, [*more, "Data: violations.parquet."])
 
 
 def _node(row: Mapping[str, Any]) -> str:
@@ -175,16 +202,17 @@ def _node(row: Mapping[str, Any]) -> str:
 
 
 def _cause(row: Mapping[str, Any]) -> str:
-    if row["cause_seq"] is None:
-        return ""
-    return f"{row['cause_origin']}:{row['cause_seq']} at position {row['cause_pos']:,}"
+    return "" if row["cause_seq"] is None else f"{row['cause_origin']}:{row['cause_seq']}"
 
 
 def _counts(counts: Mapping[str, int | None], summary: str) -> Section:
     rows = [
-        (name.replace("_", " "), number(counts[name]), words) for name, words in _MEANING.items() if name in counts
+        (name.replace("_", " "), number(counts[name]), _of(counts, name) if name in _JUDGED else "", words)
+        for name, words in _MEANING.items()
+        if name in counts
     ]
-    return Section("Counts", [TableBlock("", ("", "count", "meaning"), rows, [f"Data: {summary}."])])
+    header = ("", "count", "of deliveries", "meaning")
+    return Section("Counts", [TableBlock("", header, rows, [f"Data: {summary}."])])
 
 
 def _read(result: Mapping[str, Any]) -> Section:
@@ -200,7 +228,7 @@ def _read(result: Mapping[str, Any]) -> Section:
     if names:
         blocks.append(TableBlock("What the log calls things", ("", "in the log"), list(names.items())))
     if command := command_line(result.get("command")):
-        blocks += [Text("The command that repeats it:"), Text(command, pre=True)]
+        blocks += [Text("The command that repeats it:"), Code(command)]
     return Section("Files read", blocks)
 
 

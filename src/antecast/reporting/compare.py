@@ -8,9 +8,11 @@ from antecast.comparison.demands import DELIVERY_SLACK
 from antecast.comparison.result import Comparison
 from antecast.comparison.standings import Order, Standing
 from antecast.comparison.words import size, with_interval
+from antecast.history.confidence import Estimate
 from antecast.reporting.compare_charts import choice_chart, latency_chart
 from antecast.reporting.page import Block, Chart, Page, Section, TableBlock, Text, Tone
-from antecast.text.wording import listed, number, share_text, time_text
+from antecast.reporting.units import PER_CENT, Unit, time_for
+from antecast.text.wording import listed, number, share_text
 
 
 def compare_page(result: Comparison, *, network: Mapping[str, str], command: str) -> Page:
@@ -18,17 +20,18 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
     judgement = result.judgement
     ran = sorted(result.standings, key=_place)
     seeds = f"{result.seeds[0]} to {result.seeds[-1]}" if len(result.seeds) > 1 else f"{result.seeds[0]}"
-    broken = any(each.order is Order.BROKEN for each in ran)
-    tone: Tone = "bad" if judgement.recommended is None or broken else "good"
+    unit = time_for(
+        each.mean for standing in ran for each in (standing.latency_p50, standing.latency_p99) if each is not None
+    )
     return Page(
         title=f"Which protocol for {result.name}?",
-        verdict=judgement.headline,
-        tone=tone,
-        lead=judgement.reasons,
+        verdict=unit.retell(judgement.headline),
+        tone=_tone(result),
+        lead=[unit.retell(reason) for reason in judgement.reasons],
         sections=[
-            Section("To choose from", [*_choice(result, ran), _main_table(result, ran)]),
-            *_limits(result),
-            Section("Latency", [*_latency(result, ran)]),
+            Section("To choose from", [*_choice(result, ran, unit), _main_table(result, ran, unit)]),
+            *_limits(result, unit),
+            Section("Latency", [*_latency(result, ran, unit)]),
             Section("Causal order", [_order_table(ran)]),
             Section("What it costs", [_cost_table(ran)]),
             Section("What each promises and assumes", [_assumptions(ran), *_excluded(result)]),
@@ -38,23 +41,32 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
     )
 
 
+def _tone(result: Comparison) -> Tone:
+    """Green only if what is recommended guarantees causal order, and nobody broke a promise or failed."""
+    taken = next((each for each in result.standings if each.name == result.recommended), None)
+    if taken is None or any(each.order is Order.BROKEN for each in result.standings):
+        return "bad"
+    whole = not any(each.failed for each in result.standings)
+    return "good" if taken.order is Order.GUARANTEED and whole else "plain"
+
+
 def _place(each: Standing) -> tuple[int, float, str]:
     """By what became of causal order, then by latency."""
     return each.order.rank, each.latency_p99.mean if each.latency_p99 else float("inf"), each.name
 
 
-def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
+def _main_table(result: Comparison, ran: Sequence[Standing], unit: Unit) -> TableBlock:
     judgement = result.judgement
     limited = bool(judgement.demands.stated)
-    header = ["protocol", "causal order", "violations", "latency, 99th percentile", "control bytes a delivery"]
-    header += ["frames a delivery", "memory, messages", "delivered", "assumes"] + ["limits"] * limited
+    header = ["protocol", "causal order", "violations", "latency, 99th percentile", "control bytes per delivery"]
+    header += ["frames per delivery", "memory, messages", "delivered", "assumes"] + ["limits"] * limited
     rows = []
     for each in ran:
         row = [
             f"→ {each.name}" if each.name == judgement.recommended else each.name,
             str(each.order) if each.runs else "no run",
-            with_interval(each.violation_share, share_text),
-            with_interval(each.latency_p99, time_text),
+            _share(each.violation_share),
+            unit.interval(each.latency_p99),
             with_interval(each.control_bytes),
             with_interval(each.frames),
             "–" if each.messages_peak is None else number(each.messages_peak.mean),
@@ -64,7 +76,7 @@ def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
         if limited:
             missed = [miss.aspect for miss in judgement.misses.get(each.name, ())]
             row.append(", ".join(f"misses {aspect}" for aspect in missed) or "meets all")
-        rows.append([row[0], row[1], *(cell.replace(" ", "\u00a0") for cell in row[2:8]), *row[8:]])
+        rows.append(row)
     for other in result.excluded:
         lacks = " and ".join(each.partition(":")[0] for each in other.lacks)
         rows.append([other.name, "cannot run here", *["–"] * 6, f"needs {lacks}", *[""] * limited])
@@ -73,58 +85,63 @@ def _main_table(result: Comparison, ran: Sequence[Standing]) -> TableBlock:
         " that a node kept at once. ± is half the 95 % interval over the seeds.",
         "Data: compare.parquet, beside this page.",
     ]
-    return TableBlock("", header, rows, notes)
+    return TableBlock("", header, rows, notes, cards=True)
 
 
-def _limits(result: Comparison) -> list[Section]:
+def _share(estimate: Estimate | None) -> str:
+    """A share with half its interval; what is whole or nothing is called so."""
+    exact = estimate is not None and (estimate.high is None or estimate.high == estimate.low)
+    return share_text(estimate.mean) if estimate is not None and exact else PER_CENT.interval(estimate)
+
+
+def _limits(result: Comparison, unit: Unit) -> list[Section]:
     """Why those who do not qualify do not."""
     missed = result.judgement.misses
     if not missed:
         return []
-    rows = [[name, "; ".join(miss.text for miss in found)] for name, found in missed.items()]
+    rows = [[name, unit.retell("; ".join(miss.text for miss in found))] for name, found in missed.items()]
     return [Section("Who does not qualify", [TableBlock("", ["protocol", "because"], rows)])]
 
 
-def _choice(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
-    shown = [each for each in ran if each.latency_p99 is not None and each.control_bytes is not None]
-    if not shown:
-        return []
-    spec, cut = choice_chart(shown, result.judgement)
-    places = [
-        f"{each.name} {time_text(each.latency_p99.mean)}, {size(each.control_bytes.mean)}"
-        for each in shown
+def _choice(result: Comparison, ran: Sequence[Standing], unit: Unit) -> list[Block]:
+    shown = [
+        (each, each.latency_p99, each.control_bytes)
+        for each in ran
         if each.latency_p99 is not None and each.control_bytes is not None
     ]
+    if not shown:
+        return []
+    plot, cut = choice_chart(shown, result.judgement, unit)
+    places = [f"{each.name} {unit(time.mean)}, {size(bytes_.mean)}" for each, time, bytes_ in shown]
     words = (
         "Further left is faster, further down is cheaper; colour and shape say what became of causal order, and a"
         f" larger mark means more messages kept at a node: {'; '.join(places)}."
     )
-    return [Chart("Latency against control information, one mark a protocol", spec, words, cut)]
+    return [Chart("Latency against control information, one mark for each protocol", [plot], words, cut)]
 
 
-def _latency(result: Comparison, ran: Sequence[Standing]) -> list[Block]:
+def _latency(result: Comparison, ran: Sequence[Standing], unit: Unit) -> list[Block]:
     rows = [
         [
             each.name,
-            with_interval(each.latency_mean, time_text),
-            with_interval(each.latency_p50, time_text),
-            with_interval(each.latency_p99, time_text),
-            with_interval(each.delivered, share_text),
+            unit.interval(each.latency_mean),
+            unit.interval(each.latency_p50),
+            unit.interval(each.latency_p99),
+            _share(each.delivered),
         ]
         for each in ran
     ]
     table = TableBlock("", ["protocol", "mean", "median", "99th percentile", "delivered"], rows)
     if not result.curves.num_rows:
         return [table]
-    medians = [f"{each.name} half by {time_text(each.latency_p50.mean)}" for each in ran if each.latency_p50]
+    medians = [f"{each.name} half by {unit(each.latency_p50.mean)}" for each in ran if each.latency_p50]
     words = (
         "The share of all deliveries that could be made, over the time since the broadcast; a curve that ends"
         f" below 100 % belongs to a protocol that left messages out: {'; '.join(medians)}."
     )
     note = "Means of the seeds. Data: latency.parquet, beside this page."
-    order = {each.name: each.order for each in ran}
-    chart = Chart("Deliveries over time", latency_chart(result.curves, order), words, note)
-    return [table, chart]
+    plot = latency_chart(result.curves, [each.name for each in ran], unit)
+    return [table, Chart("Deliveries over time", [plot], words, note)]
 
 
 def _order_table(ran: Sequence[Standing]) -> TableBlock:
@@ -132,21 +149,26 @@ def _order_table(ran: Sequence[Standing]) -> TableBlock:
     rows = []
     for each in ran:
         pairs = "too many to count" if each.pairs is None else f"{each.pairs:,}"
-        counts = [f"{each.deliveries:,}", f"{each.early:,}", f"{each.late:,}", pairs, f"{each.duplicates:,}"]
-        missing = f"{each.missing:,}"
-        rows.append([each.name, str(each.order) if each.runs else "no run", *counts, missing])
+        shares = [_of(count, each.deliveries) for count in (each.early, each.late, each.duplicates)]
+        missing = _of(each.missing, each.missing + (each.elsewhere or 0))
+        order = str(each.order) if each.runs else "no run"
+        rows.append([each.name, order, f"{each.deliveries:,}", *shares[:2], pairs, shares[2], missing])
     notes = [
-        "Counts of all runs, by the auditor. Too early: deliveries before something of their causal past; too"
-        " late: after something that depends on them; a pair is two messages that a node delivered in the wrong"
-        " order."
-        " Missing: deliveries at other nodes that never came; nodes that were away count.",
+        "Of all runs, by the auditor; shares are of deliveries, their counts are in compare.parquet. Too early:"
+        " before something of their causal past; too late: after something that depends on them; a pair is two"
+        " messages that a node delivered in the wrong order. Missing: the share of deliveries at other nodes that"
+        " never came; nodes that were away count.",
         "“Guaranteed” is promised and was kept; “kept here” was not promised, and another network may break it.",
     ]
-    return TableBlock("", [*header, "missing"], rows, notes)
+    return TableBlock("", [*header, "missing"], rows, notes, cards=True)
+
+
+def _of(count: int, whole: int) -> str:
+    return share_text(count / whole) if whole else "–"
 
 
 def _cost_table(ran: Sequence[Standing]) -> TableBlock:
-    header = ["protocol", "control bytes a delivery", "control bytes a frame", "frames a delivery"]
+    header = ["protocol", "control bytes per delivery", "control bytes per frame", "frames per delivery"]
     header += ["messages, mean", "messages, most", "entries, mean", "entries, most"]
     rows = [
         [
@@ -169,7 +191,7 @@ def _cost_table(ran: Sequence[Standing]) -> TableBlock:
         " other tables of numbers. The N counters of what was received in order are not counted. Means are over"
         " nodes and the time in which applications broadcast.",
     ]
-    return TableBlock("", header, rows, notes)
+    return TableBlock("", header, rows, notes, cards=True)
 
 
 def _assumptions(ran: Sequence[Standing]) -> TableBlock:
@@ -177,7 +199,9 @@ def _assumptions(ran: Sequence[Standing]) -> TableBlock:
         [each.name, each.title, ", ".join(each.promises), ", ".join(each.assumes) or "nothing", each.settings]
         for each in ran
     ]
-    return TableBlock("", ["protocol", "what it is", "promises", "assumes", "settings beyond its defaults"], rows)
+    return TableBlock(
+        "", ["protocol", "what it is", "promises", "assumes", "settings beyond its defaults"], rows, cards=True
+    )
 
 
 def _excluded(result: Comparison) -> list[Block]:
@@ -193,7 +217,7 @@ def _excluded(result: Comparison) -> list[Block]:
         for each in result.excluded
     ]
     header = ["protocol", "what it is", "would need", "would promise"]
-    return [TableBlock("Cannot run on this network", header, rows)]
+    return [TableBlock("Cannot run on this network", header, rows, cards=True)]
 
 
 def _method(result: Comparison) -> list[str]:

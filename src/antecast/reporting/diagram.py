@@ -1,7 +1,7 @@
 """A space-time diagram as a value and as a plot: lines of nodes, messages from broadcast to delivery, time across.
 
-A diagram is a table of events (`TABLE`) with the roles that its messages play. The plot is Vega-Lite; a click on a
-mark, or the choice above it, picks one message. `witness_diagram` makes one of the story of a violation.
+A diagram is a table of events (`TABLE`) with the roles that its messages play. A click on a mark, or the choice
+above it, picks one message. `witness_diagram` makes one of the story of a violation.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecast.history.log import iter_events
 from antecast.history.witness import Witness
-from antecast.reporting.figures import SCHEMA
+from antecast.reporting.plot import AnyMark, Axis, Dot, Label, Limit, Plot, Segment, Series, Shape
+from antecast.reporting.timeline import Timeline
+from antecast.reporting.units import Unit
 from antecast.text.wording import time_unit
 
-_ROW_HEIGHT = 34
+_ROW_HEIGHT = 36
 TABLE = pa.schema(
     [
         *((name, pa.string()) for name in ("message", "role", "verb", "node")),
@@ -45,8 +46,9 @@ class Diagram:
     cut: str
     timed: bool = True
 
-    def spec(self) -> dict[str, Any]:
-        return _spec(self)
+    def plot(self, unit: Unit | None = None) -> tuple[Plot, str]:
+        """As a plot, times in the unit given, and a word on the stretches of time that it leaves out."""
+        return _plot(self, unit)
 
 
 def witness_diagram(witness: Witness, folder: Path | None) -> Diagram:
@@ -104,109 +106,47 @@ def _times(folder: Path, places: set[tuple[int, int]]) -> dict[tuple[int, int], 
     return found
 
 
-def _spec(diagram: Diagram) -> dict[str, Any]:
-    """Lines of nodes, lines of messages, and a mark for each event; a click on a mark picks its message."""
-    place = {node: row for row, node in enumerate(diagram.nodes)}
-    rows = diagram.table.to_pylist()
-    size, unit = (1.0, "")
-    if diagram.timed:
-        ns, unit = time_unit(1e9 * max((row["seconds"] for row in rows), default=0.0))
-        size = ns / 1e9
+def _plot(diagram: Diagram, unit: Unit | None) -> tuple[Plot, str]:
+    """Lines of nodes, lines of messages, and a mark for each event; the key of all is the message."""
+    place = {node: float(row) for row, node in enumerate(diagram.nodes)}
+    rows = sorted(diagram.table.to_pylist(), key=lambda row: row["seconds"])
+    unit = unit or Unit(*time_unit(1e9 * max((row["seconds"] for row in rows), default=0.0)))
+    ends = [row["seconds"] for row in rows]
+    line = Timeline.of([*ends, *(row["sent"] for row in rows if row["sent"] is not None)])
+    first = diagram.roles[0][0] if diagram.roles else ""
+    flights: list[AnyMark] = []
+    dots: list[AnyMark] = []
+    labels: list[tuple[bool, Label]] = []
     for row in rows:
-        row["at"], row["line"] = row["seconds"] / size, place[row["node"]]
-        row["event"] = f"node {row['node']}: {row['verb']} {row['message']} @{row['pos']}"
+        look = {"series": row["role"], "key": row["message"]}
+        x, y = line.place(row["seconds"]), place[row["node"]]
+        tip = f"node {row['node']}: {row['verb']} {row['message']} @{row['pos']}"
+        tip += f", {unit(1e9 * row['seconds'])}" if diagram.timed else ""
         if row["sent"] is not None:
-            row["from"], row["fromline"] = row["sent"] / size, place[row["sent_at"]]
-    names = list(dict.fromkeys(row["message"] for row in sorted(rows, key=lambda row: row["seconds"])))
-    title = f"simulated time ({unit})" if diagram.timed else "order"
-    labels = "[" + ",".join(f"'node {_quoted(node)}'" for node in diagram.nodes) + "][datum.value]"
-    y_axis = {
-        "values": list(range(len(diagram.nodes))),
-        "labelExpr": labels,
-        "grid": True,
-        "gridOpacity": 1,
-        "ticks": False,
-        "domain": False,
-        "labelPadding": 8,
-        "labelLimit": 120,
-    }
-    scale = {"domain": [-0.6, len(diagram.nodes) - 0.4], "reverse": True, "nice": False, "zero": False}
-    x = {
-        "field": "at",
-        "type": "quantitative",
-        "title": title,
-        "scale": {"zero": False, "nice": False, "padding": 12},
-        "axis": {"grid": False, "tickCount": 6} | ({} if diagram.timed else {"labels": False, "ticks": False}),
-    }
-    y = {"field": "line", "type": "quantitative", "title": None, "scale": scale, "axis": y_axis}
-    order, colours = [role for role, _ in diagram.roles], [shade for _, shade in diagram.roles]
-    tint = {
-        "field": "role",
-        "type": "nominal",
-        "scale": {"domain": order, "range": colours},
-        "legend": {"title": None, "symbolType": "circle"},
-    }
-    fade = {"opacity": {"condition": {"param": "picked", "value": 0.95}, "value": 0.1}}
-    tip = [
-        {"field": "event", "type": "nominal", "title": "event"},
-        {"field": "at", "type": "quantitative", "title": title},
-    ]
-    lines = {
-        "transform": [{"filter": "isValid(datum.from)"}],
-        "mark": {"type": "rule", "cursor": "pointer"},
-        "encoding": {
-            "x": x | {"field": "from"},
-            "x2": {"field": "at"},
-            "y": y | {"field": "fromline"},
-            "y2": {"field": "line"},
-            "color": tint,
-            "strokeWidth": {"condition": {"test": "datum.role == 'further past'", "value": 0.8}, "value": 1.7},
-            **fade,
-        },
-    }
-    dots = {
-        "mark": {"type": "point", "filled": True, "cursor": "pointer", "stroke": "var(--paper)", "strokeWidth": 1},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "color": tint,
-            "shape": {
-                "field": "verb",
-                "type": "nominal",
-                "scale": {"domain": ["broadcast", "deliver"], "range": ["circle", "triangle-right"]},
-                "legend": {"title": None, "symbolFillColor": "var(--soft)", "symbolStrokeColor": "var(--soft)"},
-            },
-            "size": {"condition": {"test": "datum.verb == 'broadcast'", "value": 110}, "value": 85},
-            "tooltip": tip,
-            **fade,
-        },
-        "params": [
-            {
-                "name": "picked",
-                "select": {"type": "point", "fields": ["message"], "on": "click", "clear": "dblclick"},
-                "bind": {
-                    "input": "select",
-                    "options": [None, *names],
-                    "labels": ["all messages", *names],
-                    "name": "Show",
-                },
-            }
+            width = 0.8 if row["role"] == "further past" else 1.7
+            start = line.place(row["sent"]), place[row["sent_at"]]
+            flights.append(Segment(x=start[0], y=start[1], x2=x, y2=y, width=width, **look))
+        if row["verb"] == "broadcast":
+            labels.append(
+                (row["role"] != first, Label(x=x, y=y, text=row["message"], needed=False, above=True, **look))
+            )
+        shape: Shape = "circle" if row["verb"] == "broadcast" else "forward"
+        dots.append(Dot(x=x, y=y, size=5.5 if shape == "circle" else 5.0, shape=shape, tip=tip, **look))
+    breaks = [Limit(x=at, text=f"{unit(1e9 * length)} left out") for at, length in line.breaks]
+    soft = "var(--soft)"
+    title = f"simulated time ({unit.sign})" if diagram.timed else "order"
+    plot = Plot(
+        x=Axis(title=title, low=line.low, high=line.high, ticks=line.ticks(unit) if diagram.timed else ()),
+        y=Axis(names=[f"node {node}" for node in diagram.nodes]),
+        marks=[*flights, *breaks, *dots, *(label for _, label in sorted(labels, key=lambda each: each[0]))],
+        series=[
+            *(Series(role, colour) for role, colour in diagram.roles),
+            Series("broadcast", soft, swatch="dot"),
+            Series("delivery", soft, shape="forward", swatch="dot"),
         ],
-    }
-    text: dict[str, Any] = {
-        "transform": [{"filter": "datum.verb == 'broadcast'"}],
-        "mark": {"type": "text", "dy": -12, "fontSize": 11, "fontWeight": 600},
-        "encoding": {"x": x, "y": y, "text": {"field": "message"}, "color": tint, **fade},
-    }
-    halo = text | {"mark": text["mark"] | {"stroke": "var(--paper)", "strokeWidth": 4, "strokeJoin": "round"}}
-    return {
-        "$schema": SCHEMA,
-        "data": {"values": rows},
-        "width": "container",
-        "height": _ROW_HEIGHT * len(diagram.nodes) + 20,
-        "layer": [*([lines] if any("from" in row for row in rows) else []), dots, halo, text],
-    }
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+        pick=False,
+        choices=list(dict.fromkeys(row["message"] for row in rows)),
+        height=_ROW_HEIGHT * len(diagram.nodes),
+    )
+    words = "Cut: at dashed lines a stretch of time in which nothing happens is left out." if line.breaks else ""
+    return plot, words

@@ -1,142 +1,151 @@
-"""Plots as Vega-Lite specifications, written as what they are: plain values with their data inside.
+"""Plots from rows of tables: curves with bands, means with intervals, areas on top of each other, bars.
 
-Colours are names of the page's own (`var(--c1)`), so that they follow the reader's scheme. A plot with series lets
-the reader pick one by a click on its legend.
+A plot with series lets the reader pick one in its legend. Where values are names, they stand below each other with
+their marks beside them, so that they never run into each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-HEIGHT = 260
-SMALL = 170
+from antecast.reporting.plot import (
+    HEIGHT,
+    AnyMark,
+    Area,
+    Axis,
+    Bar,
+    Dot,
+    Line,
+    Plot,
+    Segment,
+    looks,
+)
 
 Row = Mapping[str, Any]
-_PICKED = {"param": "picked", "value": 1}
-_FADED = 0.15
-
-
-def axis(
-    field: str,
-    title: str,
-    *,
-    kind: str = "quantitative",
-    form: str = "",
-    zero: bool | None = None,
-    whole: bool = False,
-    **more: Any,
-) -> dict[str, Any]:
-    """An encoding of a position."""
-    scale = {} if zero is None else {"scale": {"zero": zero}}
-    ticks: dict[str, Any] = {"format": form} if form else {}
-    ticks |= {"tickMinStep": 1} if whole else {}
-    ticks |= {"tickCount": 6} if kind == "quantitative" else {"labelAngle": 0, "labelLimit": 140}
-    return {"field": field, "type": kind, "title": title, "axis": ticks} | scale | more
-
-
-def spec(rows: Sequence[Row], layers: Sequence[Row], *, height: int = HEIGHT, **more: Any) -> dict[str, Any]:
-    return {
-        "$schema": SCHEMA,
-        "data": {"values": [dict(row) for row in rows]},
-        "width": "container",
-        "height": height,
-        "layer": [dict(layer) for layer in layers],
-        **more,
-    }
-
-
-def colour(field: str, title: str, order: Sequence[str], shades: Sequence[str] = ()) -> dict[str, Any]:
-    """A colour for each series, in the order given; a legend only where there are several."""
-    scale: dict[str, Any] = {"domain": list(order)}
-    if shades:
-        scale["range"] = list(shades)
-    legend = {"title": title or None, "symbolOpacity": 1} if len(order) > 1 else None
-    return {"field": field, "type": "nominal", "scale": scale, "legend": legend}
+_ROW = 26
+"""Pixels for each name."""
+_TAIL = 30.0
+"""A longest time that is so many times the median has a logarithmic axis."""
+_BESIDE = 11
+"""Pixels between the marks of two series at one name."""
 
 
 def curves(
     rows: Sequence[Row],
-    x: Row,
-    y: Row,
+    x: Axis,
+    y: Axis,
+    at: tuple[str, str],
     *,
     series: str = "",
     series_title: str = "",
-    low: str = "",
-    high: str = "",
+    order: Sequence[str] = (),
+    band: tuple[str, str] | None = None,
     points: bool = False,
     step: bool = False,
     dashed: Sequence[str] = (),
-    clip: bool = True,
     height: int = HEIGHT,
-) -> dict[str, Any]:
-    """Lines, with a band between two columns where these are named, one line for each series."""
-    shown = {"clip": True} if clip else {}
-    encoding: dict[str, Any] = {"x": dict(x), "y": dict(y)}
-    pick: dict[str, Any] = {}
-    fade: dict[str, Any] = {}
-    if series:
-        order = list(dict.fromkeys(str(row[series]) for row in rows))
-        encoding["color"] = colour(series, series_title, order)
-        if len(order) > 1:
-            pick = {
-                "params": [{"name": "picked", "select": {"type": "point", "fields": [series]}, "bind": "legend"}]
-            }
-            fade = {"opacity": {"condition": _PICKED, "value": _FADED}}
-        if dashed:
-            scale = {"domain": order, "range": [[5, 4] if each in dashed else [1, 0] for each in order]}
-            encoding["strokeDash"] = encoding["color"] | {"scale": scale}
-    line: dict[str, Any] = {"type": "line", "strokeWidth": 2, **shown}
-    if step:
-        line["interpolate"] = "step-after"
-    if points:
-        line["point"] = {"size": 45, "filled": True}
-    layers: list[dict[str, Any]] = []
-    if low and high:
-        band = {"y": {"field": low, "type": "quantitative", "title": y["title"]}, "y2": {"field": high}}
-        layers.append({"mark": {"type": "area", "opacity": 0.18, **shown}, "encoding": encoding | band})
-    tip = [dict(x), dict(y)] + ([{"field": series, "type": "nominal", "title": series_title}] if series else [])
-    tip = [{"field": each["field"], "type": each["type"], "title": each["title"]} for each in tip]
-    layers.append({"mark": line, "encoding": encoding | fade | ({"tooltip": tip} if points else {}), **pick})
-    return spec(rows, layers, height=height)
+) -> Plot:
+    """A line for each series through the columns `at`, with a band between two columns where these are named.
+
+    A band never goes below zero where its line does not: no count, time or share is less than nothing, whatever
+    Student says.
+    """
+    groups: dict[str, list[Row]] = {name: [] for name in order}
+    for row in rows:
+        groups.setdefault(str(row[series]) if series else "", []).append(row)
+    across, down = at
+    marks: list[AnyMark] = []
+    for name, group in groups.items():
+        if band:
+            ends = [(row[across], row[band[0]], row[band[1]]) for row in group if row[band[0]] is not None]
+            least = min((row[down] for row in group), default=0.0)
+            marks.append(Area(points=[(a, clipped(b, least), c) for a, b, c in ends], series=name))
+        marks.append(Line(points=[(row[across], row[down]) for row in group], series=name, step=step, dots=points))
+    shown = looks([name for name in groups if name])
+    shown = [replace(each, dash="5 4") if each.name in dashed else each for each in shown]
+    lines = [mark for mark in marks if isinstance(mark, Line)]
+    areas = [mark for mark in marks if not isinstance(mark, Line)]
+    return Plot(x=x, y=y, marks=[*areas, *lines], series=shown, series_title=series_title, height=height)
+
+
+def time_axis(title: str, times: Sequence[float]) -> Axis:
+    """An axis of times: logarithmic where the longest would squeeze half of them into a corner."""
+    known = sorted(time for time in times if time > 0)
+    long = bool(known) and known[-1] > _TAIL * known[len(known) // 2]
+    return Axis(title=title, log=long)
+
+
+def clipped(low: float, least: float) -> float:
+    """The lower end of an interval around values of which the least is given."""
+    return max(0.0, low) if least >= 0 else low
 
 
 def intervals(
-    rows: Sequence[Row], x: Row, y: Row, *, series: str = "", series_title: str = "", height: int = HEIGHT
-) -> dict[str, Any]:
-    """Means as points, with their intervals (`low`, `high`) as lines: for values that have no order of size."""
-    encoding: dict[str, Any] = {"x": dict(x), "y": dict(y)}
-    if series:
-        order = list(dict.fromkeys(str(row[series]) for row in rows))
-        encoding["color"] = colour(series, series_title, order)
-        encoding["xOffset"] = {"field": series, "sort": order, "scale": {"paddingOuter": 1}}
-    span = {"y": {"field": "low", "type": "quantitative", "title": y["title"]}, "y2": {"field": "high"}}
-    dot = {"type": "point", "filled": True, "size": 70, "opacity": 1, "tooltip": True}
-    layers = [
-        {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": encoding | span},
-        {"mark": dot, "encoding": encoding},
-    ]
-    return spec(rows, layers, height=height)
+    rows: Sequence[Row],
+    names: Axis,
+    y: Axis,
+    *,
+    series: str = "",
+    series_title: str = "",
+    order: Sequence[str] = (),
+) -> Plot:
+    """Means as dots, with their intervals (`low`, `high`) as lines: for values that have no order of size.
 
-
-def stacked(rows: Sequence[Row], x: Row, y: Row, *, series: str, order: Sequence[str]) -> dict[str, Any]:
-    """Areas on top of each other."""
-    encoding = {
-        "x": dict(x),
-        "y": dict(y) | {"stack": "zero"},
-        "color": colour(series, "", order),
-        "opacity": {"condition": _PICKED, "value": _FADED},
-    }
-    pick = [{"name": "picked", "select": {"type": "point", "fields": [series]}, "bind": "legend"}]
-    return spec(
-        rows, [{"mark": {"type": "area", "interpolate": "step-after"}, "encoding": encoding, "params": pick}]
+    A row has the name it belongs to as `value`.
+    """
+    found = list(order) or list(dict.fromkeys(str(row[series]) if series else "" for row in rows))
+    marks: list[AnyMark] = []
+    for row in rows:
+        name = str(row[series]) if series else ""
+        shift = _BESIDE * (found.index(name) - (len(found) - 1) / 2)
+        place = float(list(names.names).index(row["value"]))
+        if row["low"] is not None and row["high"] is not None:
+            low = clipped(row["low"], row["mean"])
+            marks.append(Segment(x=low, y=place, x2=row["high"], y2=place, series=name, shift=shift))
+        marks.append(Dot(x=row["mean"], y=place, series=name, shift=shift))
+    dots = [mark for mark in marks if isinstance(mark, Dot)]
+    spans = [mark for mark in marks if not isinstance(mark, Dot)]
+    return Plot(
+        x=y,
+        y=names,
+        marks=[*spans, *dots],
+        series=looks([name for name in found if name], swatch="dot"),
+        series_title=series_title,
+        height=max(_ROW, _BESIDE * (len(found) + 1)) * len(names.names),
     )
 
 
-def bars(rows: Sequence[Row], x: Row, y: Row, *, series: str, order: Sequence[str]) -> dict[str, Any]:
-    """Bars, stacked by series, and not wider than bars should be."""
-    encoding = {"x": dict(x), "y": dict(y), "color": colour(series, "", order)}
-    count = len({row[x["field"]] for row in rows})
-    mark = {"type": "bar", "tooltip": True, "width": {"expr": f"min(28, 0.8 * width / {max(1, count)})"}}
-    return spec(rows, [{"mark": mark, "encoding": encoding}], height=SMALL)
+def stacked(
+    rows: Sequence[Row], x: Axis, y: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]
+) -> Plot:
+    """Areas on top of each other, in steps."""
+    across, down = at
+    below: dict[float, float] = {}
+    marks: list[AnyMark] = []
+    for name in order:
+        points = []
+        for row in (row for row in rows if row[series] == name):
+            start = below.get(row[across], 0.0)
+            below[row[across]] = start + row[down]
+            points.append((row[across], start, below[row[across]]))
+        marks.append(Area(points=points, series=name, step=True, opacity=1.0))
+    return Plot(x=x, y=y, marks=marks, series=looks(order, swatch="fill"))
+
+
+def bars(
+    rows: Sequence[Row], names: Axis, x: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]
+) -> Plot:
+    """Bars to the right, one below the other, each made up of its series."""
+    name, size = at
+    ends: dict[str, float] = {}
+    marks: list[AnyMark] = []
+    for part in order:
+        for row in (row for row in rows if row[series] == part):
+            place, start = list(names.names).index(row[name]), ends.get(row[name], 0.0)
+            ends[row[name]] = start + row[size]
+            tip = f"{row[name]}, {part}: {row[size]:,}"
+            marks.append(Bar(x=start, x2=ends[row[name]], y=place - 0.26, y2=place + 0.26, series=part, tip=tip))
+    height = _ROW * len(names.names)
+    return Plot(x=x, y=names, marks=marks, series=looks(order, swatch="fill"), height=height)

@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from antecast.core.errors import InputError, OutputError
 
-Subject: TypeAlias = Literal["sweep", "run", "reproduction", "audit"]
+Subject: TypeAlias = Literal["comparison", "sweep", "run", "reproduction", "audit"]
 
 REPORT = "report.html"
 
 _MARKS: Mapping[Subject, tuple[str, ...]] = {
+    "comparison": ("compare.parquet", "compare.json"),  # it lies in the folder of a sweep
     "sweep": ("study.json", "runs.parquet"),
     "run": ("events.parquet", "manifest.json"),
     "reproduction": ("findings.parquet",),
@@ -32,15 +33,36 @@ _MARKS: Mapping[Subject, tuple[str, ...]] = {
 def subject_of(folder: Path) -> Subject:
     """What a folder holds, by the files in it; an `InputError` if it is nothing that a report is made of."""
     if not folder.is_dir():
-        problem = "is a file; name its folder" if folder.exists() else "no such folder"
-        raise InputError(problem, path=folder)
-    if (folder / "compare.parquet").is_file():
-        raise InputError("a comparison; `antecast compare` makes its page anew, and repeats no run", path=folder)
+        raise InputError(_not_a_folder(folder), path=folder)
     for subject, names in _MARKS.items():
         if all((folder / name).is_file() for name in names):
             return subject
     known = "; ".join(f"{subject}: {' and '.join(names)}" for subject, names in _MARKS.items())
-    raise InputError(f"not the folder of a run, a sweep, an audit or a reproduction ({known})", path=folder)
+    inside = sorted(each for each in folder.iterdir() if each.is_dir() and _holds_something(each))
+    if inside:
+        many = (
+            f"holds {len(inside)} folders with results; name one, such as"
+            if len(inside) > 1
+            else "its results are in"
+        )
+        raise InputError(f"{many} {inside[0]}", path=folder)
+    what = "a run, a sweep, a comparison, an audit or a reproduction"
+    raise InputError(f"not the folder of {what} ({known})", path=folder)
+
+
+def _holds_something(folder: Path) -> bool:
+    return any(all((folder / name).is_file() for name in names) for names in _MARKS.values())
+
+
+def _not_a_folder(path: Path) -> str:
+    """What to do with something that is no folder."""
+    if not path.exists():
+        return "no such folder"
+    if path.suffix == ".toml":
+        return "is a file that says what to run; `antecast run`, `compare` or `sweep` makes a report of it"
+    if _holds_something(path.parent):
+        return f"is a file; name its folder, {path.parent}"
+    return "is a file; `antecast audit FILE --out FOLDER` makes a report of a log"
 
 
 def read_json(path: Path) -> dict[str, Any]:

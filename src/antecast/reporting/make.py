@@ -13,6 +13,12 @@ def make_page(
     folder: Path, subject: str, *, message: str | None = None, verdict: Verdict | None = None, judge: bool = True
 ) -> Page:
     """The page of a folder's subject. For a run: of which message, with a verdict if there is one already."""
+    if subject == "comparison":
+        from antecast.comparison.stored import read_comparison
+        from antecast.reporting.compare import compare_page
+
+        comparison, origin = read_comparison(folder)
+        return compare_page(comparison, network=origin.network, command=origin.command)
     if subject == "sweep":
         from antecast.reporting.sweep import sweep_page
 

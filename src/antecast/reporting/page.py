@@ -1,39 +1,49 @@
 """A page and its parts, and how they become one HTML file.
 
 Rules:
-1. What matters comes first: the title, one line of verdict, then sections that can be jumped to.
+1. What matters comes first: the title, one line of verdict, then sections that can be jumped to. Pages of many
+   sections are folded, all but the first.
 2. A chart is never alone: it has a caption, a text that says what it shows for those who cannot see it, and where
    its data lie.
-3. Nothing is loaded from anywhere. The scripts of Vega are inlined once, and only if there is a chart.
-4. Without scripts, or on paper, everything but the plots is still there.
+3. Nothing is loaded from anywhere, and nothing needs a script to be seen. The one script copies commands, picks
+   series and unfolds.
+4. Everything can be done with a keyboard.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from antecast.core.errors import OutputError
+from antecast.reporting.drawing import HALF, NARROW, WIDE, draw, swatch
+from antecast.reporting.plot import Plot, Series
 from antecast.version import __version__
 
-Tone: TypeAlias = Literal["good", "bad", "plain"]
+Tone: TypeAlias = Literal["good", "mixed", "bad", "plain"]
+
+MANY_SECTIONS = 10
+"""A page of more sections than this is folded."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `pre` keeps its lines and spaces, for commands and diagrams."""
+    """A paragraph; `pre` keeps its lines and spaces, for diagrams."""
 
     text: str
     pre: bool = False
+
+
+@dataclass(frozen=True)
+class Code:
+    """A command or a file, shown whole and with a button that copies it."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -44,18 +54,26 @@ class TableBlock:
     notes: Sequence[str] = ()
     small: bool = False
     """Two small blocks share a row where there is room."""
+    cards: bool = False
+    """Where there is no room for all columns, each row becomes a card instead of scrolling sideways."""
 
 
 @dataclass(frozen=True)
 class Chart:
     title: str
-    spec: Mapping[str, Any]
-    """Vega-Lite, with its data inside."""
+    plots: Sequence[Plot]
+    """One, or a panel each."""
     alternative: str
     """What the chart shows, in words."""
     note: str = ""
     """What was cut, and where the data lie."""
     small: bool = False
+
+    @property
+    def legend(self) -> list[Series]:
+        """The series of all panels, once each; none where there is one only."""
+        found = {each.name: each for plot in self.plots for each in plot.series}
+        return list(found.values()) if len(found) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -67,7 +85,7 @@ class Figure:
     note: str = ""
 
 
-Block: TypeAlias = Text | TableBlock | Chart
+Block: TypeAlias = Text | Code | TableBlock | Chart
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,8 @@ class Section:
     blocks: Sequence[Block]
     label: str = ""
     """What the list of sections calls it, if that is not the title."""
+    gist: str = ""
+    """What a folded section says of itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,17 +112,34 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    charts = [block for section in page.sections for block in section.blocks if isinstance(block, Chart)]
     return str(
         _template().render(
             page=page,
             version=__version__,
             kind=lambda block: type(block).__name__,
             numeric=_numeric,
-            specs=[_script_safe(chart.spec) for chart in charts],
-            scripts=_scripts() if charts else "",
+            pictures=_pictures,
+            swatch=swatch,
+            folded=len(page.sections) > MANY_SECTIONS,
+            style=_resource("page.css"),
+            script=_resource("page.js"),
         )
     )
+
+
+def _pictures(chart: Chart) -> list[dict[str, str]]:
+    """Each panel: its title, what it shows, and its drawings for a wide and a narrow place."""
+    width = HALF if chart.small or len(chart.plots) > 1 else WIDE
+    return [
+        {
+            "title": plot.title if len(chart.plots) > 1 else "",
+            "words": ": ".join(filter(None, (chart.title, plot.title, chart.alternative))),
+            "wide": draw(plot, width),
+            "narrow": draw(plot, NARROW),
+            "width": str(width),
+        }
+        for plot in chart.plots
+    ]
 
 
 def write(page: Page, path: Path) -> None:
@@ -116,7 +153,7 @@ def write(page: Page, path: Path) -> None:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from error
 
 
-_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ?(%|B|kB|MB|GB|ns|µs|ms|s|min|h))?|[–-]?")
+_NUMBER = re.compile(r"[-+<>]? ?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( ?(%|B|kB|MB|GB|ns|µs|ms|s|min|h))?|[–-]?")
 
 
 def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
@@ -128,31 +165,11 @@ def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
 def _template() -> Any:
     import jinja2
 
-    text = (resources.files("antecast.reporting") / "page.html").read_text(encoding="utf-8")
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        _resource("page.html")
+    )
 
 
 @cache
-def _scripts() -> str:
-    """Vega, Vega-Lite and Vega-Embed, to be inlined; some 900 kB.
-
-    Bundling them takes longer than all the rest of a page, so the result is kept in the user's cache.
-    """
-    import vl_convert
-
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "antecast"
-    kept = folder / f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError, UnicodeDecodeError):
-        return kept.read_text(encoding="utf-8")
-    text = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
-    with suppress(OSError):  # a cache that cannot be written only costs time
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{kept.name}.{os.getpid()}.partial"
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(kept)
-    return text
-
-
-def _script_safe(spec: Mapping[str, Any]) -> str:
-    """JSON that can stand in a script element, whatever names the data hold."""
-    return json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+def _resource(name: str) -> str:
+    return (resources.files("antecast.reporting") / name).read_text(encoding="utf-8")

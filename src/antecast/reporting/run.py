@@ -25,10 +25,12 @@ from antecast.history.witness import Witness
 from antecast.reporting import run_charts
 from antecast.reporting.diagram import Diagram, witness_diagram
 from antecast.reporting.folders import Beside, command_line, read_json
-from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.page import Block, Chart, Code, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.run_charts import Units
 from antecast.reporting.spacetime import Past, parse_message
+from antecast.reporting.units import Unit
 from antecast.text.toml import format_toml
-from antecast.text.wording import number, plural, share_text, size_text, time_text
+from antecast.text.wording import number, plural, share_text
 
 JUDGED_ROWS = 10_000_000
 """Rows of a log that a report judges by itself; `antecast audit` takes any number."""
@@ -50,17 +52,18 @@ def run_page(
     if verdict is None and judge and measures.events <= JUDGED_ROWS:
         verdict = audit(lambda: iter_events(folder, list(COLUMNS)), clock="global")
     beside = Beside(folder)
+    units = Units.of(measures, manifest.get("ended_ns"))
     summary = beside.summary(_numbers(measures, verdict))
     text, tone = _verdict(name, verdict, folder, measures, manifest, judge=judge)
     sections: list[Section | None] = []
     if verdict is not None and verdict.witness is not None:
-        sections.append(_witness(verdict.witness, folder, beside))
+        sections.append(_witness(verdict.witness, folder, beside, units.simulated))
     sections += [
-        run_charts.latency(measures, beside),
-        _past(folder, chosen, verdict, beside),
-        run_charts.ratio(measures, beside),
-        run_charts.overhead(measures, beside, summary),
-        run_charts.buffers(folder, beside),
+        run_charts.latency(measures, units, beside),
+        _past(folder, chosen, verdict, beside, units.simulated),
+        run_charts.ratio(measures, units, beside),
+        run_charts.overhead(measures, units, beside, summary),
+        run_charts.buffers(folder, units, beside),
         _troubles(manifest),
         _counts(measures, verdict, summary),
         _repeat(manifest, scenario),
@@ -68,17 +71,18 @@ def run_page(
     lead = [
         f"{plural(measures.nodes, 'node')}, {measures.counts['broadcast']:,} broadcasts and "
         f"{plural(measures.counts['deliver'], 'delivery', 'deliveries')} in "
-        f"{time_text(manifest.get('ended_ns'))} of simulated time, seed {manifest.get('seed')}."
+        f"{units.simulated(manifest.get('ended_ns'))} of simulated time, seed {manifest.get('seed')}."
     ]
     lead += [f"{note}." for note in manifest.get("notes") or ()]
     if manifest.get("status") == "interrupted":
         lead.append("The run was interrupted: this is what happened until then.")
+        tone = "plain" if tone == "good" else tone
     return Page(
         title=f"{scenario.get('name') or 'A run'}: {name}",
         verdict=text,
         tone=tone,
         lead=lead,
-        figures=_figures(measures),
+        figures=_figures(measures, units),
         sections=[section for section in sections if section is not None],
         facts=_facts(manifest, folder, beside),
     )
@@ -146,18 +150,20 @@ def _events(folder: Path) -> pa.Table:
     return pa.Table.from_batches(iter_events(folder, list(COLUMNS)))
 
 
-def _figures(measures: Measures) -> list[Figure]:
-    quantiles = dict(measures.delivery.quantiles)
+def _figures(measures: Measures, units: Units) -> list[Figure]:
+    quantiles, time = dict(measures.delivery.quantiles), units.latency
     shown = [
         Figure("delivered", share_text(known(measures.ratio)), "of what other nodes could"),
-        Figure("median latency", time_text(quantiles.get(0.5)), "broadcast to delivery"),
-        Figure("95 % within", time_text(quantiles.get(0.95)), f"slowest {time_text(measures.delivery.max)}"),
+        Figure("median latency", time(quantiles.get(0.5)), "broadcast to delivery"),
+        Figure("95 % within", time(quantiles.get(0.95)), f"slowest {time(measures.delivery.max)}"),
     ]
     if measures.has_frames:
         cost = measures.cost
         shown += [
-            Figure("control bytes", size_text(cost.control_bytes_per_broadcast), "a message, all hops together"),
-            Figure("frames", number(cost.frames_per_delivery), "a delivery"),
+            Figure(
+                "control bytes", units.message(cost.control_bytes_per_broadcast), "per message, all hops together"
+            ),
+            Figure("frames", number(cost.frames_per_delivery), "per delivery"),
         ]
     return shown
 
@@ -170,21 +176,24 @@ def witness_section(folder: Path, beside: Beside) -> Section | None:
     return None if verdict.witness is None else _witness(verdict.witness, folder, beside)
 
 
-def _witness(witness: Witness, folder: Path, beside: Beside) -> Section:
+def _witness(witness: Witness, folder: Path, beside: Beside, unit: Unit | None = None) -> Section:
     words = witness.words[:1].upper() + witness.words[1:]
-    blocks: list[Block] = [Text(words), draw(witness_diagram(witness, folder), beside, "witness")]
+    blocks: list[Block] = [Text(words), draw(witness_diagram(witness, folder), beside, "witness", unit=unit)]
     return Section("Witness", [*blocks, Text(witness.diagram, pre=True)])
 
 
-def draw(diagram: Diagram, beside: Beside, name: str, remark: str = "") -> Chart:
+def draw(diagram: Diagram, beside: Beside, name: str, remark: str = "", *, unit: Unit | None = None) -> Chart:
     """A diagram as a block, its events beside the page."""
     where = beside.write(name, diagram.table)
     hint = "Click a mark, or choose above, to follow one message." if len(diagram.roles) > 1 else ""
-    note = " ".join(part for part in (hint, diagram.cut, remark, f"Data: {where}.") if part)
-    return Chart(diagram.title, diagram.spec(), diagram.words, note)
+    plot, breaks = diagram.plot(unit)
+    note = " ".join(part for part in (breaks, hint, diagram.cut, remark, f"Data: {where}.") if part)
+    return Chart(diagram.title, [plot], diagram.words, note)
 
 
-def _past(folder: Path, chosen: tuple[int, int] | None, verdict: Verdict | None, beside: Beside) -> Section | None:
+def _past(
+    folder: Path, chosen: tuple[int, int] | None, verdict: Verdict | None, beside: Beside, unit: Unit
+) -> Section | None:
     witness = None if verdict is None else verdict.witness
     also: list[int] = []
     wanted = chosen
@@ -201,7 +210,7 @@ def _past(folder: Path, chosen: tuple[int, int] | None, verdict: Verdict | None,
     diagram = past.diagram(message, also=also)
     how = "the one that came too early" if wanted else "the largest past that can be drawn whole"
     another = f"{'' if chosen else f'This is {how}. '}Another one: antecast report {folder} --message NODE.NUMBER."
-    return Section("Causal past", [draw(diagram, beside, "space-time", another)])
+    return Section("Causal past", [draw(diagram, beside, "space-time", another, unit=unit)])
 
 
 def _range(past: Past) -> str:
@@ -236,27 +245,32 @@ def _counts(measures: Measures, verdict: Verdict | None, summary: str) -> Sectio
         TableBlock("Events by kind", ("kind", "events"), rows, [f"Data: {summary}, events.parquet."], small=True)
     ]
     if verdict is not None:
+        of = verdict.counts.get("deliveries") or 0
         counts = [
-            (name.replace("_", " "), "–" if count is None else f"{count:,}")
+            (name.replace("_", " "), "–" if count is None else f"{count:,}", _share(name, count, of))
             for name, count in verdict.counts.items()
         ]
-        blocks.append(
-            TableBlock("What the verdict rests on", ("", "count"), counts, [f"Data: {summary}."], small=True)
-        )
+        header = ("", "count", "of deliveries")
+        blocks.append(TableBlock("What the verdict rests on", header, counts, [f"Data: {summary}."], small=True))
     return Section("Counts", blocks)
+
+
+def _share(name: str, count: int | None, deliveries: int) -> str:
+    judged = name in ("early", "late", "duplicates", "before_broadcast", "unknown")
+    return share_text(count / deliveries) if judged and deliveries and count is not None else ""
 
 
 def _repeat(manifest: Mapping[str, Any], scenario: Mapping[str, Any]) -> Section:
     blocks: list[Block] = []
     command = command_line(manifest.get("command"), without_folder=True)
     if command is not None and " run " in f"{command} ":
-        blocks += [Text("The same scenario and seed make the same run, event by event:"), Text(command, pre=True)]
+        blocks += [Text("The same scenario and seed make the same run, event by event:"), Code(command)]
         blocks.append(Text("All parameters, with every default written out:"))
     else:
         blocks.append(
             Text("Save these parameters as scenario.toml; `antecast run scenario.toml` makes the same run:")
         )
-    return Section("Parameters", [*blocks, Text(format_toml(scenario), pre=True)])
+    return Section("Parameters", [*blocks, Code(format_toml(scenario))])
 
 
 def _facts(manifest: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:

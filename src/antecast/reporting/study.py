@@ -7,12 +7,13 @@ from pathlib import Path
 
 from antecast.core.errors import InputError
 from antecast.papers import STUDIES
-from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table
+from antecast.papers.findings import Finding, Mark, Results, count_marks, from_table, headline
 from antecast.papers.layout import Grid, figure_file, lay_out, summary
 from antecast.papers.paper import Paper, load_paper
 from antecast.reporting.charts import chart
 from antecast.reporting.folders import read_json, read_table
-from antecast.reporting.page import Block, Chart, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.text.wording import share_text
 
 
 def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page:
@@ -23,7 +24,14 @@ def study_page(studies: Sequence[tuple[Results, Path]], *, command: str) -> Page
         sections += _sections(results, folder, prefix=len(studies) > 1)
     title = "The papers' figures, and ours" if len(studies) > 1 else f"{load_paper(studies[0][0].study).title}"
     facts = {"command": command} | {results.study: str(folder) for results, folder in studies}
-    return Page(title=title, verdict=_verdict(findings), tone=_tone(findings), sections=sections, facts=facts)
+    return Page(
+        title=title,
+        verdict=headline(findings).text,
+        tone=_tone(findings),
+        figures=_figures(findings),
+        sections=sections,
+        facts=facts,
+    )
 
 
 def rebuild(folder: Path) -> Page:
@@ -37,7 +45,11 @@ def rebuild(folder: Path) -> Page:
     if name not in STUDIES:
         raise InputError(f"{name!r} is no study; there are {', '.join(STUDIES)}", path=page)
     known = load_paper(name).items
-    findings = from_table(read_table(folder / "findings.parquet"))
+    table = folder / "findings.parquet"
+    try:
+        findings = from_table(read_table(table))
+    except ValueError as error:
+        raise InputError(str(error), path=table) from None
     for each in findings:
         if each.item not in known:
             raise InputError(f"{each.item!r} is no item of {name}; other code wrote it", path=folder)
@@ -50,18 +62,36 @@ def rebuild(folder: Path) -> Page:
     return study_page([(results, folder)], command=str(command or f"antecast reproduce {name}{quick}"))
 
 
-def _verdict(findings: Sequence[Finding]) -> str:
-    counts = count_marks(findings)
-    known = [f"{counts[mark]:,} {text}" for mark, text in _TEXTS.items() if counts[mark]]
-    return f"Of {len(findings):,} figures and statements {', '.join(known)}."
-
-
-_TEXTS = {Mark.AGREES: "agree", Mark.DIFFERS: "differ, with the reason", Mark.INCOMPARABLE: "cannot be compared"}
-
-
 def _tone(findings: Sequence[Finding]) -> Tone:
+    """Green only if all that was judged agrees."""
+    tones: dict[Mark, Tone] = {Mark.AGREES: "good", Mark.DIFFERS: "mixed"}
+    return tones.get(headline(findings).mark, "plain")
+
+
+_SEVERAL = {
+    Mark.AGREES: "agree",
+    Mark.DIFFERS: "differ",
+    Mark.OURS_ONLY: "ours only",
+    Mark.PAPER_ONLY: "the paper's only",
+}
+
+
+def _counted(mark: Mark, count: int) -> str:
+    return f"1 {mark}" if count == 1 else f"{count:,} {_SEVERAL[mark]}"
+
+
+def _figures(findings: Sequence[Finding]) -> list[Figure]:
     counts = count_marks(findings)
-    return "good" if counts[Mark.AGREES] > counts[Mark.DIFFERS] else "plain"
+    judged = counts[Mark.AGREES] + counts[Mark.DIFFERS]
+    shown = [
+        Figure(
+            _SEVERAL[mark], share_text(counts[mark] / judged), f"{counts[mark]:,} of {judged:,} that can be judged"
+        )
+        for mark in (Mark.AGREES, Mark.DIFFERS)
+        if judged
+    ]
+    rest = [mark for mark in Mark if mark not in (Mark.AGREES, Mark.DIFFERS) and counts[mark]]
+    return shown + [Figure(_SEVERAL[mark], f"{counts[mark]:,}", "nothing to compare with") for mark in rest]
 
 
 def _overview(studies: Sequence[tuple[Results, Path]]) -> Section:
@@ -85,7 +115,9 @@ def _sections(results: Results, folder: Path, *, prefix: bool) -> list[Section]:
         blocks += _charts(paper, item, results, folder)
         if blocks:
             name = f"{results.study}, {item}" if prefix else item
-            sections.append(Section(f"{name}: {paper.items[item].title}", blocks, label=name))
+            counts = count_marks([each for each in results.findings if each.item == item])
+            gist = ", ".join(_counted(mark, count) for mark, count in counts.items() if count)
+            sections.append(Section(f"{name}: {paper.items[item].title}", blocks, label=name, gist=gist))
     return sections
 
 
@@ -94,11 +126,13 @@ def _charts(paper: Paper, item: str, results: Results, folder: Path) -> list[Blo
     points = results.figures.get(name)
     if settings is None or points is None or not len(points):
         return []
-    spec, cut = chart(points, settings)
+    printed = paper.points(item)
+    plots, cut = chart(points, settings, printed)
     series = f" for each {settings.series_title or settings.series}" if settings.series else ""
     words = settings.words or f"{settings.y_title} against {settings.x_title}{series}."
+    words += " Rings, dotted lines, thick bars and plain bands are what the paper gives." if printed else ""
     note = f"{cut} Data: {folder / 'figures' / f'{name}.parquet'}.".strip()
-    return [Chart(f"{item}: {paper.items[item].title}", spec, words, note)]
+    return [Chart(f"{item}: {paper.items[item].title}", plots, words, note)]
 
 
 def _table(grid: Grid, title: str) -> TableBlock:

@@ -41,6 +41,11 @@ class _End:
         else:
             self._early.append(parcel)
 
+    @property
+    def waiting(self) -> int:
+        """Frames of a line that the host has not heard of."""
+        return len(self._early)
+
     def take_early(self, sender: NodeId) -> None:
         early, self._early = self._early, []
         for parcel in early:
@@ -62,6 +67,8 @@ class LateEnds:
         self._streams: dict[tuple[NodeId, NodeId], Stream] = {}
         self._ends: dict[tuple[NodeId, NodeId, int], _End] = {}
         """Ends that have not come up yet."""
+        self.lost = 0
+        """Frames that waited for a host to hear of their line, until it broke."""
 
     def line(self, node: NodeId, peer: NodeId, number: int) -> bool:
         """Whether a line is there, and not an older one that a node has not heard the end of."""
@@ -82,7 +89,8 @@ class LateEnds:
     def disconnect(self, a: NodeId, b: NodeId) -> None:
         for node, peer in ((a, b), (b, a)):
             number = self.lines[node].pop(peer)
-            self._ends.pop((node, peer, number), None)
+            early = self._ends.pop((node, peer, number), None)
+            self.lost += 0 if early is None else early.waiting
             host = self._hosts[node]
             host.kill_link(peer)
             if host.up:

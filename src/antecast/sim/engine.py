@@ -18,7 +18,7 @@ from antecast.sim.ends import LateEnds
 from antecast.sim.host import Host, Sizes, Troubles
 from antecast.sim.links import Link, Medium, Port
 from antecast.sim.overlay import Network, WatchedHost, make_overlay
-from antecast.sim.packet_links import PacketLink
+from antecast.sim.packet_links import EndingPacketLink, PacketLink
 from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Rebirth, Recover, Scenario
 from antecast.sim.scenario import Link as LinkFault
 from antecast.sim.scheduler import Scheduler
@@ -69,6 +69,8 @@ class Engine:
         topology = scenario.network.topology
         network = Network(self.scheduler, self.hosts, self._meet, self._part)
         self._overlay = make_overlay(topology, scenario.nodes, scenario.seed, scenario.duration, network)
+        self._lasting = not (scenario.faults or isinstance(topology, Contacts) or self._overlay is not None)
+        """Whether links stay up for the whole run."""
 
         self._workloads.start()
         plan = load_plan(topology) if isinstance(topology, Contacts) else None
@@ -95,6 +97,12 @@ class Engine:
     def run(self, between: Callable[[], bool] | None = None) -> int:
         """Run to the scenario's horizon; the number of events run."""
         return self.scheduler.run(self.scenario.horizon, between=between)
+
+    @property
+    def lost(self) -> int:
+        """Frames that links took and did not bring."""
+        media = {id(medium): medium for medium in (self._medium, *self._special.values())}
+        return sum(medium.lost for medium in media.values()) + (0 if self._ends is None else self._ends.lost)
 
     def _add_host(self, node: NodeId) -> Host:
         scenario = self.scenario
@@ -168,7 +176,9 @@ class Engine:
             port = Port(sender)
         elif port is None:
             port = self._ports[sender.node] = Port(sender)
-        kind = PacketLink if network.packets else Link
+        kind: type[Link] = Link
+        if network.packets:
+            kind = PacketLink if self._lasting else EndingPacketLink
         if self._ends is None:
             return kind(medium, sender, self.hosts[to], instance, port)
         link = kind(medium, sender, self._ends.end(to, sender.node, instance), instance, port)

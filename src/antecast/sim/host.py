@@ -261,7 +261,13 @@ class Host:
     def sent(self, parcel: Parcel, to: NodeId) -> None:
         """A frame that waited goes on the air."""
         if self._frames:
-            self._note_frame(_SEND, parcel, to)
+            frame, size = parcel
+            if frame.__class__ is Message:
+                now = self._scheduler.now
+                self._append(self.node, self.pos, now, _SEND, frame.origin, frame.seq, to, size)
+                self.pos += 1
+            else:
+                self._note_frame(_SEND, parcel, to)
 
     def _measure(self, frame: Frame) -> Parcel:
         known = self._sizes.get(id(frame))

@@ -66,8 +66,9 @@ class Judged:
                 for row in metrics.gauges(result.samples).to_pylist()
             },
             "trace_origin": scenario.trace_origin()[0] / 1e9,
-            "notes": list(scenario.trace_origin()[1]),
+            "notes": scenario.notes(),
             "dropped_frames": result.dropped,
+            "lost_frames": result.lost,
             "refused_frames": result.refused,
             "alerts": result.alerts,
             "astray_frames": result.astray,

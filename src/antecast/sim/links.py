@@ -47,10 +47,12 @@ class Port:
     link ends before, it is withdrawn. A frame on the air when its link ends is broken off: the port is free.
     """
 
-    __slots__ = ("_backlog", "_host", "_on_air", "_waiting", "_wakes_at", "free_at")
+    __slots__ = ("_backlog", "_go_on", "_log", "_on_air", "_waiting", "_wakes_at", "free_at")
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        # Bound once: in a busy network every frame waits for its turn.
+        self._log = host.sent
+        self._go_on = self._next
         self.free_at = 0
         """When the frame on the air will have been sent."""
         self._on_air: Link | None = None
@@ -60,62 +62,74 @@ class Port:
         """How long all of them take."""
         self._wakes_at: int | None = None
 
-    def send(self, link: Link, parcel: Parcel, medium: Medium, bandwidth: int) -> int:
-        now, size = medium.scheduler.now, parcel[1]
-        if medium.queue_limit is not None:
-            waiting = (max(self.free_at - now, 0) + self._backlog) * bandwidth // _BITS_NS
-            if waiting + size > medium.queue_limit:
-                return NO_ROOM
-        takes = size * _BITS_NS // bandwidth
+    def room(self, size: int, medium: Medium, bandwidth: int) -> bool:
+        """Whether so many bytes find room in the queue, where it has a limit."""
+        assert medium.queue_limit is not None
+        waiting = (max(self.free_at - medium.scheduler.now, 0) + self._backlog) * bandwidth // _BITS_NS
+        return waiting + size <= medium.queue_limit
+
+    def hand_over(self, link: Link, parcel: Parcel, medium: Medium, takes: int) -> None:
+        """Send a frame that comes later than its sender's call, so that nobody but the port can log it."""
+        if self.send(link, parcel, medium, takes) == SENT:
+            self._log(parcel, link.to)
+
+    def send(self, link: Link, parcel: Parcel, medium: Medium, takes: int) -> int:
+        """Send a frame that takes so long now, or when its turn comes."""
+        now = medium.scheduler.now
         if self.free_at <= now and not self._waiting:
-            self._start(link, parcel, now + takes)
+            self._on_air = link
+            leaves = self.free_at = now + takes
+            link.launch(parcel, leaves)
             return SENT
         self._waiting.append((link, parcel, takes))
         self._backlog += takes
         if self._wakes_at is None:
-            self._wake(medium.scheduler, self.free_at)
+            self._wake(medium, self.free_at)
         return QUEUED
 
-    def _start(self, link: Link, parcel: Parcel, leaves: int) -> None:
-        self._on_air, self.free_at = link, leaves
-        link.launch(parcel, leaves)
-
-    def _wake(self, scheduler: Scheduler, at: int) -> None:
+    def _wake(self, medium: Medium, at: int) -> None:
         self._wakes_at = at
-        scheduler.at(at, self._next, (scheduler, at))
+        medium.at(at, self._go_on, (medium, at))
 
-    def _next(self, what: tuple[Scheduler, int]) -> None:
-        scheduler, at = what
+    def _next(self, what: tuple[Medium, int]) -> None:
+        medium, at = what
         if at != self._wakes_at:
             return  # the port became free before, and went on then
         self._wakes_at = None
-        if self._waiting:
-            link, parcel, takes = self._waiting.popleft()
+        waiting = self._waiting
+        if waiting:
+            link, parcel, takes = waiting.popleft()
             self._backlog -= takes
-            self._host.sent(parcel, link.to)
-            self._start(link, parcel, at + takes)
-            if self._waiting:
-                self._wake(scheduler, self.free_at)
+            self._log(parcel, link.to)
+            self._on_air = link
+            leaves = self.free_at = at + takes
+            link.launch(parcel, leaves)
+            if waiting:
+                self._wakes_at = leaves
+                medium.at(leaves, self._go_on, (medium, leaves))
 
-    def withdraw(self, link: Link, scheduler: Scheduler) -> None:
+    def withdraw(self, link: Link, medium: Medium) -> None:
         """A link has ended: its frames give way to others."""
+        now = medium.scheduler.now
         if any(frame[0] is link for frame in self._waiting):
+            before = len(self._waiting)
             self._waiting = deque(frame for frame in self._waiting if frame[0] is not link)
+            link.lose(before - len(self._waiting))
             self._backlog = sum(takes for _, _, takes in self._waiting)
         if self._on_air is link:
             self._on_air = None
-            if self.free_at > scheduler.now:
-                self.free_at, self._wakes_at = scheduler.now, None
+            if self.free_at > now:
+                self.free_at, self._wakes_at = now, None
                 if self._waiting:
-                    self._wake(scheduler, scheduler.now)
+                    self._wake(medium, now)
 
 
 class Medium:
     """What links of one kind have in common."""
 
     __slots__ = (
-        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "processing", "queue_limit", "scheduler",
-        "seed", "steady", "transmission",
+        "at", "bandwidth", "coupled", "draw", "fifo", "loss_below", "lost", "processing", "queue_limit",
+        "scheduler", "seed", "steady", "transmission",
     )  # fmt: skip
 
     def __init__(
@@ -129,6 +143,8 @@ class Medium:
         self.seed = seed
         self.draw = sampler(delay, scheduler)
         self.loss_below = int(loss * 2**64)
+        self.lost = 0
+        """Frames that its links took and did not bring: lost by chance, or with the link that carried them."""
         self.fifo = network.fifo
         self.bandwidth = special.bandwidth if special and special.bandwidth else network.bandwidth
         self.queue_limit = network.queue_limit
@@ -144,13 +160,14 @@ class Medium:
 class Link:
     """One direction of a connection while it is up."""
 
-    __slots__ = ("_delays", "_from", "_instance", "_last", "_losses", "_medium", "_port", "_to", "alive")
+    __slots__ = ("_delays", "_from", "_instance", "_last", "_losses", "_medium", "_port", "_to", "alive", "to")
 
     def __init__(self, medium: Medium, sender: Host, receiver: Receiver, instance: int, port: Port) -> None:
         index = (sender.node, receiver.node, instance)
         self.alive = True
         self._from = sender.node
         self._to = receiver
+        self.to = receiver.node
         self._instance = instance
         self._medium = medium
         self._port = port
@@ -158,19 +175,21 @@ class Link:
         self._losses = Stream(medium.seed, "loss", *index) if medium.loss_below else None
         self._last = 0
 
-    @property
-    def to(self) -> NodeId:
-        return self._to.node
-
     def send(self, parcel: Parcel) -> int:
         """Put a frame on the link, or in the queue: what became of it."""
         medium = self._medium
         if medium.bandwidth is not None:
-            return self._port.send(self, parcel, medium, medium.bandwidth)
+            return self._transmit(parcel, medium, medium.bandwidth)
         arrives = self._arrival(medium.scheduler.now)
         if arrives >= 0:
             medium.at(arrives, self._arrive, parcel)
         return SENT
+
+    def _transmit(self, parcel: Parcel, medium: Medium, bandwidth: int) -> int:
+        size, port = parcel[1], self._port
+        if medium.queue_limit is not None and not port.room(size, medium, bandwidth):
+            return NO_ROOM
+        return port.send(self, parcel, medium, size * _BITS_NS // bandwidth)
 
     def launch(self, parcel: Parcel, leaves: int) -> None:
         """A frame has gone on the air and leaves the port then: it arrives unless it is lost."""
@@ -208,6 +227,7 @@ class Link:
             return leaves + medium.steady
         arrives = leaves + medium.draw(self._delays)
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return _LOST
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
@@ -217,14 +237,22 @@ class Link:
         """The link is gone: nothing arrives any more, and nothing waits to be sent."""
         self.alive = False
         if self._medium.bandwidth is not None:
-            self._port.withdraw(self, self._medium.scheduler)
+            self._port.withdraw(self, self._medium)
+
+    def lose(self, frames: int) -> None:
+        """Frames that the link took will not arrive."""
+        self._medium.lost += frames
 
     def _arrive(self, parcel: Parcel) -> None:
         if self.alive:
             self._to.receive(parcel, self._from)
+        else:
+            self._medium.lost += 1
 
     def _arrive_all(self, train: list[Parcel]) -> None:
         receive, sender = self._to.receive, self._from
         for parcel in train:
             if self.alive:
                 receive(parcel, sender)
+            else:
+                self._medium.lost += 1

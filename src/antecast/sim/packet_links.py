@@ -11,6 +11,10 @@ it is a pure function of the seed, the two nodes and the message's name. Runs of
 messages at other times are then *coupled*: each message crosses each link in the same time in all of them, and
 what differs between the runs is what the protocols do. A frame with several messages takes the time of its
 last one; a frame without any draws in turn, from a stream of its own.
+
+Where links can end (faults, contacts, overlays), packets wait in a queue that they can be withdrawn from, and are
+logged as sent when they go on the air (`Port`). Where links last, all that is queued is sent: when is known at
+once, nothing is kept, and `send` stands in the log at the time of queueing, so that the wait can be read off it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecast.core import Frame
-from antecast.sim.links import SENT, Link, Medium, Parcel, Port, Receiver
+from antecast.sim.links import QUEUED, SENT, Link, Medium, Parcel, Port, Receiver
 from antecast.sim.streams import Stream
 
 if TYPE_CHECKING:
@@ -43,8 +47,9 @@ class PacketLink(Link):
             if leaves < port.free_at:
                 leaves = port.free_at
             leaves = port.free_at = leaves + transmission
-        arrives = leaves + medium.draw(self._delays if not medium.coupled else self._of_its_own(parcel[0]))
+        arrives = leaves + medium.draw(self._propagation(parcel))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return SENT
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)
@@ -54,6 +59,9 @@ class PacketLink(Link):
     def send_all(self, parcels: list[Parcel]) -> list[int]:
         return [self.send(parcel) for parcel in parcels]
 
+    def _propagation(self, parcel: Parcel) -> Stream:
+        return self._delays if not self._medium.coupled else self._of_its_own(parcel[0])
+
     def _of_its_own(self, frame: Frame) -> Stream:
         """The stream for the frame's last message, which is the same whenever that message crosses this link."""
         if not frame.carried:
@@ -61,3 +69,33 @@ class PacketLink(Link):
         last = frame.carried[-1]
         index = (self._from, self._to.node, self._instance, last.origin, last.seq)
         return Stream(self._medium.seed, "delay of", *index)
+
+
+class EndingPacketLink(PacketLink):
+    """The same where the connection may end: what waits then is withdrawn."""
+
+    __slots__ = ()
+
+    def send(self, parcel: Parcel) -> int:
+        medium = self._medium
+        if medium.processing:
+            medium.at(medium.scheduler.now + medium.processing, self._worked_on, parcel)
+            return QUEUED
+        return self._port.send(self, parcel, medium, medium.transmission or 0)
+
+    def _worked_on(self, parcel: Parcel) -> None:
+        if self.alive:
+            self._port.hand_over(self, parcel, self._medium, self._medium.transmission or 0)
+
+    def launch(self, parcel: Parcel, leaves: int) -> None:
+        medium = self._medium
+        arrives = leaves + medium.draw(self._propagation(parcel))
+        if self._losses is not None and self._losses.bits() < medium.loss_below:
+            return
+        if medium.fifo:
+            arrives = self._last = max(arrives, self._last)
+        medium.at(arrives, self._at_the_end, parcel)
+
+    def end(self) -> None:
+        self.alive = False
+        self._port.withdraw(self, self._medium)

@@ -68,6 +68,8 @@ class RunResult:
     """Rows of the event log."""
     dropped: int
     """Frames that found no room in a send queue."""
+    lost: int
+    """Frames that a link took and did not bring: lost by chance, or with the link."""
     refused: int
     """Frames that a protocol refused (`RemoteFault`)."""
     alerts: int
@@ -188,6 +190,7 @@ def run(
         steps=steps,
         logged=events.rows,
         dropped=sum(host.dropped for host in engine.hosts.values()),
+        lost=engine.lost,
         refused=engine.troubles.refused,
         alerts=engine.troubles.alerts,
         astray=engine.troubles.astray,
@@ -259,10 +262,11 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "cpu_seconds": round(result.cpu, 3),
         "ended_ns": result.ended,
         "trace_origin_ns": result.scenario.trace_origin()[0],
-        "notes": list(result.scenario.trace_origin()[1]),
+        "notes": result.scenario.notes(),
         "steps": result.steps,
         "events": result.logged,
         "dropped_frames": result.dropped,
+        "lost_frames": result.lost,
         "refused_frames": result.refused,
         "alerts": result.alerts,
         "astray_frames": result.astray,

@@ -28,10 +28,12 @@ from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Constant, Delay
 from antecast.sim.radio.layout import Cells, Still, Walk
+from antecast.sim.sense import check_sense, remarks
 from antecast.sim.topology import Complete, Contacts, Explicit, Spray, Topology
 
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+DEFAULT_PROTOCOL = "vector"
 PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 
 
@@ -274,7 +276,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
     """How long applications broadcast."""
     drain: Duration = Duration(60 * 10**9)
     """How long messages may travel after that; the run ends earlier if nothing is left to happen."""
-    protocol: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "vector"})
+    protocol: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": DEFAULT_PROTOCOL})
     """`name`, and the protocol's own settings."""
     network: NetworkSettings = msgspec.field(default_factory=NetworkSettings)
     clocks: ClockSettings = msgspec.field(default_factory=ClockSettings)
@@ -374,6 +376,7 @@ class Scenario(Settings, frozen=True, kw_only=True):
             if number < self.nodes:
                 problem = f"node {number} is there from the start; number those that join from {self.nodes} on"
                 raise ConfigurationError(problem, field=field)
+        check_sense(self)
 
     def _mentioned_nodes(self) -> Iterator[tuple[str, int]]:
         for index, link in enumerate(self.network.links):
@@ -412,6 +415,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
             return walks.origin, walks.notes
         return 0, ()
 
+    def notes(self) -> list[str]:
+        """What the user should know: how a trace was read, and which faults do nothing."""
+        return [*self.trace_origin()[1], *remarks(self)]
+
     def files(self) -> list[str]:
         """The files that the scenario reads."""
         found = [workload.file for workload in self.workload if isinstance(workload, Trace)]
@@ -434,6 +441,8 @@ def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Sc
 
     values = _spelled_out(values)
     try:
+        if set(values) & {"scenario", "grid", "zip", "seeds"}:
+            raise ConfigurationError("is a study, not a scenario; `antecast sweep` makes its runs")
         scenario = complete_cells(_follow_trace(read_settings(values, Scenario), values), values)
         scenario.check()
     except ConfigurationError as error:
@@ -442,9 +451,13 @@ def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Sc
 
 
 def _spelled_out(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A protocol that is only a name is one with its defaults."""
+    """A protocol that is only a name is one with its defaults; settings without a name are the default's."""
     protocol = values.get("protocol")
-    return {**values, "protocol": {"name": protocol}} if isinstance(protocol, str) else values
+    if isinstance(protocol, str):
+        return {**values, "protocol": {"name": protocol}}
+    if isinstance(protocol, Mapping) and protocol and "name" not in protocol:
+        return {**values, "protocol": {"name": DEFAULT_PROTOCOL, **protocol}}
+    return values
 
 
 def _follow_trace(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:

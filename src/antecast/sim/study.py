@@ -31,7 +31,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from antecast.core.errors import ConfigurationError
+from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import Settings, format_duration, parse_duration, read_settings
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
@@ -48,6 +48,7 @@ from antecast.sim.scenario import (
     read_toml,
     resolve_files,
 )
+from antecast.sim.sense import idle, remarks
 from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Spray, Star, Topology, Tree
 
 MAX_RUNS = 100_000
@@ -180,19 +181,46 @@ class PlannedRun:
     point: dict[str, Any]
     steps: int
     """Expected events of the scheduler: what the run will cost, relative to others."""
+    protocol: str = ""
+    unmet: tuple[str, ...] = ()
+    """What its protocol needs and its network does not have."""
+    remarks: tuple[str, ...] = ()
+    """Which of its faults do nothing."""
 
 
 def plan(study: Study) -> list[PlannedRun]:
-    """All runs in the order of the grid, each of them checked."""
+    """All runs in the order of the grid, each of them checked, and the files that they read looked at."""
     planned: dict[str, PlannedRun] = {}
+    seen: set[str] = set()
     for index in range(len(study)):
         scenario = study.scenario_of(index)
-        each = PlannedRun(index, run_id(scenario), study.point(index), expected_steps(scenario))
+        _check_run(study, index, scenario, seen)
+        each = PlannedRun(
+            index,
+            run_id(scenario),
+            study.point(index),
+            expected_steps(scenario),
+            scenario.specification.name,
+            tuple(map(str, scenario.unmet_needs())),
+            tuple(remarks(scenario)),
+        )
         if same := planned.get(each.run):
             problem = f"two runs are the same: {describe(same.point)} and {describe(each.point)}"
             raise ConfigurationError(problem, source=study.source)
         planned[each.run] = each
     return list(planned.values())
+
+
+def _check_run(study: Study, index: int, scenario: Scenario, seen: set[str]) -> None:
+    """Refuse a run that would broadcast nothing, or that reads a file which is not there."""
+    if nothing := idle(scenario):
+        own = {field: value for field, value in study.point(index).items() if field != "seed"}
+        where = f" (in the run with {describe(own)})" if own else ""
+        raise ConfigurationError(nothing[1] + where, field=nothing[0], source=study.source)
+    for file in scenario.files():
+        if file not in seen and not Path(file).exists():
+            raise InputError("no such file", path=file)
+        seen.add(file)
 
 
 def load_study(path: Path | str, *, overrides: Sequence[str] = (), seeds: int | None = None) -> Study:
@@ -213,6 +241,9 @@ def make_study(
     """A checked study from plain values; files are found relative to `folder`."""
     folder = Path(folder)
     try:
+        if "scenario" not in values and set(values) & set(Scenario.__struct_fields__) - {"name"}:
+            problem = "is a scenario, not a study; `antecast run` runs it, and a study names it: scenario ="
+            raise ConfigurationError(f'{problem} "{Path(source).name if source else "FILE.toml"}"')
         file = read_settings(values, _StudyFile)
         if isinstance(file.scenario, str):
             scenario = read_toml(folder / file.scenario)

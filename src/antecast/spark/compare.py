@@ -7,14 +7,14 @@ would take longer than the runs.
 
     compare.parquet   a row a protocol, those that cannot run with the reason: every number of the page
     latency.parquet   the curves of latency, of each run and of all seeds together
-    compare.json      the judgement
+    compare.json      the judgement, and what the page is made of
+    candidates/       a file for each protocol, with a row for each of its runs
     report.html       the page
 """
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from antecast.comparison.candidates import Candidate
 from antecast.comparison.demands import Demands
 from antecast.comparison.measures import measure
 from antecast.comparison.result import Comparison, assemble
+from antecast.comparison.stored import write_candidates
 from antecast.core.errors import OutputError
 from antecast.core.settings import parse_duration
 from antecast.history.log import read_events, read_samples
@@ -36,7 +37,7 @@ from antecast.sim.study import PlannedRun, Study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
 from antecast.spark.sweep import SparkFailed, SweepProgress, sweep
-from antecast.spark.task import Limits, make_run
+from antecast.spark.task import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,9 @@ def compare(
     planned, folder = plan(study), SweepFolder(out)
     make = _make_here if local else _make_on_spark
     errors = make(study, planned, folder, master, limits or Limits(), on_progress)
-    result = assemble(study, candidates, demands, _rows(planned, folder, errors), folder=folder.path)
+    rows = _rows(planned, folder, errors)
+    result = assemble(study, candidates, demands, rows, folder=folder.path)
+    write_candidates(folder.path, rows)
     try:
         pq.write_table(result.table, folder.path / "compare.parquet", compression="zstd")
         pq.write_table(result.curves, folder.path / "latency.parquet", compression="zstd")
@@ -155,37 +158,8 @@ def _make_here(
     on_progress: Callable[[SweepProgress], None] | None,
 ) -> dict[str, str]:
     """The same, one run after the other."""
-    started = time.monotonic()
-    with folder.claimed(study):
-        there = folder.finished()
-        missing = [each for each in planned if each.run not in there]
-        work = sum(1 + each.steps for each in missing)
-        finished = failed = done = 0
-
-        def report() -> None:
-            if on_progress is not None:
-                on_progress(
-                    SweepProgress(
-                        total=len(planned),
-                        resumed=len(planned) - len(missing),
-                        finished=finished,
-                        failed=failed,
-                        share=done / work if work else 1.0,
-                        seconds=time.monotonic() - started,
-                    )
-                )
-
-        report()
-        try:
-            for each in missing:
-                folder.forget_failure(each.run)
-                outcome = make_run(study, each.index, each.run, folder, limits, most_attempts=1)
-                finished, failed = finished + (outcome == "finished"), failed + (outcome != "finished")
-                done += 1 + each.steps
-                report()
-        finally:
-            folder.assemble(study, planned)
-        measured = {run: measure_run(folder.runs / run) for run in _unmeasured(planned, folder)}
+    sweep(study, out=folder.path, limits=limits, local=True, on_progress=on_progress)
+    measured = {run: measure_run(folder.runs / run) for run in _unmeasured(planned, folder)}
     return {run: error for run, error in measured.items() if error}
 
 

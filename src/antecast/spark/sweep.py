@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.core.errors import AntecastError, InputError, LocalMisuse
+from antecast.core.errors import AntecastError, ConfigurationError, InputError, LocalMisuse
 from antecast.history.schema import EVENTS, SAMPLES
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
+from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
+from antecast.spark.here import make_here
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
 from antecast.spark.task import Limits, make_run
 from antecast.version import __version__
@@ -138,17 +140,26 @@ def sweep(
     seeds: int | None = None,
     overrides: Sequence[str] = (),
     limits: Limits | None = None,
+    local: bool = False,
     on_progress: Callable[[SweepProgress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> SweepResult:
     """Make the runs of a study that are missing from its folder, and the table of all.
 
     The study is a TOML file or what one says. The folder is `sweeps/NAME` if not said; on a cluster all
     machines must see it, and have Antecast installed. A run that fails is a row with its error, and is tried
     again by the next call. An interrupt stops the jobs, keeps what is finished, and is raised again.
-    `on_progress` is called a few times a second, whether anything has changed or not.
+    `on_progress` is called a few times a second, whether anything has changed or not. With `local` the runs are
+    made one after the other in this process, without Spark. `on_note` is told, before anything starts, where a
+    network does not meet a protocol's needs.
     """
+    if local and (master is not None or spark is not None):
+        raise ConfigurationError("names where Spark is, which a local sweep leaves out", field="master")
     study = as_study(study, overrides=overrides, seeds=seeds)
     planned = plan(study)
+    if on_note is not None:
+        for text in describe_runs(planned):
+            on_note(text)
     runs_schema(study)  # refuses clashes before anything starts
     folder = SweepFolder(default_folder(study) if out is None else out)
     with folder.claimed(study):
@@ -157,7 +168,10 @@ def sweep(
         for each in missing:
             folder.forget_failure(each.run)
         try:
-            if missing:
+            if local:
+                say = on_progress or (lambda _: None)
+                make_here(study, folder, limits or Limits(), missing, say, total=len(planned))
+            elif missing:
                 with spark_session(
                     f"antecast sweep {study.name}", spark=spark, master=master, log=folder.log
                 ) as s:

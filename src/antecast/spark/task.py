@@ -95,6 +95,8 @@ def make_run(
                     "steps": result.steps,
                     "events": result.logged,
                     "dropped_frames": result.dropped,
+                    "lost_frames": result.lost,
+                    "unmet_needs": ", ".join(scenario.unmet_needs()),
                 }
             write_json(partial / "row.json", row | taken())
             folder.publish(partial, expected)

@@ -28,9 +28,9 @@ from antecast.testing.hostile import (
     Play,
     Stage,
     Step,
+    is_excused,
     play,
     shorten,
-    takes_two_lies,
     told,
 )
 from antecast.testing.memory import weight
@@ -91,7 +91,7 @@ class Campaign:
     frames: Counter[str] = field(default_factory=Counter)
     plays: int = 0
     excused: int = 0
-    """Plays in which two lies together did harm that only signatures prevent."""
+    """Plays in which lies did harm that only signatures prevent."""
     unlinked: bool = True
     """Whether frames also come from peers without a link."""
 
@@ -129,7 +129,7 @@ class Campaign:
             if not self.forge:
                 performance.end()
         except Fault as fault:
-            if fault.kind == "lost" and performance and takes_two_lies(stage, done, performance.lies):
+            if fault.kind == "lost" and performance and is_excused(stage, done, performance.lies):
                 self.excused += 1
                 return stage, done, None
             return stage, done, fault
@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
     counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(campaign.frames.items()))
     print(f"{spec.name}: {campaign.sent:,} frames in {campaign.plays:,} plays, {found or 'no'} faults ({counts})")
     if campaign.excused:
-        print(f"{campaign.excused:,} plays lost messages by two lies together, which only signatures prevent")
+        print(f"{campaign.excused:,} plays lost messages by lies that only signatures prevent")
     return 1 if found else 0
 
 

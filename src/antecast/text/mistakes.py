@@ -31,11 +31,56 @@ def explain(problem: str, values: object, kind: type, where: str) -> str:
     if missing := re.fullmatch(r"Object missing required field `(.+)`", problem):
         tags = _choices(kind, values, [*steps, missing[1]])
         return f"the key {missing[1]!r} is missing" + (f"; it is {_one_of(tags)}" if tags else "")
+    info, value = _walk(kind, values, steps)
+    if re.fullmatch(r"Expected `(int|float)` [<>]=? .+", problem) and (range_ := _range(info)):
+        return f"expected {range_}, got {shown(value)}"
     text = re.sub(r"`([a-z| ]+)`", lambda found: _kinds(found[1]), problem)
     if text == "Expected a table, got text" and (tags := _choices(kind, values, [*steps, "kind"])):
-        given = _walk(kind, values, steps)[1]
-        text += f'; did you mean {{ kind = "{given}" }}?' if given in tags else f"; its kind is {_one_of(tags)}"
+        text += f'; did you mean {{ kind = "{value}" }}?' if value in tags else f"; its kind is {_one_of(tags)}"
+    elif isinstance(value, str | int | float) and text.startswith("Expected"):
+        text += f" {shown(value)}" if ", got " in text else f", got {shown(value)}"
     return text[:1].lower() + text[1:]
+
+
+def shown(value: object) -> str:
+    """A value as a file spells it, cut where it is long.
+
+    >>> shown(50), shown(True), shown("lots")
+    ('50', 'true', "'lots'")
+    """
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _range(info: inspect.Type | None) -> str:
+    """The numbers that a place takes; empty if that cannot be told.
+
+    >>> _range(inspect.FloatType(ge=0, le=1)), _range(inspect.IntType(ge=1)), _range(inspect.FloatType(gt=0))
+    ('a share from 0 to 1', 'a whole number from 1 on', 'a number above 0')
+    """
+    members = info.types if isinstance(info, inspect.UnionType) else (info,)
+    for each in members:
+        if isinstance(each, inspect.Metadata):
+            each = each.type
+        if not isinstance(each, inspect.IntType | inspect.FloatType):
+            continue
+        what = "a whole number" if isinstance(each, inspect.IntType) else "a number"
+        if (each.ge, each.le) == (0, 1) and isinstance(each, inspect.FloatType):
+            return "a share from 0 to 1"
+        if each.ge is not None and each.le is not None:
+            return f"{what} from {each.ge:g} to {each.le:,}"
+        low = (
+            f" from {each.ge:g} on"
+            if each.ge is not None
+            else f" above {each.gt:g}"
+            if each.gt is not None
+            else ""
+        )
+        high = (
+            f" up to {each.le:g}" if each.le is not None else f" below {each.lt:g}" if each.lt is not None else ""
+        )
+        return what + low + (" and" if low and high else "") + high
+    return ""
 
 
 def _kinds(theirs: str) -> str:

@@ -16,12 +16,14 @@ from antecast.papers.cellular.experiment import (
     faults,
     footprint,
     measures,
+    outstanding,
     scenario,
 )
 from antecast.papers.cellular.judgement import CELLULAR, TCP, TCP_HEAVY, Data, findings
 from antecast.papers.findings import UNEXPLAINED, Mark
 from antecast.papers.layout import lay_out
 from antecast.papers.paper import load_paper
+from antecast.protocols.cellular.settings import CellularSettings
 from antecast.sim import run
 
 HOSTS, SECONDS, START = 20, 40, 10
@@ -124,6 +126,37 @@ def test_a_fault_shows_in_the_buffer_of_its_station():
     assert found["verdict"] == "causal"
 
 
+def test_what_a_fault_leaves_behind_is_read_from_the_samples_of_each_station(made):
+    stations = [row for row in made.samples.to_pylist() if row["gauge"] == STATION]
+    cut = measures.Log(made.events, made.samples, HOSTS, 64, START, 35)
+    found = measures.aftermath(cut, 3, 20, 24)
+
+    def values(begin, end, *, own):
+        return [row["value"] for row in stations
+                if begin <= row["t"] / 1e9 < end and (row["node"] == HOSTS + 3) == own]  # fmt: skip
+
+    assert found["before"] == max(values(START + measures.WARM_UP, 20, own=True))
+    assert found["after"] == pytest.approx(fmean(values(25, 35, own=True)))
+    assert found["others before"] == max(values(START + measures.WARM_UP, 20, own=False))
+    assert found["others after"] >= fmean(values(25, 35, own=False))
+    assert found["series"] == pytest.approx([fmean(values(at, at + 1, own=True)) for at in range(24, 35)])
+
+
+def test_a_station_is_left_with_as_many_messages_as_were_broadcast_meanwhile(monkeypatch):
+    for name, seconds in (("FAULT", 17), ("AFTER", 11)):
+        monkeypatch.setattr(f"antecast.papers.cellular.experiment.{name}", seconds)
+    found = outstanding(100, True, 1)
+    assert 100 <= found["peak"] < 250
+    assert found["after"] < found["peak"]
+    assert len(found["series"]) == 11
+
+
+def test_times_are_the_papers_unless_said_otherwise():
+    assert scenario(CELLULAR, CALM, 20, 1).protocol_settings.measured is False
+    assert scenario(CELLULAR, CALM, 20, 1, settings={"measured": True}).protocol_settings.measured is True
+    assert CellularSettings().measured is True  # why it has to be said
+
+
 def test_a_station_keeps_a_few_numbers_for_each_host():
     found = footprint(20, 1)
     assert found["records"] == 20
@@ -155,7 +188,7 @@ def measured(protocol, rate, **more):
                   "curve": [[0.01, 0.2], [1.0, 1.0]]},
         "loss": 0.05 if tcp else 0.1,
         "buffers": {
-            STATION: buffer | {"mean": 35.0 if rate == HEAVY else big, "75 %": 40.0, "largest": 250, "swing": big},
+            STATION: buffer | {"mean": 35.0 if rate == HEAVY else big, "75 %": 35.0, "largest": 250, "swing": big},
             "station_received_buffer": buffer,
             "host_sent_buffer": buffer,
             "host_received_buffer": buffer | {"mean": 4.0 if tcp else 6.0 if rate == HEAVY else 0.4},
@@ -175,12 +208,22 @@ def as_published():
     walking["delay"]["mean"], walking["loss"] = 0.3, 0.08
     struck = measured(CELLULAR, WALKING)
     struck["faults"] = [
-        {"lasts": lasts, "peak": 30.0 * lasts, "back": 0.5 * lasts, "others": 40.0, "usual": 20.0}
+        {"lasts": lasts, "peak": 30.0 * lasts, "back": 0.3 * lasts, "others": 40.0, "usual": 20.0}
         for _, lasts in faults(8)
     ]
     struck["faults"][6]["back"] = 22.0  # the paper's special case
-    footprints = [{"hosts": hosts, "records": hosts, "numbers": 14.0} for hosts in (35, 70, 140)]
-    return Data(still=still, walking=[walking], struck=[struck], footprints=footprints)
+    footprints = [{"hosts": hosts, "records": hosts, "numbers": 6.0} for hosts in (35, 70, 140)]
+    outstanding = [left_behind(messages, named) for messages in (400, 800) for named in (False, True)]
+    data = {"footprints": footprints, "outstanding": outstanding, "measured": [measured(CELLULAR, HEAVY)]}
+    return Data(still=still, walking=[walking], struck=[struck], **data)
+
+
+def left_behind(messages, named):
+    """The paper's acknowledgements leave a cell unstable beyond 400 messages."""
+    unstable = messages > 400 and not named
+    kept = {"before": 80.0, "after": 500.0 if unstable else 60.0}
+    others = {"others before": 120.0, "others after": 600.0 if unstable else 90.0}
+    return {"messages": messages, "named": named, "peak": float(messages), "series": [1.0]} | kept | others
 
 
 def judged(data):
@@ -198,7 +241,7 @@ def test_every_figure_of_the_paper_is_answered_and_has_its_reason():
     found = findings(as_published())
     answered = {(each.item, each.quantity) for each in found}
     assert answered == {(item, name) for item, of in paper.items.items() for name in of.quantities}
-    assert all(each.reason and each.reason != UNEXPLAINED for each in found if each.mark is Mark.INCOMPARABLE)
+    assert all(each.reason and each.reason != UNEXPLAINED for each in found if each.mark is Mark.OURS_ONLY)
     assert [grid.item for grid in lay_out(paper, found)] == list(paper.items)
 
 
@@ -233,12 +276,13 @@ def walking(data):
         ("Fig. 6", "messages sent a delivery", TCP, tcp, "traffic/frames a delivery", 1.2),
         ("Fig. 6", "delivery delay", CELLULAR, calm, "delay/mean", 0.4),
         ("Fig. 6", "losses", CELLULAR, calm, "loss", 0.05),
-        ("Fig. 6", "delays compared", "", tcp, "delay/mean", 0.5),
+        ("Fig. 6", "delays compared", "", tcp, "delay/mean", 0.7),
+        ("Fig. 6", "delivery delay", TCP, tcp, "delay/mean", 2.8),
         ("Fig. 6", "losses compared", "", tcp, "loss", 0.12),
         ("Fig. 6", "buffers of stations", "", tcp, f"buffers/{STATION}/mean", 60.0),
         ("Fig. 6", "variation of stations' buffers", "", tcp, f"buffers/{STATION}/swing", 20.0),
         ("Fig. 6", "early messages at hosts", "", calm, "buffers/host_received_buffer/mean", 0.6),
-        ("Fig. 6", "early messages at hosts compared", "", tcp, "buffers/host_received_buffer/mean", 0.5),
+        ("Fig. 6", "early messages at hosts compared", "", tcp, "buffers/host_received_buffer/mean", 1.5),
         ("Fig. 6", "data sent", "", tcp, "traffic/bytes a frame", 100.0),
         ("Fig. 6", "messages sent a delivery over time", "", calm, "series/ratio", [0.9] * 60 + [0.4]),
         ("Heavy load", "delivery delay", "35/s", heavy, "delay/mean", 0.5),
@@ -246,27 +290,32 @@ def walking(data):
         ("Heavy load", "early messages at a host", "35/s", heavy, "buffers/host_received_buffer/mean", 3.0),
         ("Heavy load", "messages sent a second", "35/s", heavy, "traffic/frames a second", 900.0),
         ("Heavy load", "bytes sent a second", "35/s", heavy, "traffic/bytes a second", 1e5),
-        ("Heavy load", "sustained", "35/s", heavy, f"buffers/{STATION}/growth", 1.8),
+        ("Heavy load", "sustained", "35/s", heavy, f"buffers/{STATION}/growth", 1.4),
         ("Heavy load", "sustained", "35/s", heavy, "verdict", "violated"),
         ("Heavy load", "sustained", "35/s", heavy, "traffic/delivered", 0.999),
         ("Heavy load", "TCP flooding under load", "25/s", tcp_heavy, "delay/mean", 1.0),
         ("Fig. 7", "delivery delay", "walking", walking, "delay/mean", 0.5),
         ("Fig. 7", "losses", "walking", walking, "loss", 0.2),
-        ("Fig. 7", "movement", "walking", walking, "delay/mean", 0.5),
+        ("Fig. 7", "movement", "walking", walking, "delay/mean", 0.36),
         ("Fig. 7", "movement", "walking", walking, "traffic/delivered", 0.99),
-        ("Fig. 7", "buffers of stations", "walking", walking, f"buffers/{STATION}/75 %", 90.0),
+        ("Fig. 7", "buffers of stations", "walking", walking, f"buffers/{STATION}/75 %", 55.0),
         ("Fig. 7", "other buffers", "walking", walking, "buffers/host_sent_buffer/mean", 2.0),
         ("Fig. 7", "most messages", "walking", walking, "delay/median", 0.4),
         ("Fig. 7", "messages discarded before a handoff", "walking", walking,
-         "handoffs/carried", 40.0),
+         "handoffs/carried", 4.0),
         ("Fig. 7", "longest list of a handoff", "walking", walking, "handoffs/longest", 30.0),
+        ("Fig. 7", "longest list of a handoff", "walking", walking, "handoffs/longest", 210.0),
         ("Fig. 8", "everything is delivered", "", lambda data: data.struck[0], "traffic/delivered", 0.9),
         ("Memory", "control bytes in a message", "", walking, "traffic/message, largest", 150.0),
         ("Memory", "ids on a message", "", walking, "handoffs/skipped a message", 3.0),
         ("Memory", "lists of a handoff", "", walking, "handoffs/longest", 300.0),
-        ("Memory", "messages received during a handoff", "", walking, "handoffs/meanwhile", 30.0),
-        ("Memory", "numbers kept for a host", "", lambda data: data.footprints[2], "numbers", 28.0),
-        ("Memory", "structures of stations", "", lambda data: data.footprints[2], "records", 280.0),
+        ("Memory", "messages received during a handoff", "", walking, "handoffs/meanwhile", 4.0),
+        ("Memory", "numbers kept for a host", "", lambda data: data.footprints[2], "numbers", 6.5),
+        ("Limit", "up to 400", "400", lambda data: data.outstanding[0], "after", 90.0),
+        ("Limit", "beyond 400", "800", lambda data: data.outstanding[2], "after", 70.0),
+        ("Limit", "other cells", "800", lambda data: data.outstanding[2], "others after", 110.0),
+        ("Limit", "other cells", "800", lambda data: data.outstanding[2], "after", 70.0),
+        ("Memory", "structures of stations", "", lambda data: data.footprints[2], "records", 139.0),
     ],
 )  # fmt: skip
 def test_what_is_not_as_the_paper_has_it_differs(item, quantity, setting, row, path, value):
@@ -303,5 +352,5 @@ def test_faults_are_judged_by_what_they_do(quantity, change):
 def test_a_backlog_that_drains_in_seconds_agrees():
     data = as_published()
     for fault in data.struck[0]["faults"]:
-        fault["back"] = min(fault["back"], 4.5)
+        fault["back"] = min(fault["back"], 3.0)
     assert judged(data)["Fig. 8", "backlog", ""].mark is Mark.AGREES

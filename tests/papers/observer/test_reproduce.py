@@ -22,7 +22,7 @@ def test_the_study_is_what_the_plain_functions_find(spark, tmp_path, monkeypatch
     found = {(each.item, each.quantity, each.setting): each for each in results.findings}
     row = found["Trade-off", "CBD, δ/4", "violations at 40 %"]
     assert row.ours == seen[TICK].mean("CBD", 40, "δ/4", USUAL)
-    assert row.mark is Mark.INCOMPARABLE
+    assert row.mark is Mark.OURS_ONLY
     most = largest(seen[TICK], "DPC1", [USUAL], percents=[100])
     assert found["Fig. 6", "DPC1 and DPC2 at 100 %: most", TICK].ours == most.mean
     assert found["Fig. 6", "DPC1 and DPC2 at 100 %: most", TICK].runs == 2

@@ -1,18 +1,20 @@
 """From measures to findings: what the runs say about each figure and statement of the paper.
 
-Where the paper's words leave a limit open ("a few dozen", "much", "a few seconds"), it is ours and stands here;
-read such a mark together with the figures beside it. Comparisons are between means over runs.
+What the paper's words mean in numbers ("a few dozen", "much") stands in `paper.toml`, each with its argument.
+Comparisons are between means over runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist, correlation, fmean
 from typing import Any, Final, TypeAlias
 
 from antecast.history.confidence import Estimate
-from antecast.papers.cellular.experiment import CALM, HEAVY, PAYLOAD, START, WALKING
-from antecast.papers.findings import TOLERANCE, Finding
+from antecast.papers.cellular.experiment import CALM, HEAVY, OUTSTANDING, PAYLOAD, START, WALKING
+from antecast.papers.findings import Finding, clearly_less
 from antecast.papers.paper import load_paper
 
 Row: TypeAlias = dict[str, Any]
@@ -22,28 +24,6 @@ Value: TypeAlias = Callable[[Row], float]
 CELLULAR, TCP = "cellular", "tcp-flooding"
 TCP_HEAVY: Final = 25.0
 """Broadcasts a second at which TCP flooding is looked at under load."""
-
-MUCH: Final = 3.0
-"""How many times as large is "much"."""
-MAGNITUDE: Final = 10.0
-SMALL: Final = 0.5
-"""Messages a node that are "small"."""
-FEW_DOZEN: Final = 60.0
-"""Messages that a station keeps at most in three samples of four."""
-SLIGHT: Final = 0.15
-"""Seconds of delay that are "slightly" more; the paper has 0.05."""
-SECONDS: Final = 5.0
-"""What "a few seconds" are at most."""
-STEADY: Final = 1.5
-"""A buffer that does not grow is at most so much larger in the last third of a run than in the third before."""
-SETTLED: Final = 20
-"""Seconds after which a ratio that "stabilizes quickly" is near where it ends, within the tolerance of figures."""
-LONGER: Final = 1.2
-"""How many times as long the longer half of the faults takes to catch up as the shorter half, if it matters."""
-LONGEST: Final = 200
-"""Messages in the longest list of a handoff, as the paper has it; an extreme may be some more."""
-INTEGERS: Final = 24
-"""Bytes that "a few integers" take."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +35,10 @@ class Data:
     walking: Rows
     struck: Rows
     footprints: Rows
+    outstanding: Rows
+    """Faults that leave many messages, by their number and whether acknowledgements name holes."""
+    measured: Rows
+    """By rate: hosts that stand still, with times that follow round trips."""
 
     def of(self, protocol: str, rate: float) -> Rows:
         return [row for row in self.still if row["protocol"] == protocol and row["rate"] == rate]
@@ -87,7 +71,7 @@ def setting(rate: float) -> str:
 
 
 def findings(data: Data) -> list[Finding]:
-    parts = (_static, _heavy, _dynamic, _faults, _memory, _delays)
+    parts = (_static, _heavy, _dynamic, _faults, _limit, _memory, _delays, _timers)
     return [finding for part in parts for finding in part(data)]
 
 
@@ -113,6 +97,9 @@ def _static(data: Data) -> Iterator[Finding]:
         for name, rows in runs.items():
             yield paper.figure(item, quantity, name, estimate(rows, *path))
 
+    def limit(quantity: str, name: str) -> float:
+        return paper.limit(item, quantity, name)
+
     def compared(quantity: str, holds: bool, text: str) -> Finding:
         return paper.statement(item, quantity, "", holds=holds, observed=text, **said)
 
@@ -121,38 +108,46 @@ def _static(data: Data) -> Iterator[Finding]:
     text = f"{fast:.2f} s against {slow:.1f} s, {slow / fast:.0f} times"
     if short > 0:
         text += f"; {short:.1%} of TCP's deliveries had not come when the run ended, and are in no mean"
-    yield compared("delays compared", slow > MUCH * fast, text)
-    losses = mean(ours, "loss"), mean(tcp, "loss")
-    yield compared("losses compared", losses[1] < losses[0], f"{losses[1]:.1%} against {losses[0]:.1%}")
+    yield compared("delays compared", slow > limit("delays compared", "much") * fast, text)
+    losses = estimate(ours, "loss"), estimate(tcp, "loss")
+    text = f"{losses[1].mean:.1%} against {losses[0].mean:.1%}"
+    yield compared("losses compared", clearly_less(losses[1], losses[0]), text)
 
     buffer = "station_sent_buffer"
     few, many = kept(ours, buffer), kept(tcp, buffer)
+    magnitude = limit("buffers of stations", "another order of magnitude")
     text = f"{few:.1f} messages against {many:,.0f}"
-    yield compared("buffers of stations", many > MAGNITUDE * few, text)
+    yield compared("buffers of stations", many > magnitude * few, text)
     few, many = kept(ours, buffer, "swing"), kept(tcp, buffer, "swing")
     text = f"{few:.0f} messages between 5 % and 95 % of a station's samples against {many:,.0f}, growth included"
-    yield compared("variation of stations' buffers", many > MUCH * few, text)
+    yield compared(
+        "variation of stations' buffers", many > limit("variation of stations' buffers", "much") * few, text
+    )
     few, many = kept(ours, "host_received_buffer"), kept(tcp, "host_received_buffer")
     text = f"{few:.2f} against {many:.2f}"
-    yield compared("early messages at hosts", few < 0.5 and many < 5, text)
-    yield compared("early messages at hosts compared", many > MUCH * few, text)
+    early = few < limit("early messages at hosts", CELLULAR) and many < limit("early messages at hosts", TCP)
+    yield compared("early messages at hosts", early, text)
+    times = limit("early messages at hosts compared", "much")
+    yield compared("early messages at hosts compared", many > times * few, text)
     small = [kept(rows, name) for rows in (ours, tcp) for name in ("host_sent_buffer", "station_received_buffer")]
     text = f"a host {small[0]:.2f}, a station {small[1]:.2f}; with TCP {small[2]:.2f} and {small[3]:.2f}"
-    yield compared("other buffers", max(small) < SMALL, text)
+    yield compared("other buffers", max(small) <= limit("other buffers", "small"), text)
 
     sent = [mean(rows, "traffic", "bytes a second") for rows in (ours, tcp)]
     size = [mean(rows, "traffic", "bytes a frame") for rows in (ours, tcp)]
     text = f"{sent[1]:,.0f} bytes a second against {sent[0]:,.0f}, {size[1]:.0f} a frame against {size[0]:.0f}"
     yield compared("data sent", sent[1] > sent[0] and size[1] > size[0], text)
-    off = {name: max(_unsettled(row) for row in rows) for name, rows in runs.items()}
-    text = f"after {SETTLED} s off by {off[CELLULAR]:.1%} at most, TCP by {off[TCP]:.1%}"
-    yield compared("messages sent a delivery over time", max(off.values()) < TOLERANCE, text)
+    over_time = "messages sent a delivery over time"
+    settled = int(limit(over_time, "quickly"))
+    off = {name: max(_unsettled(row, settled) for row in rows) for name, rows in runs.items()}
+    text = f"after {settled} s off by {off[CELLULAR]:.1%} at most, TCP by {off[TCP]:.1%}"
+    yield compared(over_time, max(off.values()) < limit(over_time, "stabilizes"), text)
 
 
-def _unsettled(row: Row) -> float:
-    """How far the ratio of a run is from where it ends, at most, from `SETTLED` seconds of load on."""
+def _unsettled(row: Row, settled: int) -> float:
+    """How far the ratio of a run is from where it ends, at most, from so many seconds of load on."""
     ratio: list[float] = row["series"]["ratio"]
-    return max(abs(value / ratio[-1] - 1) for value in ratio[START + SETTLED :])
+    return max(abs(value / ratio[-1] - 1) for value in ratio[START + settled :])
 
 
 # Heavier load.
@@ -176,9 +171,8 @@ def _heavy(data: Data) -> Iterator[Finding]:
     whole = complete(heavy)
     words = "everything delivered everywhere in causal order" if whole else "not everything delivered in order"
     text = f"{words}; in the last third a station keeps {growth:.2f} times what it kept in the third before"
-    yield paper.statement(
-        item, "sustained", setting(HEAVY), holds=whole and growth < STEADY, observed=text, runs=len(heavy)
-    )
+    holds = whole and growth < paper.limit(item, "sustained", "stable")
+    yield paper.statement(item, "sustained", setting(HEAVY), holds=holds, observed=text, runs=len(heavy))
     tcp, same = data.of(TCP, TCP_HEAVY), data.of(CELLULAR, TCP_HEAVY)
     missed = 1 - mean(tcp, "traffic", "delivered")
     slow, fast = mean(tcp, "delay", "mean"), mean(same, "delay", "mean")
@@ -187,10 +181,10 @@ def _heavy(data: Data) -> Iterator[Finding]:
         f"{missed:.1%} not delivered half a minute after the last broadcast, the rest after {slow:.1f} s on"
         f" average (cellular: {fast:.2f} s); a station keeps {buffers:,.0f} messages"
     )
-    holds = missed > 0.01 and slow > MAGNITUDE * fast
-    yield paper.statement(
-        item, "TCP flooding under load", setting(TCP_HEAVY), holds=holds, observed=text, runs=len(tcp)
-    )
+    loaded = "TCP flooding under load"
+    slower = paper.limit(item, loaded, "another order of magnitude")
+    holds = missed > paper.limit(item, loaded, "some hosts") and slow > slower * fast
+    yield paper.statement(item, loaded, setting(TCP_HEAVY), holds=holds, observed=text, runs=len(tcp))
 
 
 # Fig. 7.
@@ -210,29 +204,33 @@ def _dynamic(data: Data) -> Iterator[Finding]:
         f"{cost:.2f} s more delay; a station keeps {kept(walking, buffer):.0f} messages,"
         f" {kept(standing, buffer):.0f} if nobody walks"
     )
-    holds = cost < SLIGHT and growth < STEADY and complete(walking)
-    said = {"runs": len(walking)}
-    yield paper.statement(item, "movement", "walking", holds=holds, observed=text, **said)
+
+    def judged(quantity: str, holds: bool, text: str) -> Finding:
+        return paper.statement(item, quantity, "walking", holds=holds, observed=text, runs=len(walking))
+
+    def limit(quantity: str, name: str) -> float:
+        return paper.limit(item, quantity, name)
+
+    slightly = cost <= limit("movement", "slightly") and growth < limit("movement", "stable")
+    yield judged("movement", slightly and complete(walking), text)
     usual, most = kept(walking, buffer, "75 %"), kept(walking, buffer, "largest")
     text = f"{kept(walking, buffer):.0f} on average, {usual:.0f} or fewer in 75 % of samples, {most:.0f} at most"
-    yield paper.statement(item, "buffers of stations", "walking", holds=usual <= FEW_DOZEN, observed=text, **said)
+    yield judged("buffers of stations", usual <= limit("buffers of stations", "a few dozen"), text)
     small = kept(walking, "host_sent_buffer"), kept(walking, "station_received_buffer")
     text = f"a host {small[0]:.2f}, a station {small[1]:.2f}"
-    yield paper.statement(item, "other buffers", "walking", holds=max(small) <= 0.3, observed=text, **said)
+    yield judged("other buffers", max(small) <= limit("other buffers", "most"), text)
     median = mean(walking, "delay", "median")
     text = f"half of all deliveries within {1000 * median:.0f} ms, while a retransmission takes 200 ms at least"
-    yield paper.statement(item, "most messages", "walking", holds=median < 0.2, observed=text, **said)
+    yield judged("most messages", median < limit("most messages", "first broadcast"), text)
     count, carried = mean(walking, "handoffs", "count"), mean(walking, "handoffs", "carried")
     text = f"{carried:.1f} messages in each of {count:.0f} handoffs a run, on average"
-    holds = count > 0 and carried < 12
-    yield paper.statement(
-        item, "messages discarded before a handoff", "walking", holds=holds, observed=text, **said
-    )
+    discarded = "messages discarded before a handoff"
+    yield judged(discarded, count > 0 and carried <= limit(discarded, "a few"), text)
     listed = mean(walking, "handoffs", "listed")
     longest = max(at(row, "handoffs", "longest") for row in walking)
     text = f"{longest:.0f} messages in the longest, {listed:.0f} on average"
-    holds = MUCH * listed < longest <= 1.25 * LONGEST
-    yield paper.statement(item, "longest list of a handoff", "walking", holds=holds, observed=text, **said)
+    name = "longest list of a handoff"
+    yield judged(name, limit(name, "much") * listed < longest <= limit(name, "up to"), text)
 
 
 # Fig. 8.
@@ -252,25 +250,21 @@ def _faults(data: Data) -> Iterator[Finding]:
         own = [fault for fault in by_length[lasts] if fault["back"] is not None]
         yield paper.figure(item, "back after the recovery", f"{lasts} s", estimate(own, "back") if own else None)
     slowest = max((at(fault, "back") for fault in known), default=0.0)
-    gone = len(known) == len(rows)
+    gone, seconds = len(known) == len(rows), paper.limit(item, "backlog", "a few")
     text = f"{slowest:.1f} s after the recovery at most" if gone else "some never fell back"
-    yield paper.statement(item, "backlog", "", holds=gone and slowest <= SECONDS, observed=text, **said)
-    short, long = lengths[: len(lengths) // 2], lengths[(len(lengths) + 1) // 2 :]
-    means = [sum(peaks[lasts].mean for lasts in part) / len(part) for part in (short, long)]
+    yield paper.statement(item, "backlog", "", holds=gone and slowest <= seconds, observed=text, **said)
     ends = [f"{peaks[lasts].mean:.0f} messages at {lasts} s" for lasts in (lengths[0], lengths[-1])]
+    rises = _rises([(at(fault, "lasts"), at(fault, "peak")) for fault in rows])
     text = f"from {ends[0]} to {ends[1]}"
-    rank = _rank_correlation([peaks[lasts].mean for lasts in lengths])
-    holds = means[0] < means[1] and rank > 0.8
-    yield paper.statement(
-        item, "longer faults", "", holds=holds, observed=f"{text} (rank correlation {rank:.2f})", **said
-    )
-    backs = [
-        sum(at(fault, "back") for fault in known if fault["lasts"] in part)
-        / max(1, sum(fault["lasts"] in part for fault in known))
-        for part in (short, long)
+    yield paper.statement(item, "longer faults", "", holds=rises, observed=text, **said)
+    half = lengths[len(lengths) // 2]
+    parts = [
+        [at(fault, "back") for fault in known if (fault["lasts"] < half) == shorter] for shorter in (True, False)
     ]
-    text = f"{backs[0]:.1f} s for the shorter half of the faults, {backs[1]:.1f} s for the longer"
-    yield paper.statement(item, "time to catch up", "", holds=backs[1] > LONGER * backs[0], observed=text, **said)
+    means = " and ".join(f"{fmean(part):.1f} s" if part else "nothing" for part in parts)
+    text = f"{means}, on average, for faults below {half} s and for longer ones"
+    rises = _rises([(at(fault, "lasts"), at(fault, "back")) for fault in known])
+    yield paper.statement(item, "time to catch up", "", holds=rises, observed=text, **said)
     struck, others = mean(rows, "peak"), mean(rows, "others")
     text = f"its station keeps {struck:.0f} messages at the peak, the fullest of the six others {others:.0f}"
     yield paper.statement(item, "the cell that is struck", "", holds=struck > others, observed=text, **said)
@@ -286,17 +280,69 @@ def _faults(data: Data) -> Iterator[Finding]:
     yield paper.statement(item, "everything is delivered", "", holds=whole, observed=text, **said)
 
 
-def _rank_correlation(values: Sequence[float]) -> float:
-    """Of values with their positions, by Spearman.
+def _rises(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Whether the second rises with the first by more than chance: Spearman's rank correlation, at 95 %.
 
-    >>> _rank_correlation([1, 2, 5, 9]), _rank_correlation([3, 2, 1])
-    (1.0, -1.0)
+    >>> _rises([(1, 3), (2, 4), (3, 9), (4, 9.5), (5, 80), (6, 81)]), _rises([(1, 2), (2, 2), (3, 2)])
+    (True, False)
     """
-    count = len(values)
-    if count < 2:
-        return 0.0
-    ranks = {index: rank for rank, index in enumerate(sorted(range(count), key=lambda index: values[index]))}
-    return 1 - 6 * sum((ranks[index] - index) ** 2 for index in range(count)) / (count * (count * count - 1))
+    ranks = [_ranks(column) for column in zip(*pairs, strict=True)]
+    if len(pairs) < 2 or any(len(set(each)) < 2 for each in ranks):
+        return False
+    return correlation(*ranks) * sqrt(len(pairs) - 1) > NormalDist().inv_cdf(0.95)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The same values share the mean of their ranks.
+
+    >>> _ranks([5, 7, 5])
+    [0.5, 2.0, 0.5]
+    """
+    return [sum(other < value for other in values) + (values.count(value) - 1) / 2 for value in values]
+
+
+# The limit of what can be sent at once.
+
+
+def _limit(data: Data) -> Iterator[Finding]:
+    """Judged by what the paper's acknowledgements do; ours, which name holes, are shown beside them.
+
+    A backlog is gone if the station keeps no more, on average, than it had at most before the fault.
+    """
+    paper, item = load_paper("cellular"), "Limit"
+    counts, twice = sorted({int(row["messages"]) for row in data.outstanding}), 2 * OUTSTANDING
+    printed = {count: _outstanding(data, count, named=False) for count in counts}
+    for quantity, count in (("up to 400", OUTSTANDING), ("beyond 400", twice)):
+        rows = printed[count]
+        gone = [at(row, "after") <= at(row, "before") for row in rows]
+        text = (
+            f"{mean(rows, 'peak'):.0f} messages at the recovery, {mean(rows, 'after'):.0f} 20 to 30 s after it,"
+            f" {mean(rows, 'before'):.0f} at most before the fault; worked off in {sum(gone)} of {len(gone)} runs"
+        )
+        holds = all(gone) if count <= OUTSTANDING else not any(gone)
+        yield paper.statement(item, quantity, str(count), holds=holds, observed=text, runs=len(rows))
+    unstable = [row for row in printed[twice] if at(row, "after") > at(row, "before")]
+    spread = [at(row, "others after") > at(row, "others before") for row in unstable]
+    text = f"in {sum(spread)} of {len(spread)} runs in which the cell became unstable"
+    if unstable:
+        text += (
+            f" the fullest of the others keeps more than before: {mean(unstable, 'others after'):.0f} messages,"
+            f" {mean(unstable, 'others before'):.0f} at most before the fault"
+        )
+    holds, runs = bool(spread) and all(spread), len(printed[twice])
+    yield paper.statement(item, "other cells", str(twice), holds=holds, observed=text, runs=runs)
+    for quantity, key in (("kept before the fault", "before"), ("kept 20 to 30 s after the recovery", "after")):
+        for count in counts:
+            for named, words in ACKNOWLEDGEMENTS.items():
+                found = estimate(_outstanding(data, count, named=named), key)
+                yield paper.figure(item, quantity, f"{count}, {words}", found)
+
+
+ACKNOWLEDGEMENTS = {False: "the paper's acknowledgements", True: "holes named"}
+
+
+def _outstanding(data: Data, count: int, *, named: bool) -> Rows:
+    return [row for row in data.outstanding if row["messages"] == count and row["named"] == named]
 
 
 # Section V.D.
@@ -307,12 +353,12 @@ def _memory(data: Data) -> Iterator[Finding]:
     walking, said = data.walking, {"runs": len(data.walking)}
     largest = max(at(row, "traffic", "message, largest") for row in walking) - PAYLOAD
     text = f"{largest:.0f} bytes at most"
-    yield paper.statement(
-        item, "control bytes in a message", "", holds=0 < largest <= INTEGERS, observed=text, **said
-    )
+    most = paper.limit(item, "control bytes in a message", "a few integers")
+    yield paper.statement(item, "control bytes in a message", "", holds=0 < largest <= most, observed=text, **said)
     ids = mean(walking, "handoffs", "skipped a message")
     text = f"{ids:.2f} hosts a message of a cell; here the list goes once to the host, and not on each copy"
-    yield paper.statement(item, "ids on a message", "", holds=ids <= 1, observed=text, **said)
+    one = paper.limit(item, "ids on a message", "one or no id")
+    yield paper.statement(item, "ids on a message", "", holds=ids <= one, observed=text, **said)
     listed, longest = mean(walking, "handoffs", "listed"), mean(walking, "handoffs", "longest")
     buffer = kept(walking, "station_sent_buffer", "largest")
     text = f"{listed:.0f} ids on average, {longest:.0f} in the longest; the fullest station kept {buffer:.0f}"
@@ -322,19 +368,21 @@ def _memory(data: Data) -> Iterator[Finding]:
     yield paper.statement(item, "lists of a handoff", "", holds=holds, observed=text, **said)
     meanwhile = mean(walking, "handoffs", "meanwhile")
     text = f"{meanwhile:.1f} in a handoff, on average"
-    yield paper.statement(
-        item, "messages received during a handoff", "", holds=meanwhile < 5, observed=text, **said
-    )
+    few = meanwhile <= paper.limit(item, "messages received during a handoff", "a few")
+    yield paper.statement(item, "messages received during a handoff", "", holds=few, observed=text, **said)
     sizes = sorted({int(row["hosts"]) for row in data.footprints})
     by_size = {size: [row for row in data.footprints if row["hosts"] == size] for size in sizes}
     numbers = {size: mean(rows, "numbers") for size, rows in by_size.items()}
     records = {size: mean(rows, "records") for size, rows in by_size.items()}
     shown = ", ".join(f"{numbers[size]:.1f} with {size}" for size in sizes)
-    few = max(numbers.values()) < 32 and max(numbers.values()) < 1.25 * min(numbers.values())
+    count, same = (
+        paper.limit(item, "numbers kept for a host", name) for name in ("a few integers", "whatever the number")
+    )
+    few = max(numbers.values()) <= count and max(numbers.values()) <= same * min(numbers.values())
     runs = {"runs": len(by_size[sizes[0]])}
     yield paper.statement(item, "numbers kept for a host", "", holds=few, observed=f"{shown} hosts", **runs)
     shown = ", ".join(f"{records[size]:.0f} with {size}" for size in sizes)
-    linear = all(abs(records[size] / size - 1) < 0.05 for size in sizes)
+    linear = all(records[size] == size for size in sizes)
     yield paper.statement(
         item, "structures of stations", "", holds=linear, observed=f"{shown} hosts, in all stations", **runs
     )
@@ -358,3 +406,15 @@ def _delays(data: Data) -> Iterator[Finding]:
     for quantity in ("median", "95 %"):
         for name, rows in settings(data).items():
             yield paper.figure("Delays", quantity, name, estimate(rows, "delay", quantity))
+
+
+def _timers(data: Data) -> Iterator[Finding]:
+    paper, item = load_paper("cellular"), "Timers"
+    for quantity, path in {
+        "delivery delay": ("delay", "mean"),
+        "messages sent a delivery": ("traffic", "frames a delivery"),
+        "messages kept by a station": ("buffers", "station_sent_buffer", "mean"),
+    }.items():
+        for rate in sorted({row["rate"] for row in data.measured}):
+            own = [row for row in data.measured if row["rate"] == rate]
+            yield paper.figure(item, quantity, setting(rate), estimate(own, *path))

@@ -225,6 +225,24 @@ def backlog(log: Log, station: int, at: float, lasts: float) -> dict[str, float 
     }
 
 
+def aftermath(log: Log, station: int, at: float, until: float) -> dict[str, Any]:
+    """What a fault leaves behind: what its station and the fullest of the others kept at most before it and, on
+    average, in the last ten seconds of the run; what the station keeps, second by second after the recovery."""
+    node, t, value = log.gauge("station_sent_buffer")
+    own = node == log.hosts + station
+    before, late = (t >= log.start + WARM_UP) & (t < at), (t >= log.end - 10) & (t < log.end)
+    others = [each for each in np.unique(node) if each != log.hosts + station]
+    steps = np.arange(int(until), int(log.end))
+    return {
+        "peak": float(value[own & (t >= at) & (t <= until + 1)].max()),
+        "before": float(value[own & before].max()),
+        "after": float(value[own & late].mean()),
+        "others before": float(value[~own & before].max()),
+        "others after": max(float(value[(node == each) & late].mean()) for each in others),
+        "series": [float(value[own & (t >= step) & (t < step + 1)].mean()) for step in steps],
+    }
+
+
 def leaves(value: Any) -> int:
     """How many plain values something holds.
 

@@ -11,8 +11,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from antecast.papers.cellular.experiment import CALM, HEAVY, HOSTS, STATIONS, STRUCK, WALKING, evaluate, footprint
-from antecast.papers.cellular.judgement import CELLULAR, TCP, TCP_HEAVY, Data, Rows, estimate, findings, settings
+from antecast.papers.cellular.experiment import (
+    CALM,
+    HEAVY,
+    HOSTS,
+    OUTSTANDING,
+    STATIONS,
+    STRUCK,
+    WALKING,
+    evaluate,
+    footprint,
+    outstanding,
+)
+from antecast.papers.cellular.judgement import (
+    ACKNOWLEDGEMENTS,
+    CELLULAR,
+    TCP,
+    TCP_HEAVY,
+    Data,
+    Rows,
+    estimate,
+    findings,
+    settings,
+)
 from antecast.papers.findings import Results
 from antecast.papers.job import Job, Point
 from antecast.papers.layout import figure_file
@@ -33,10 +54,13 @@ def study(job: Job) -> Results:
     still = [
         _point(name, rate, SECONDS if rate == CALM else seconds) for name, every in rates.items() for rate in every
     ]
+    timed = (HEAVY,) if job.quick else (HEAVY, CALM)
     data = Data(
         still=_runs(job, "still", still, seeds),
         walking=_runs(job, "walking", [_point(CELLULAR, WALKING, seconds, walks=True)], seeds),
         struck=_runs(job, "faults", [_point(CELLULAR, WALKING, _until(struck), walks=True, struck=struck)], seeds),
+        outstanding=_outstanding(job, seeds),
+        measured=_runs(job, "measured", [_point(CELLULAR, rate, seconds, measured=True) for rate in timed], seeds),
         footprints=job.map("footprint", footprint, [{"hosts": size, "seed": 1} for size in SIZES]).to_pylist(),
     )
     notes = [
@@ -47,6 +71,8 @@ def study(job: Job) -> Results:
         "The radio is IEEE 802.11b at 2 Mb/s: its bit rate, preamble, headers and backoff, capture at 4 dB. The"
         " paper names the range, the wires and the size of a message only. The distance between stations, 150 m,"
         " is a fit to the paper's delays.",
+        "Times to a retransmission are the paper's, which fall from 1 s to 200 ms as the window fills. The"
+        " protocol's default, times that follow measured round trips, is under Timers, and compared with nothing.",
         "Messages sent are frames on the radio; those on the wires between stations are shown apart.",
         "What TCP flooding has not delivered half a minute after the last broadcast is counted, and in no mean.",
     ]
@@ -65,8 +91,25 @@ def _until(count: int) -> int:
     return 15 + 30 * count
 
 
-def _point(protocol: str, rate: float, seconds: int, *, walks: bool = False, struck: int = 0) -> dict[str, Any]:
-    return {"protocol": protocol, "rate": rate, "seconds": seconds, "walks": walks, "struck": struck}
+def _point(
+    protocol: str, rate: float, seconds: int, *, walks: bool = False, struck: int = 0, measured: bool = False
+) -> dict[str, Any]:
+    every = {"protocol": protocol, "rate": rate, "seconds": seconds, "walks": walks, "struck": struck}
+    return every | ({"measured": True} if measured else {})
+
+
+def _outstanding(job: Job, seeds: range) -> Rows:
+    """Faults that leave as many messages as the paper says a station can send at once, twice and four times as
+    many; with fewer seeds, since a cell that has become unstable is slow to run."""
+    times = (2, 1) if job.quick else (4, 2, 1)
+    points = [
+        {"messages": messages, "named": named, "seed": seed}
+        for messages in (each * OUTSTANDING for each in times)
+        for named in ACKNOWLEDGEMENTS
+        for seed in seeds[: 1 if job.quick else 3]
+    ]
+    rows: Rows = job.map("outstanding", outstanding, points).to_pylist()
+    return rows
 
 
 def _runs(job: Job, name: str, points: list[dict[str, Any]], seeds: range) -> Rows:
@@ -84,6 +127,7 @@ def _points(data: Data) -> dict[str, Iterator[dict[str, Any]]]:
         "Heavy load": _loads(data),
         "Fig. 7": _dynamic(data),
         "Fig. 8": _faults(data),
+        "Limit": _aftermaths(data),
         "Memory": _footprints(data),
         "Delays": _distributions(data),
     }
@@ -131,6 +175,18 @@ def _faults(data: Data) -> Iterator[dict[str, Any]]:
         name = f"{index}, struck" if index == STRUCK else str(index)
         for t, value in enumerate(values):
             yield {"panel": "(b) each station", "station": name, "t": t, "value": value}
+
+
+def _aftermaths(data: Data) -> Iterator[dict[str, Any]]:
+    """Of the first run of each."""
+    seen = set()
+    for row in data.outstanding:
+        words = ACKNOWLEDGEMENTS[row["named"]]
+        if (row["messages"], words) not in seen:
+            seen.add((row["messages"], words))
+            for second, value in enumerate(row["series"]):
+                place = f"{row['messages']} messages"
+                yield {"outstanding": place, "acknowledgements": words, "seconds": second, "kept": value}
 
 
 def _footprints(data: Data) -> Iterator[dict[str, Any]]:

@@ -2,14 +2,14 @@
 
 A statement about a plot is judged on every curve and at every c below 100 % of both distributions of delays, and
 holds if none of them speaks against it: one counterexample is enough to fail. The counterexamples are named. What
-could be noise does not count: two means differ *clearly* if their 95 % confidence intervals do not meet. Where
-nothing exceeds 0.1 % of the messages there is nothing to judge.
+could be noise does not count: two means differ *clearly* if their 95 % confidence intervals do not meet. Where no
+violations can be read off the paper's plots there is nothing to judge.
 
 Statements of size are judged by sums over a whole plot, so that a quotient of two small numbers decides nothing;
 they are made for large and for small c apart, which behave differently.
 
-The paper's words have no limits ("almost similar", "significantly"), so those below are ours, and they were set
-after a first look at the runs. Where a mark hangs on one, what was observed says how near it is.
+What the paper's words ("alike", "significantly") mean in numbers stands in `paper.toml`, with an argument, and is
+passed to the functions here; where a mark hangs on it, what was observed says how near it is.
 """
 
 from __future__ import annotations
@@ -21,18 +21,8 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 from antecast.history.confidence import Estimate
+from antecast.papers.findings import clearly_less
 from antecast.papers.observer.experiment import BOTH, DELAYS, PARTIAL, PERCENTS, SWEPT, USUAL, Seen, System
-
-NOTHING = 0.001
-"""A share of violations at which there is nothing to judge."""
-ALIKE, SAME = 0.02, 0.01
-"""How far apart two curves may be that are "almost similar", and that are "the same"."""
-SPREAD = 0.05
-"""The standard deviation over runs up to which they are "similar"."""
-FAR_LESS, TENFOLD, COSTLIER = 2.0, 10.0, 1.5
-"""Quotients that count as "significantly less", as "an order of magnitude" and as "significantly" more work."""
-AROUND = 0.15
-"""How far outside a range a figure may lie that is "around" it, as a share."""
 
 BELOW = PERCENTS[1:]
 LARGE_C, SMALL_C = "c ≥ 60 %", "c ≤ 40 %"
@@ -53,13 +43,15 @@ Case: TypeAlias = tuple[str, int]
 class Tally:
     """On how many cases a statement holds."""
 
+    nothing: float
+    """A share of violations below which there is nothing to judge."""
     agree: list[Case] = field(default_factory=list)
     level: list[Case] = field(default_factory=list)
     against: list[Case] = field(default_factory=list)
 
     def add(self, case: Case, curve: Sequence[Estimate]) -> None:
         """Sort in a case: whether the curve rises."""
-        if max(each.mean for each in curve) < NOTHING:
+        if max(each.mean for each in curve) < self.nothing:
             return
         if clearly_less(curve[-1], curve[0]) or any(clearly_less(b, a) for a, b in pairwise(curve)):
             self.against.append(case)
@@ -74,17 +66,6 @@ class Tally:
         text += f", level in {len(self.level)}" if self.level else ""
         text += f"; not for {_listed(self.against)}" if self.against else ""
         return Verdict(bool(self.agree) and not self.against, text)
-
-
-def clearly_less(a: Estimate, b: Estimate) -> bool:
-    """Whether a lies below b by more than chance: their intervals, if there are any, do not meet.
-
-    >>> clearly_less(Estimate(1, 0.5, 1.5, 3), Estimate(2, 1.6, 2.4, 3))
-    True
-    >>> clearly_less(Estimate(1, 0.5, 1.7, 3), Estimate(2, 1.6, 2.4, 3))
-    False
-    """
-    return (a.mean if a.high is None else a.high) < (b.mean if b.low is None else b.low)
 
 
 def threshold(curve: Sequence[float]) -> float:
@@ -128,11 +109,11 @@ def ordered(item: str, names: Sequence[str]) -> list[System]:
     return [SWEPT[item][name] for name in names]
 
 
-def grows(rule: str, item: str, *names: str, what: str = "grows") -> Callable[[Seen], Verdict]:
+def grows(rule: str, item: str, *names: str, nothing: float, what: str = "grows") -> Callable[[Seen], Verdict]:
     """Violations of a rule grow along these systems, at every c."""
 
     def judge(seen: Seen) -> Verdict:
-        tally = Tally()
+        tally = Tally(nothing)
         for delay, percent in product(DELAYS, BELOW):
             curve = [seen.estimate(rule, percent, delay, system) for system in ordered(item, names)]
             tally.add((delay, percent), curve)
@@ -141,11 +122,11 @@ def grows(rule: str, item: str, *names: str, what: str = "grows") -> Callable[[S
     return judge
 
 
-def more_with(rule: str, item: str, less: str, more: str) -> Callable[[Seen], Verdict]:
+def more_with(rule: str, item: str, less: str, more: str, nothing: float) -> Callable[[Seen], Verdict]:
     """A rule has more violations with one distribution of delays than with the other."""
 
     def judge(seen: Seen) -> Verdict:
-        tally = Tally()
+        tally = Tally(nothing)
         for (name, system), percent in product(SWEPT[item].items(), BELOW):
             pair = [seen.estimate(rule, percent, delay, system) for delay in (less, more)]
             tally.add((name, percent), pair)
@@ -212,8 +193,8 @@ def alike(rules: tuple[str, str], systems: Sequence[System], within: float) -> C
     return judge
 
 
-def sudden(item: str, *names: str) -> Callable[[Seen], Verdict]:
-    """DAPW has a threshold: its largest rise does not come at once but below some c of 60 % or less."""
+def sudden(item: str, *names: str, most: float) -> Callable[[Seen], Verdict]:
+    """DAPW has a threshold: its largest rise does not come at once but below some small c."""
 
     def judge(seen: Seen) -> Verdict:
         found = {
@@ -221,7 +202,7 @@ def sudden(item: str, *names: str) -> Callable[[Seen], Verdict]:
             for (name, system), delay in product([(name, SWEPT[item][name]) for name in names], DELAYS)
         }
         text = ", ".join(f"{100 * at:.0f} % ({name})" for name, at in found.items())
-        return Verdict(max(found.values()) <= 0.6, f"the largest rise is below {text}")
+        return Verdict(max(found.values()) <= most, f"the largest rise is below {text}")
 
     return judge
 
@@ -258,10 +239,14 @@ def _cells(
         yield percent, delay, system
 
 
-def most_are_in_order(seen: Seen) -> Verdict:
+def most_are_in_order(half: float) -> Callable[[Seen], Verdict]:
     """At large ε/δ and small c, most messages still violate nothing."""
-    found = largest(seen, "DAPW", ordered("Fig. 2", ("ε = 20", "ε = 30")), percents=PARTS[SMALL_C])
-    return Verdict(found.mean < 0.5, f"violations of {_percent(found.mean)} at the most")
+
+    def judge(seen: Seen) -> Verdict:
+        found = largest(seen, "DAPW", ordered("Fig. 2", ("ε = 20", "ε = 30")), percents=PARTS[SMALL_C])
+        return Verdict(found.mean < half, f"violations of {_percent(found.mean)} at the most")
+
+    return judge
 
 
 def _systems() -> list[tuple[str, System]]:
@@ -273,13 +258,18 @@ def _systems() -> list[tuple[str, System]]:
     return [(name, system) for system, name in every.items()]
 
 
-def runs_are_similar(seen: Seen) -> Verdict:
-    cells = ((rule, *cell) for rule in BOTH for cell in _cells([s for _, s in _systems()], DELAYS, BELOW))
-    spread = [stdev(seen.values(*cell)) for cell in cells]
-    text = (
-        f"standard deviation of {100 * fmean(spread):.1f} points on average, {100 * max(spread):.1f} at the most"
-    )
-    return Verdict(max(spread) <= SPREAD, text)
+def runs_are_similar(spread: float) -> Callable[[Seen], Verdict]:
+    """Runs of the same parameters differ by no more than this, as a standard deviation."""
+
+    def judge(seen: Seen) -> Verdict:
+        cells = ((rule, *cell) for rule in BOTH for cell in _cells([s for _, s in _systems()], DELAYS, BELOW))
+        found = [stdev(seen.values(*cell)) for cell in cells]
+        text = (
+            f"standard deviation of {100 * fmean(found):.1f} points on average, {100 * max(found):.1f} at the most"
+        )
+        return Verdict(max(found) <= spread, text)
+
+    return judge
 
 
 def the_ratio_counts(seen: Seen) -> Verdict:
@@ -309,35 +299,44 @@ def whole_wait_is_exact(seen: Seen) -> Verdict:
 
 
 def within(rules: Sequence[str], low: float, high: float) -> Callable[[Seen], Verdict]:
-    """At c = 100 % these rules have violations around a range."""
+    """At c = 100 % these rules have violations in a range."""
 
     def judge(seen: Seen) -> Verdict:
         found = {(rule, delay): seen.mean(rule, 100, delay, USUAL) for rule, delay in product(rules, DELAYS)}
         text = ", ".join(f"{rule} {_percent(value)} ({delay})" for (rule, delay), value in found.items())
-        near = all(low * (1 - AROUND) <= value <= high * (1 + AROUND) for value in found.values())
-        return Verdict(near, text)
+        return Verdict(all(low <= value <= high for value in found.values()), text)
 
     return judge
 
 
-def not_enough(seen: Seen) -> Verdict:
-    found = [seen.estimate(rule, 100, delay, USUAL) for rule, delay in product(("DPC1", "DPC2"), DELAYS)]
-    text = f"at least {_percent(min(each.mean for each in found))} at 100 %, where CBD has none"
-    return Verdict(all(clearly_less(Estimate(NOTHING), each) for each in found), text)
+def not_enough(nothing: float) -> Callable[[Seen], Verdict]:
+    """Physical clocks alone leave violations at c = 100 %."""
+
+    def judge(seen: Seen) -> Verdict:
+        found = [seen.estimate(rule, 100, delay, USUAL) for rule, delay in product(("DPC1", "DPC2"), DELAYS)]
+        text = f"at least {_percent(min(each.mean for each in found))} at 100 %, where CBD has none"
+        return Verdict(all(clearly_less(Estimate(nothing), each) for each in found), text)
+
+    return judge
 
 
-def two_elements_help(seen: Seen) -> Verdict:
-    found = {delay: [seen.mean(rule, 100, delay, USUAL) for rule in ("DPC1", "DPC2", "2 kn")] for delay in DELAYS}
-    text = "; ".join(" → ".join(map(_percent, values)) + f" ({delay})" for delay, values in found.items())
-    holds = all(one >= FAR_LESS * two for one, _, two in found.values())
-    return Verdict(holds, f"DPC1, DPC2, two elements: {text}")
+def two_elements_help(times: float) -> Callable[[Seen], Verdict]:
+    """Two elements have so many times fewer violations than physical clocks alone."""
+
+    def judge(seen: Seen) -> Verdict:
+        rules = ("DPC1", "DPC2", "2 kn")
+        found = {delay: [seen.mean(rule, 100, delay, USUAL) for rule in rules] for delay in DELAYS}
+        text = "; ".join(" → ".join(map(_percent, values)) + f" ({delay})" for delay, values in found.items())
+        return Verdict(all(one >= times * two for one, _, two in found.values()), f"{', '.join(rules)}: {text}")
+
+    return judge
 
 
-def continuum(system: System) -> Callable[[Seen], Verdict]:
+def continuum(system: System, nothing: float) -> Callable[[Seen], Verdict]:
     """The more of the timestamp, the fewer violations, at every c."""
 
     def judge(seen: Seen) -> Verdict:
-        tally = Tally()
+        tally = Tally(nothing)
         for delay, percent in product(DELAYS, PERCENTS):
             tally.add(
                 (delay, percent), [seen.estimate(rule, percent, delay, system) for rule in reversed(PARTIAL)]
@@ -347,10 +346,10 @@ def continuum(system: System) -> Callable[[Seen], Verdict]:
     return judge
 
 
-def costs(taken: Mapping[int, Mapping[str, float]]) -> Verdict:
+def costs(taken: Mapping[int, Mapping[str, float]], times: float) -> Verdict:
     """Whether CBD costs far more work than DAPW, from the seconds a message by ε."""
     text = "; ".join(
         f"{1e6 * each['DAPW']:.2g} µs a message by DAPW, {1e6 * each['CBD']:.2g} by CBD (ε = {epsilon})"
         for epsilon, each in taken.items()
     )
-    return Verdict(all(each["CBD"] >= COSTLIER * each["DAPW"] for each in taken.values()), text)
+    return Verdict(all(each["CBD"] >= times * each["DAPW"] for each in taken.values()), text)

@@ -39,11 +39,16 @@ _TIMED = 2000
 """Deliveries that are timed together: milliseconds, on a clock of nanoseconds."""
 
 
+def seconds_between(seconds: int) -> int:
+    """From one broadcast to the next, in a run of so many seconds."""
+    return max(1, seconds // 60)
+
+
 def overlay(processes: int, seconds: int, sources: int, seed: int) -> dict[str, Any]:
     """PC- and R-broadcast over Spray while delays grow; what was measured at each step, and of each message."""
     from antecast.sim.overlay.compiled.simulation import simulate
 
-    every = max(1, seconds // 60)
+    every = seconds_between(seconds)
     broadcasts = [{"t": f"{t}s", "node": (97 * t + 13 * seed) % processes} for t in range(every, seconds, every)]
     scenario = make_scenario(
         {

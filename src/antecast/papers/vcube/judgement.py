@@ -25,10 +25,6 @@ from antecast.papers.vcube.data import (
 from antecast.papers.vcube.experiment import MODELS, ON_THE_WAY, SIZES
 
 _NOT_RUN = "not run at the quick size"
-_SAME = 0.035
-"""A difference of two means that counts as none."""
-_POINTS = 0.03
-"""How far a share of Fig. 6 may be off, whatever its size."""
 
 
 def findings(data: Data, loads: Rows, nodes: int) -> Iterator[Finding]:
@@ -48,18 +44,11 @@ def _beside(
     value: Value,
     *,
     runs: Rows | None = None,
-    off: float | None = None,
 ) -> Iterator[Finding]:
-    """The paper's figure beside ours, under each model; `runs` are some that were made under one only.
-
-    `off` is how far ours may be from the paper's, where the file's tolerance, a share of it, is not meant.
-    """
+    """The paper's figure beside ours, under each model; `runs` are some that were made under one only."""
     paper = load_paper("vcube")
     what = paper.items[item].quantities[quantity]
     theirs = paper.value(item, quantity, setting)
-    tolerance = paper.items[item].tolerance if what.tolerance is None else what.tolerance
-    if off is not None and theirs:
-        tolerance = off / theirs
     for model in MODELS if runs is None else ("calibrated",):
         own = data.runs(nodes, model) if runs is None else runs
         values = [found for found in map(value, own) if found is not None]
@@ -71,7 +60,7 @@ def _beside(
             what.unit,
             paper=theirs,
             ours=Estimate.of(values) if values else None,
-            tolerance=tolerance,
+            tolerance=paper.tolerance(item, quantity),
             reason=(explained or what.reason) if own else _NOT_RUN,
         )
 
@@ -83,11 +72,13 @@ def _under_load(loads: Rows, nodes: int) -> Iterator[Finding]:
         own = [row for row in loads if row["name"] == name]
         idle, busy = (Estimate.of(row["latency"] for row in own if row["rate"] == rate) for rate in (low, high))
         growth = busy.mean / idle.mean
+        queues = growth > paper.limit("Fig. 1", "one tree", "starts queuing")
+        flat = growth < paper.limit("Fig. 1", "one tree a source", "scales well")
         yield paper.statement(
             "Fig. 1",
             quantity,
             f"{nodes} nodes",
-            holds=growth > 3 if quantity == "one tree" else growth < 1.2,
+            holds=queues if quantity == "one tree" else flat,
             observed=f"{idle.mean:,.0f} u.t. with {low} messages a unit of time, {busy.mean:,.0f} with {high}",
             runs=busy.runs,
         )
@@ -139,7 +130,7 @@ def _figure_6(data: Data) -> Iterator[Finding]:
     everything = within("with", "dependencies", 0)
     for setting, (low, high) in bins.items():
         share = ratio(within("with", "dependencies", low, high), everything)
-        yield from _beside("Fig. 6", "share of messages", setting, ONE, data, share, off=_POINTS)
+        yield from _beside("Fig. 6", "share of messages", setting, ONE, data, share)
     yield from _beside("Fig. 6", "most dependencies", "", ONE, data, last("with", "dependencies"))
 
 
@@ -198,7 +189,7 @@ def _latencies(data: Data, model: str) -> Iterator[Finding]:
         item,
         "delivery up to 512 nodes",
         model,
-        holds=abs(off["delivery"][worst]) <= _SAME,
+        holds=abs(off["delivery"][worst]) <= paper.limit(item, "delivery up to 512 nodes", "up to 3.2 %"),
         observed=f"at most {off['delivery'][worst]:+.1%} ({worst} nodes)",
         runs=runs,
     )
@@ -233,16 +224,17 @@ def _figure_8(data: Data) -> Iterator[Finding]:
             item,
             "delivery",
             model,
-            holds=abs(off["delivery"][worst]) <= _SAME,
+            holds=abs(off["delivery"][worst]) <= paper.limit(item, "delivery", "the same"),
             observed=f"at most {off['delivery'][worst]:+.1%} ({worst} nodes)",
             runs=runs,
         )
         most = max(upto, key=lambda size: off["reception"][size])
+        bound = paper.limit(item, "reception", "up to 13.6 %")
         yield paper.statement(
             item,
             "reception",
             model,
-            holds=off["reception"][most] <= 0.156 and all(off["reception"][size] > 0 for size in upto),
+            holds=off["reception"][most] <= bound and all(off["reception"][size] > 0 for size in upto),
             observed=f"by up to {off['reception'][most]:.1%} ({most} nodes)",
             runs=runs,
         )
@@ -290,8 +282,11 @@ def _figure_10(data: Data) -> Iterator[Finding]:
 
 def _figure_11(data: Data) -> Iterator[Finding]:
     paper, item = load_paper("vcube"), "Fig. 11"
-    said = {"aggregation": ("aggregated messages", 0.86, 32), "delay": ("delayed messages", 0.84, 128)}
-    for quantity, (name, least, at) in said.items():
+    said = {
+        "aggregation": ("aggregated messages", "at least 86 %", 32),
+        "delay": ("delayed messages", "at least 84 %", 128),
+    }
+    for quantity, (name, words, at) in said.items():
         fewer = {}
         for size in data.sizes[1:]:
             many = mean(data.runs(size, "calibrated"), "with", name)
@@ -302,7 +297,7 @@ def _figure_11(data: Data) -> Iterator[Finding]:
             item,
             quantity,
             "calibrated",
-            holds=fewer[worst].mean >= least,
+            holds=fewer[worst].mean >= paper.limit(item, quantity, words),
             observed=f"at least {fewer[worst].mean:.1%} ({worst} nodes)",
             runs=fewer[worst].runs,
         )

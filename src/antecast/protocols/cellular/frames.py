@@ -47,6 +47,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
     ses: Count
     to: Source
     by: Source
+    wave: Count
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
@@ -159,7 +160,7 @@ class Req1(Frame, frozen=True, array_like=True, gc=False, tag=11):
     who: Source
     """The station that asks."""
     wave: Count
-    """Its count of requests, so that their echoes can be told apart."""
+    """Its count of requests: their echoes, and the handoffs that they begin, are told apart by it."""
 
 
 class Echo(Frame, frozen=True, array_like=True, gc=False, tag=12):
@@ -178,6 +179,8 @@ class Addressed(Frame, frozen=True, array_like=True, gc=False):
     ses: Count
     to: Source
     by: Source
+    wave: Count
+    """The number of the `Req1` that the handoff began with."""
 
 
 class Rsp1(Addressed, frozen=True, array_like=True, gc=False, tag=13):
@@ -202,7 +205,8 @@ class Rsp2(Addressed, frozen=True, array_like=True, gc=False, tag=15):
 
 
 class Reject(Addressed, frozen=True, array_like=True, gc=False, tag=16):
-    """The request is older than the session that the holder knows."""
+    """No: to a request older than the session that the holder knows, to an offer of a host that is not awaited,
+    or to a `Req2` for an offer that does not stand any more."""
 
 
 CODEC = Codec(

@@ -16,7 +16,9 @@ order: the floor and the host's last established session (`lc`) tell what it bri
 Handoffs of a host are made one after the other: a locked holder puts further requests aside, since the next
 holder has seen them too; one that awaits the host keeps them, and serves the newest when it holds it. Only a
 holder rejects, and a station that is offered a host which it no longer awaits. A handoff that does not end is
-broken off (`look`).
+broken off (`look`) and begun anew by another request, while frames of the first are still on their way. So all
+frames of a handoff bear the number of its request, and are taken only by records of that request: the answers to
+two requests do not add up.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ class Handoffs:
         record = self._unless_stale(host, frame.lc, now, out)
         if record is None:
             self.requests += 1
-            awaited = Handoff(since=now, search=self.requests)
+            awaited = Handoff(since=now, wave=self.requests)
             record = Record(frame.ses, self._buffer.low, now, frame.next, HostState.AWAITED, handoff=awaited)
             self.membership.add(host, record, now, out)
             request = Req1(host, frame.ses, frame.lc, frame.co, frame.seqc, self._node, self.requests)
@@ -163,10 +165,10 @@ class Handoffs:
         elif not stash or stash[0].ses < request.ses:
             record.handoff.stash = [request]
 
-    def _start_anew(self, search: int, now: int, out: list[Effect]) -> None:
+    def _start_anew(self, wave: int, now: int, out: list[Effect]) -> None:
         """Nobody has the host: it was given up."""
         for host, record in self._records.items():
-            if record.handoff.search == search and record.state is HostState.AWAITED:
+            if record.handoff.wave == wave and record.state is HostState.AWAITED:
                 record.position = self._buffer.next
                 record.expected = record.first_unsent
                 record.fresh = True
@@ -194,12 +196,13 @@ class Handoffs:
             self.membership.give_up(request.host, now, out)
             return False
         self._lock(record, request, now)
-        self._wires.send(request.who, Rsp1(request.host, request.ses, request.who, self._node, missing), out)
+        offer = Rsp1(request.host, request.ses, request.who, self._node, request.wave, missing)
+        self._wires.send(request.who, offer, out)
         return True
 
     def _lock(self, record: Record, request: Req1, now: int) -> None:
         handoff = record.handoff
-        handoff.to, handoff.partner, handoff.since = request.ses, request.who, now
+        handoff.to, handoff.partner, handoff.wave, handoff.since = request.ses, request.who, request.wave, now
         handoff.mark = self._buffer.next
         if self._rules.printed:
             handoff.offers[request.ses] = record.expected
@@ -210,7 +213,8 @@ class Handoffs:
         if self._rules.one_request:  # hole 8
             self._wires.flood(Delete(request.host, request.ses), None, out)
         else:
-            self._wires.send(request.who, Reject(request.host, request.ses, request.who, self._node), out)
+            no = Reject(request.host, request.ses, request.who, self._node, request.wave)
+            self._wires.send(request.who, no, out)
 
     def _missing(self, record: Record, request: Req1) -> list[MessageId]:
         """What the host has not delivered, in causal order."""
@@ -232,7 +236,7 @@ class Handoffs:
         self._wires.learn(frame.by, peer)
 
     def _take(self, frame: Addressed, record: Record | None, peer: NodeId, now: int, out: list[Effect]) -> None:
-        awaited = record is not None and record.state is HostState.AWAITED and record.session == frame.ses
+        awaited = record is not None and self._awaited(record, frame)
         if isinstance(frame, Rsp1):
             if record is not None and awaited and record.handoff.partner in (None, frame.by):
                 self._offered(frame, record, peer, out)
@@ -242,7 +246,7 @@ class Handoffs:
             if record is not None and self._promised(record, frame):
                 self._release(frame, record, peer, now, out)
             elif not self._rules.printed:
-                out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node)))
+                out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node, frame.wave)))
         elif isinstance(frame, Rsp2):
             if record is not None and awaited:
                 self._handed_over(frame, record, now, out)
@@ -257,14 +261,19 @@ class Handoffs:
         if record is not None and record.state is not HostState.AWAITED and record.session >= frame.ses:
             self._wires.flood(Delete(frame.host, record.session), None, out)
         else:
-            out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node)))
+            out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node, frame.wave)))
+
+    def _awaited(self, record: Record, frame: Addressed | Carried) -> bool:
+        """Whether the host is awaited in this session, by the very request that the frame belongs to."""
+        this = record.session == frame.ses and (record.handoff.wave == frame.wave or self._rules.printed)
+        return this and record.state is HostState.AWAITED
 
     def _promised(self, record: Record, frame: Addressed) -> bool:
-        """Whether the host is being handed over to this station and session."""
+        """Whether the host is being handed over to this station and session, for this very request."""
         if self._rules.no_lock:  # hole 7
             return record.held and record.session < frame.ses and frame.ses in record.handoff.offers
-        promised = record.handoff.to == frame.ses and record.handoff.partner == frame.by
-        return promised and record.state is HostState.LOCKED
+        handoff, named = record.handoff, (frame.ses, frame.by, frame.wave)
+        return record.state is HostState.LOCKED and (handoff.to, handoff.partner, handoff.wave) == named
 
     def _unlock(self, record: Record, now: int, out: list[Effect]) -> None:
         """The handoff has come to nothing: the station holds the host as before, and serves who else has asked."""
@@ -293,8 +302,6 @@ class Handoffs:
 
     def _offered(self, frame: Rsp1, record: Record, peer: NodeId, out: list[Effect]) -> None:
         handoff = record.handoff
-        if handoff.offered and not self._rules.printed:
-            return  # its lock had timed out and was closed again by a request on its way: the first offer stands
         handoff.offered, handoff.partner = True, frame.by
         handoff.missing = [MessageId(*each) for each in frame.missing]
         handoff.mark = self._buffer.next
@@ -302,15 +309,15 @@ class Handoffs:
         self.costs.listed += len(frame.missing)
         self.costs.carried += len(handoff.wanted)
         self.costs.longest = max(self.costs.longest, len(frame.missing))
-        out.append(Send(peer, Req2(frame.host, frame.ses, frame.by, self._node, handoff.wanted)))
+        out.append(Send(peer, Req2(frame.host, frame.ses, frame.by, self._node, frame.wave, handoff.wanted)))
 
     def _release(self, frame: Req2, record: Record, peer: NodeId, now: int, out: list[Effect]) -> None:
         bodies, offers = self._bodies(frame, record), record.handoff.offers
-        stamp = Carried(frame.host, frame.ses, frame.by, self._node)
+        stamp = Carried(frame.host, frame.ses, frame.by, self._node, frame.wave)
         out += [Send(peer, Message(body.origin, body.seq, body.payload, stamp)) for body in bodies]
         received = self._buffer.ids(range(record.handoff.mark, self._buffer.next))
         expected = offers[max(offers)] if offers and self._rules.accept_late else record.expected  # hole 6
-        answer = Rsp2(frame.host, frame.ses, frame.by, self._node, received, expected, record.fresh)
+        answer = Rsp2(frame.host, frame.ses, frame.by, self._node, frame.wave, received, expected, record.fresh)
         out.append(Send(peer, answer))
         self.membership.drop(frame.host, now, out)
 
@@ -331,7 +338,7 @@ class Handoffs:
             self._wires.pass_on(stamp.to, message, out)
         else:
             record = self._records.get(stamp.host)
-            if record is not None and record.state is HostState.AWAITED and record.session == stamp.ses:
+            if record is not None and self._awaited(record, stamp):
                 wanted, count = record.handoff.wanted, len(record.catch_up)
                 asked = record.handoff.partner == stamp.by and count < len(wanted) and wanted[count] == message.id
                 if asked or self._rules.printed:  # else it belongs to a handoff that was broken off

@@ -29,8 +29,8 @@ class Handoff:
     """When the station asked for the host, or locked it."""
     partner: NodeId | None = None
     """The station that it is offered to, or that offers it."""
-    search: int = 0
-    """The number of this station's request for the host."""
+    wave: int = 0
+    """The number of the request that it began with: this station's, or the partner's."""
     offered: bool = False
     """Whether the holder has answered it (`Rsp1`)."""
     missing: list[MessageId] = field(default_factory=list)

@@ -46,6 +46,7 @@ PC_BROADCAST = register(
             "log": Unit.MESSAGES,
         }
         | _COUNTERS,
+        trusts_bases=True,
         draws={
             "founders": (None,),
             "tries": (1, 0, 2),

@@ -167,6 +167,7 @@ class Air:
             other.disturbed |= self._disturbed(other.receivers & heard, other.sender.host.node, node)
         self._sending.append(sending)
         radio.sent += 1
+        radio.host.on_air(*what)
         self._scheduler.at(end, self._end, sending)
 
     def _end(self, sending: _Sending) -> None:

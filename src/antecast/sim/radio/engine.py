@@ -133,7 +133,6 @@ class CellEngine(Engine):
         host, station = self.hosts[node], self._where.get(node)
         if host.up and station is not None:
             assert isinstance(host, RadioHost)
-            host.uplink = station
             self.air.enter(node, station)
             host.note(Kind.UP, peer=station)
             host.perform(host.protocol.link_up(station, host.local_time()))

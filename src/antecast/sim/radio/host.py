@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from antecast.core import Effect, Frame, Leaving, Message, NodeId, Transmit
 from antecast.history.log import NONE
@@ -17,15 +16,10 @@ _SEND = int(Kind.SEND)
 class RadioHost(Host):
     """Carries out `Transmit` over the air, and says goodbye before it goes."""
 
-    __slots__ = ("on_left", "transmit", "uplink")
+    __slots__ = ("on_left", "transmit")
 
     transmit: Callable[[NodeId, Frame, int], bool]
     on_left: Callable[[RadioHost], None]
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.uplink = NONE
-        """The station that its frames go to, for the log; a station's own go to everyone."""
 
     def leave(self) -> None:
         """Let the protocol say goodbye; `on_left` is called when it has been heard."""
@@ -45,11 +39,14 @@ class RadioHost(Host):
             super()._perform_rare(effect)
 
     def _transmit(self, frame: Frame) -> None:
-        size = self.protocol.codec.size(frame)
-        if not self.transmit(self.node, frame, size):
+        if not self.transmit(self.node, frame, self.protocol.codec.size(frame)):
             self.dropped += 1
-        elif self._frames:
+
+    def on_air(self, frame: Frame, size: int, to: NodeId | None) -> None:
+        """A frame that waited at the radio is being sent: to a station, or to the whole cell."""
+        if self._frames:
+            peer = NONE if to is None else to
             if frame.__class__ is Message:
-                self.note(_SEND, frame.origin, frame.seq, self.uplink, size)
+                self.note(_SEND, frame.origin, frame.seq, peer, size)
             else:
-                self.note(_SEND, NONE, NONE, self.uplink, size)
+                self.note(_SEND, NONE, NONE, peer, size)

@@ -1,0 +1,174 @@
+"""The command line as such: help at any width, mistakes in one line, output for pipes, completion, interrupts."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from antecast.cli.app import app
+from antecast.cli.tables import Column, show_columns
+from antecast.core.settings import read_settings
+
+COMMANDS = [
+    *("run", "compare", "sweep", "report", "protocols", "audit", "observe", "contacts", "convert", "reproduce"),
+    *("demonstrate", "new", "doctor", "completion", "generate", "generate city-bus", "mobility gtfs", ""),
+]
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_window_and_cuts_nothing(antecast, monkeypatch, command, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, err = antecast(*command.split(), "--help")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= columns
+    assert not re.search(r"[a-z,]\.\.\.$", out, re.MULTILINE), "a sentence was cut"
+    if not command:
+        for name in filter(None, COMMANDS):
+            assert re.search(rf"^  {name.split()[0]} ", out, re.MULTILINE)
+
+
+def test_the_help_of_observe_begins_with_what_matters_and_groups_the_rest(antecast):
+    _, out, _ = antecast("observe", "--help")
+    headings = re.findall(r"^(\w[\w ]+):$", out, re.MULTILINE)
+    assert headings == [
+        *("Arguments", "Options", "How long rows wait", "What rows carry", "Late and silent"),
+        *("Where rows come from", "Spark", "Output"),
+    ]
+    first = out.partition("Options:")[2].partition("How long rows wait:")[0]
+    names = re.findall(r"^  (?:-\w, )?(--\w+)", first, re.MULTILINE)
+    assert names == ["--epsilon", "--delta", "--batch", "--checkpoint", "--follow", "--key", "--help"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "error: missing argument SCENARIO.toml; see antecast run --help"),
+        (["fly"], "error: no such command fly; see antecast --help"),
+        (["run", "x.toml", "--sideways"], "error: no such option: --sideways; see antecast run --help"),
+        (["run", "x.toml", "y.toml"], "error: got unexpected extra argument(s) (y.toml); see antecast run --help"),
+        (["run", "x.toml", "--seed"], "error: option --seed requires an argument"),
+        (["run", "x.toml", "--seed", "x"], "error: --seed: expected a whole number, got 'x'"),
+        (["compare", "x.toml", "--seeds", "0"], "error: --seeds: expected at least 1, got '0'"),
+        (["audit", "x", "--engine", "foo"], "error: --engine: 'foo' is not one of 'auto', 'spark', 'local'"),
+    ],
+)
+def test_wrong_usage_is_one_line(antecast, arguments, words):
+    code, out, err = antecast(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(words) and err.count("\n") == 1
+
+
+def test_no_command_shows_what_there_is(antecast):
+    code, out, err = antecast()
+    assert (code, out) == (2, "") and "Choose a protocol:" in err
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"network": {"loss": 50}}, "expected a share from 0 to 1, got 50"),
+        ({"nodes": 0}, "expected a whole number from 1 to 10,000,000, got 0"),
+        ({"nodes": "many"}, "expected a whole number, got text 'many'"),
+        ({"workload": [{"kind": "poisson", "rate": -1}]}, "expected a number above 0, got -1"),
+        ({"network": {"fifo": 3}}, "expected true or false, got a whole number 3"),
+    ],
+)
+def test_a_wrong_value_is_shown_with_what_would_be_right(values, words):
+    from antecast.sim.scenario import Scenario
+
+    with pytest.raises(Exception, match=re.escape(words)):
+        read_settings(values, Scenario)
+
+
+def test_lines_are_not_wrapped_for_a_pipe_and_not_padded(antecast, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _, out, _ = antecast("protocols")
+    lines = out.splitlines()
+    assert max(map(len, lines)) > 100, "nothing here was long enough to be wrapped"
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert all(re.match(r"[a-z-]+: |  (guarantees|needs|control|memory|work) |N is", line) for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_protocols_are_shown_whole_in_a_narrow_window(antecast, monkeypatch, columns):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    words = sorted(antecast("protocols")[1].split())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, out, _ = antecast("protocols")
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= columns
+    assert sorted(out.split()) == words
+
+
+@pytest.mark.parametrize("columns", [30, 45, 60, 200])
+def test_a_table_that_is_too_wide_becomes_several_and_loses_no_figure(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    titles = ["name", *(f"figure {number}" for number in range(6)), "remark"]
+    rows = [(f"row {i}", *(f"{i}{j}.125 ± 0.5" for j in range(6)), "some words that may wrap") for i in range(3)]
+    show_columns([Column(title, right=0 < i < 7, wraps=i == 7) for i, title in enumerate(titles)], rows)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= columns
+    for row in rows:
+        for cell in row[:7]:
+            assert cell in out, "a figure was cut or wrapped"
+    parts = out.count("name")
+    assert parts == out.count("row 1") and (parts == 1) == (columns == 200)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_script_for_each_shell(antecast, shell):
+    code, out, _ = antecast("completion", shell)
+    assert code == 0 and f"_ANTECAST_COMPLETE=complete_{shell}" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("antecast re", ["report", "reproduce"]),
+        ("antecast compare --protocol vector", ["vector", "vector-changes"]),
+        ("antecast reproduce v", ["vcube"]),
+        ("antecast generate ci", ["city-bus"]),
+        ("antecast sweep --no", ["--no-spark", "--no-report"]),
+    ],
+)
+def test_shells_complete_commands_options_and_values(antecast, monkeypatch, line, expected):
+    monkeypatch.setenv("_ANTECAST_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    _, out, _ = antecast()
+    assert sorted(out.split()) == sorted(expected)
+
+
+def test_completion_and_help_load_nothing_heavy():
+    """A shell asks at every press of a key."""
+    code = "import antecast.cli.app, sys; print([m for m in ('numpy', 'pyarrow', 'pyspark') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert app.info.name == "antecast"
+
+
+def test_an_interrupt_while_modules_are_loaded_is_quiet():
+    code = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "antecast.cli.run":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+from antecast.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "protocols"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_an_interrupt_in_a_command_is_quiet(antecast, monkeypatch):
+    from antecast import protocols
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(protocols, "specifications", interrupted)
+    assert antecast("protocols") == (130, "", "interrupted\n")

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# All tests, in the time of the longer half: those on Spark, which wait a lot, run while two workers run the others.
+# What the Spark half prints is shown when both have ended.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+python=.venv/bin/python
+log=$(mktemp)
+"$python" -m pytest -q -m spark "$@" >"$log" 2>&1 &
+spark=$!
+trap 'kill "$spark" 2>/dev/null; rm -f "$log"' EXIT
+trap 'exit 130' INT TERM
+
+# Tests are independent of each other: a worker that has nothing left takes over half of what the other still has.
+plain=0
+"$python" -m pytest -q -n 2 --dist worksteal -m "not spark" "$@" || plain=$?
+onspark=0
+wait "$spark" || onspark=$?
+echo "on Spark:"
+cat "$log"
+[ "$plain" -eq 0 ] && [ "$onspark" -eq 0 ]
