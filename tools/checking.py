@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from antecast.checking.check import Limits, check
@@ -59,14 +59,15 @@ def main() -> None:
     names = chosen.protocols or causal
     rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        asked = [
-            (name, scope, pool.submit(row, name, scope, chosen.cpu)) for name in names for scope in scopes(name)
-        ]
-        for name, scope, done in asked:
+        orders = [(place, name, scope) for name in names for place, scope in enumerate(scopes(name))]
+        orders.sort(key=lambda order: order[0])  # the simplest scope of all protocols first
+        asked = {pool.submit(row, name, scope, chosen.cpu): (name, scope) for _, name, scope in orders}
+        for done in as_completed(asked):
+            name, scope = asked[done]
             made = done.result()
             print(*made.values(), sep=" | ", flush=True)
             rows = [old for old in rows if (old["protocol"], old["scope"]) != (name, described(scope))] + [made]
-            rows.sort(key=lambda each: causal.index(each["protocol"]))
+            rows.sort(key=lambda each: (causal.index(each["protocol"]), len(each["scope"])))
             FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from antecast.core import NodeId
 
 if TYPE_CHECKING:
     from antecast.checking.machine import Machine
+
+
+class Unverified(Exception):
+    """There was no time to verify what the reduction rests on."""
 
 
 class Eager:
@@ -36,8 +40,11 @@ class Eager:
         self.assumed[key].add(state)
         return True
 
-    def broken(self, machine: Machine, times: Iterable[int]) -> set[tuple[NodeId, NodeId, int]]:
-        """The assumptions that do not hold in some state that can follow, at some time that there was."""
+    def broken(
+        self, machine: Machine, times: Iterable[int], enough: Callable[[], str | None]
+    ) -> set[tuple[NodeId, NodeId, int]]:
+        """The assumptions that do not hold in some state that can follow, at some time that there was. If `enough`
+        says why it should end sooner, this is `Unverified`."""
         after: dict[int, list[tuple[int, str, object]]] = defaultdict(list)
         for key, step in list(machine.memo.items()):
             state, method = key[0], key[2]
@@ -46,7 +53,9 @@ class Eager:
         failed = set()
         for (node, peer, frame), states in self.assumed.items():
             seen, queue = set(states), list(states)
-            for state in queue:
+            for place, state in enumerate(queue):
+                if not place & 63 and (why := enough()):
+                    raise Unverified(why)
                 for now in times:
                     if not machine.step(state, node, now, "receive", frame, peer).idle:
                         failed.add((node, peer, frame))

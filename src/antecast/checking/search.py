@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from antecast.checking.calm import Calm
 from antecast.checking.records import Problem
-from antecast.checking.reduction import Eager
+from antecast.checking.reduction import Eager, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
 from antecast.checking.world import Action, World, Worlds
 
@@ -171,6 +171,12 @@ class Search:
         }
         return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
 
+    def enough(self) -> str | None:
+        """Why the search should end, if it should."""
+        return (
+            self.progress(len(self.graph), self.transitions, 0, self.depth) if self.progress is not None else None
+        )
+
     def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
         """What is wrong with a world, or with where it leads once all is calm."""
         if self.properties:
@@ -264,7 +270,12 @@ def explore(
                 symmetric = False
                 notes.append("the nodes turned out not to be interchangeable")
                 continue
-            if eager is not None and (lively := eager.broken(worlds.machine, search.times)):
+            try:
+                lively = set() if eager is None else eager.broken(worlds.machine, search.times, search.enough)
+            except Unverified as late:
+                why = f"all was seen, but not all that the reduction rests on was verified: {late}"
+                return replace(found, verdict="not exhausted", why=why, seconds=time.process_time() - started)
+            if eager is not None and lively:
                 eager = Eager(eager.lively | lively)
                 notes.append(f"{len(lively)} frames turned out to mean something later")
                 continue

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from antecast.checking.scope import Scope
 
 _SHOWN_STEPS = 60
-_LINE_SECONDS = 5.0
+_LINE_SECONDS = 30.0
 
 
 def _count(text: str) -> Any:
