@@ -1,6 +1,6 @@
 """Check every causal protocol at the scopes of docs/checking.md, and write what came of it.
 
-    python tools/checking.py [--cpu SECONDS] [--jobs N] [PROTOCOL ...]
+    python tools/checking.py [--large] [--cpu SECONDS] [--jobs N] [PROTOCOL ...]
 
 Writes docs/results/checking.json, keeping the rows of protocols that are not named; `python tools/blocks.py` puts
 them into the page. With more CPU seconds per scope (default: 10) more of them are exhausted.
@@ -19,19 +19,23 @@ from antecast.protocols import Guarantee, specification, specifications
 
 FILE = Path(__file__).parents[1] / "docs" / "results" / "checking.json"
 
-BASE = {"nodes": 3, "broadcasts": 1, "answers": 2}
+THREE = {"nodes": 3, "broadcasts": 1, "answers": 2}
+TWO = {"nodes": 2, "broadcasts": 1, "answers": 1}
 FAULTS = ("crashes", "breaks", "partitions", "joins", "leaves", "moves", "losses", "timeouts")
 
 
-def scopes(name: str) -> list[Scope]:
-    """Three nodes and three broadcasts, two of them answers: undisturbed, with one fault of each kind alone, and
-    with all of them."""
+def scopes(name: str, *, large: bool) -> list[Scope]:
+    """Three nodes and three broadcasts, two of them answers, undisturbed; two nodes with one fault of each kind.
+    In the large setting three nodes with one fault of each kind alone, and with all of them."""
     spec = specification(name)
     settings = spec.configure({})
-    wanted = [Scope(**BASE), *(Scope(**BASE, **{fault: 1}) for fault in FAULTS)]  # type: ignore[arg-type]
-    wanted.append(Scope(**BASE, **dict.fromkeys(FAULTS, 1)))  # type: ignore[arg-type]
+    wanted = [Scope(**THREE), *(Scope(**TWO, **{fault: 1}) for fault in FAULTS)]  # type: ignore[arg-type]
+    if large:
+        wanted += [Scope(**THREE, **{fault: 1}) for fault in FAULTS]  # type: ignore[arg-type]
+        wanted.append(Scope(**THREE, **dict.fromkeys(FAULTS, 1)))  # type: ignore[arg-type]
     fitted = [fitting(spec, settings, scope) for scope in wanted]
-    return [scope for place, scope in enumerate(fitted) if scope not in fitted[:place]]
+    plain = fitting(spec, settings, Scope(**TWO))  # type: ignore[arg-type]
+    return [scope for place, scope in enumerate(fitted) if scope not in (*fitted[:place], plain)]
 
 
 def row(name: str, scope: Scope, cpu: float) -> dict[str, object]:
@@ -53,13 +57,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cpu", type=float, default=10.0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("protocols", nargs="*")
     chosen = parser.parse_args()
     causal = [each.name for each in specifications() if Guarantee.CAUSAL in each.guarantees]
     names = chosen.protocols or causal
     rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        orders = [(place, name, scope) for name in names for place, scope in enumerate(scopes(name))]
+        orders = [
+            (place, name, scope) for name in names for place, scope in enumerate(scopes(name, large=chosen.large))
+        ]
         orders.sort(key=lambda order: order[0])  # the simplest scope of all protocols first
         asked = {pool.submit(row, name, scope, chosen.cpu): (name, scope) for _, name, scope in orders}
         for done in as_completed(asked):

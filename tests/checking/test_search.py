@@ -135,6 +135,7 @@ def test_when_memory_is_used_up_it_goes_on_as_a_random_walk():
         ("vector", Scope(nodes=1), "nodes"),
         ("vector", Scope(broadcasts=0), "broadcasts"),
         ("vector", Scope(losses=1), "losses"),
+        ("vector", Scope(nodes=2, leaves=1), "leaves"),
         ("vector", Scope(stations=1), "stations"),
         ("cellular", Scope(), "stations"),
         ("tcp-flooding", Scope(stations=2, crashes=1), "crashes"),

@@ -114,6 +114,8 @@ def fitting(spec: Specification, settings: Any, scope: Scope) -> Scope:
         changes |= {"stations": 0, "moves": 0}
         if Need.RELIABLE_LINKS in needs:
             changes["losses"] = 0
+    if scope.nodes < 3:
+        changes["leaves"] = 0
     if Need.STATIC_MEMBERS in needs:
         changes |= dict.fromkeys(UNREST, 0)
     if Need.COMPLETE_GRAPH in needs:
@@ -164,6 +166,8 @@ def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
         refuse("nodes", "one node alone keeps every order; 2 at least")
     if scope.bound == 0:
         refuse("bound", "nothing would ever happen; 1 at least")
+    if scope.leaves and scope.nodes < 3:
+        refuse("leaves", "nobody would be left to talk to; 3 nodes at least")
     cells = Need.CELLS in needs
     if cells and not scope.stations:
         refuse("stations", f"{spec.name} runs in cells; 1 at least")
