@@ -125,12 +125,12 @@ HOLES = (
     _cell("accept-late", nodes=2, stations=2, broadcasts=1, moves=1, quick=True),
     _cell("no-lock", nodes=2, stations=2, broadcasts=1, moves=2, quick=True),
     _cell("one-request", nodes=2, stations=3, broadcasts=1, moves=2),
-    _cell("catch-up-first", nodes=2, stations=2, broadcasts=1, moves=1, losses=1, timeouts=1, quick=True),
+    _cell("catch-up-first", nodes=2, stations=2, broadcasts=1, moves=1, losses=1, timeouts=1),
     _cell(
         "list-all", nodes=2, stations=2, broadcasts=1, moves=1, crashes=1, losses=1, timeouts=1, strategy="walk"
     ),
-    _cell("any-session", nodes=2, stations=1, broadcasts=1, crashes=2, quick=True),
-    _cell("no-floor", nodes=2, stations=2, broadcasts=1, joins=1, moves=1, quick=True),
+    _cell("any-session", nodes=2, stations=1, broadcasts=1, crashes=2),
+    _cell("no-floor", nodes=2, stations=2, broadcasts=1, joins=1, moves=1),
     _cell("keep-stale", nodes=2, stations=2, broadcasts=1, joins=1, moves=2, strategy="walk"),
     _cell("silent-rejoin", nodes=2, stations=2, broadcasts=1, joins=1, moves=2, strategy="walk"),
     _cell("leave-if-known", nodes=3, stations=2, broadcasts=1, moves=1, leaves=1),
