@@ -185,6 +185,6 @@ def test_states_that_are_equal_behave_equally(name):
         unrest = {"timeouts": 2} if name == "tcp-flooding" else {"moves": 1}
         scope = Scope(nodes=2, stations=2, broadcasts=1, losses=1, **unrest)
     worlds = Worlds(spec, settings, scope, machine=Careful)
-    found = explore(worlds, progress=lambda states, *_: "enough" if states > 600 else None)
+    found = explore(worlds, progress=lambda states, *_: "enough" if states > 250 else None)
     assert found.problem is None
     assert worlds.machine.compared > 0
