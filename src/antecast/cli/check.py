@@ -35,10 +35,10 @@ def _count(text: str) -> Any:
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME|all|MODULE:SPEC]...", help="Which protocols; all for every one of them."),
+        typer.Argument(metavar="[NAME|all|MODULE:SPEC]...", help="Which protocols."),
     ] = None,
     nodes: Annotated[int, typer.Option(help="Nodes; hosts, where there are cells.", rich_help_panel="Scope")] = 3,
-    stations: Annotated[int, _count("Stations, where there are cells (default: 2).")] = 0,
+    stations: Annotated[int, _count("Stations, where there are cells; 0 stands for 2.")] = 0,
     topology: Annotated[
         str, typer.Option(help="complete, line, ring or star.", rich_help_panel="Scope")
     ] = "complete",
@@ -82,15 +82,15 @@ def check(
     exact: Annotated[bool, typer.Option("--exact", help="Remember whole worlds, not fingerprints.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of random walks.")] = 0,
     memory: Annotated[
-        str | None, typer.Option(help="Memory of the process, such as 2GB; then it goes on as a random walk.")
+        str | None, typer.Option(help="Memory limit, such as 2GB; beyond it the search is a random walk.")
     ] = None,
-    limit: Annotated[str | None, typer.Option("--time", help="End after so long, such as 60s.")] = None,
+    limit: Annotated[str | None, typer.Option("--time", help="Stop after this long, such as 60s.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Protocols that are checked at the same time.")] = 1,
     replayed: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Play a counterexample again.")
     ] = None,
     any_version: Annotated[
-        bool, typer.Option("--any-version", help="Replay it although the protocol has changed since.")
+        bool, typer.Option("--any-version", help="Replay it even if the protocol has changed since.")
     ] = False,
     stop_at: Annotated[
         int | None,
@@ -107,7 +107,7 @@ def check(
 ) -> None:
     """Explore everything that can happen to a protocol within a small scope.
 
-    The exit code is 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
+    Exits with 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
     """
     if replayed is not None:
         _replay(replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, as_json=as_json)
@@ -303,7 +303,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 class _Shown:
-    """Progress on standard error: states a second, frontier and depth."""
+    """Progress on standard error: states per second, frontier and depth."""
 
     def __init__(self, name: str, *, quiet: bool) -> None:
         self._name, self._quiet = name, quiet
@@ -316,7 +316,7 @@ class _Shown:
             return
         rate = (states - self._before) / (now - self._last)
         self._last, self._before = now, states
-        text = f"{self._name}: {states:,} states, {rate:,.0f} a second, frontier {frontier:,}, depth {depth}"
+        text = f"{self._name}: {states:,} states, {rate:,.0f} per second, frontier {frontier:,}, depth {depth}"
         err.print(text, end="\r" if err.is_terminal else "\n", markup=False, soft_wrap=True)
 
     def done(self) -> None:

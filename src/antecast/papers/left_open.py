@@ -19,8 +19,8 @@ _INTRODUCTION = """\
 # What the papers left open
 
 The five papers behind Antecast are the reason it exists, and most of what they say holds. Building their
-algorithms, and running them against an oracle in thousands of random networks, also brought up rules that do not
-do what they promise. Each is told here in the smallest story that shows it, played by the rule as printed and by
+algorithms, and running them against an oracle in thousands of random networks, also showed rules that do not do
+what they promise. Each is told here in the smallest story that shows it, played by the rule as printed and by
 the rule that took its place. Slips of the pen are called that; where a text can be read in two ways, the story
 says so.
 

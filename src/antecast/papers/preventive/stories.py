@@ -104,7 +104,7 @@ def impatient(stage: Links) -> Outcome:
     stage.carry(A, B, D, frames=1)
     stage.broadcast(A)
     stage.carry(D, A)
-    return _in_use(stage, "The answer to the first ping opens nothing, and so it goes on.")
+    return _in_use(stage, "The answer to the first ping opens nothing, nor does any later one.")
 
 
 def small_buffer(stage: Links) -> Outcome:
@@ -184,8 +184,8 @@ DEMONSTRATIONS = (
         title="a process with one other link never tries again",
         story="A has a link to B, opens one to D, and the ping is lost.",
         printed=(
-            "A further attempt calls `open`, which pings only if there are other links and counts them wrongly"
-            " by then."
+            "A further attempt calls `open`, which pings only if there are other links, and by then counts"
+            " them wrongly."
         ),
         ours="A further attempt always pings.",
         paper={"algorithm": 3, "timeout": "1s"},
@@ -204,7 +204,7 @@ DEMONSTRATIONS = (
         set_as_buffer,
         title="a buffer that is a set is emptied in any order",
         story="While the ping is under way A delivers a message of E's and broadcasts one of its own.",
-        printed="Buffers are sets; the order in which they are emptied is not said.",
+        printed="Buffers are sets, so they are emptied in any order.",
         ours="What waits is kept in the order of delivery, which is also the order in which it leaves.",
         paper={"buffers": "set"},
     ),
@@ -213,7 +213,7 @@ DEMONSTRATIONS = (
         title="a time-out below the round trip keeps a link from ever opening",
         story="The answer to the first ping comes after the second ping has left.",
         printed="Only the newest ping counts, so each attempt voids the one before (Algorithm 3).",
-        ours="Any outstanding ping of the link will do whose start is still kept.",
+        ours="The answer to any outstanding ping of the link counts if its start is still kept.",
         paper=_CHECKED | {"timeout": "1s", "retries": 100},
         settings={"timeout": "1s"},
     ),

@@ -174,7 +174,7 @@ DEMONSTRATIONS = (
             " to 7. Each message crosses each link in the same time with aggregation and without."
         ),
         printed=(
-            "The order of messages in a packet is not said. With the one that set the others free in front,"
+            "The text does not give the order of messages in a packet. With the one that set the others free in front,"
             " 6 passes it on alone, and the second message follows in a packet of its own."
         ),
         ours="It comes last, and receivers take messages in one by one: all travel on together.",
@@ -192,8 +192,8 @@ DEMONSTRATIONS = (
         ),
         ours=(
             "A fit and nothing more: broadcasts at U(0, 300) + U(0, 300), propagation normal(100, 35.4). It"
-            " meets Table 1 and the distribution of dependencies; Figures 9 and 10 it does not explain"
-            " either."
+            " meets Table 1 and the distribution of dependencies, but does not explain Figures 9 and"
+            " 10."
         ),
         by_paper=lambda: arrivals("literal"),
         by_us=lambda: arrivals("calibrated"),
