@@ -174,8 +174,8 @@ DEMONSTRATIONS = (
             " to 7. Each message crosses each link in the same time with aggregation and without."
         ),
         printed=(
-            "The text does not give the order of messages in a packet. With the one that set the others free in front,"
-            " 6 passes it on alone, and the second message follows in a packet of its own."
+            "The text does not give the order of messages in a packet. With the one that set the others free in"
+            " front, 6 passes it on alone, and the second message follows in a packet of its own."
         ),
         ours="It comes last, and receivers take messages in one by one: all travel on together.",
         by_paper=lambda: order_in_packet(freed_by_last=False),
