@@ -32,7 +32,7 @@ from antecast.history.audit import MEMORY
 from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories
 from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import COLUMNS, BrokenLog, IntArray
+from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema
 from antecast.history.witness import CANDIDATES, Witness, dependency_chain, find_witness, involved_nodes
@@ -115,9 +115,9 @@ def audit(
 def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: Mapping[str, str]) -> DataFrame:
     """The rows and columns that count, the kind as whether it is a delivery, and each node's block."""
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import DecimalType, IntegralType
+    from pyspark.sql.types import DecimalType, IntegralType, StringType
 
-    for given, known, what in ((columns, COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
+    for given, known, what in ((columns, ALL_COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
         for name in given:
             if name not in known:
                 raise ConfigurationError(
@@ -125,19 +125,24 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
                 )
     present = {field.name: field.dataType for field in events.schema}
     chosen: dict[str, Column] = {}
-    for name in COLUMNS:
+    named = "message" in columns or ("message" in present and columns.get("seq", "seq") not in present)
+    left_out = {"origin", "seq"} if named else {"message"}
+    for name in ALL_COLUMNS:
         actual = columns.get(name, name)
-        if name == "t" and clock == "local":
+        if name in left_out or (name == "t" and clock == "local"):
             continue
         if actual not in present:
             if name == "run" and "run" not in columns:
                 continue
             raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
         chosen[name] = events["`" + actual.replace("`", "``") + "`"]
-        if name in ("pos", "seq", "t") and not isinstance(present[actual], IntegralType):
-            if not isinstance(present[actual], DecimalType):  # that is how Spark reads unsigned numbers
-                raise BrokenLog(f"column {actual!r} must hold integers, not {present[actual].simpleString()}")
+        kind, whole = present[actual], name in ("pos", "seq", "t")
+        if isinstance(kind, DecimalType) and kind.scale <= 0:  # that is how Spark reads unsigned numbers
             chosen[name] = chosen[name].cast("long")
+        elif whole and not isinstance(kind, IntegralType):
+            raise BrokenLog(f"column {actual!r} must hold integers, not {kind.simpleString()}")
+        elif name != "kind" and not isinstance(kind, IntegralType | StringType):
+            raise BrokenLog(f"column {actual!r} must hold texts or whole numbers, not {kind.simpleString()}")
     kind = chosen["kind"].cast("string")
     deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
     chosen["kind"] = kind == deliver
