@@ -84,12 +84,12 @@ def audit(
 ) -> Verdict:
     """Judge the causal order of a log.
 
-    Paths are those of the command: run folders, sweep folders, files, folders of files, patterns. They are judged
-    in this process, as a run and an Arrow table are; a Spark DataFrame is judged on Spark. `columns` says what the
-    log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and deliver, `format` what its files
-    are where their names do not tell. `clock="global"` says that times of different nodes compare, which is the
-    default for logs that Antecast wrote. Other options are those of `antecast.history.audit.audit` (such as
-    `pairs=True`) and `antecast.spark.audit.audit`.
+    Paths are those of the command: run folders, sweep folders, files, folders of files, patterns. They are
+    judged in this process, as a run and an Arrow table are; a Spark DataFrame is judged on Spark. `columns` says
+    what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and deliver, `format`
+    what its files are where their names do not tell. `clock="global"` says that times of different nodes
+    compare, which is the default for logs that Antecast wrote. Other options are those of
+    `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
@@ -98,7 +98,7 @@ def audit(
     from antecast.history.log_files import open_log
     from antecast.sim.run import RunResult
 
-    names = {"columns": columns, "kinds": kinds}
+    names: dict[str, Any] = {"columns": columns, "kinds": kinds}
 
     if type(events).__module__.startswith("pyspark."):
         from antecast.spark.audit import audit as audit_on_spark

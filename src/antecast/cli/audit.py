@@ -45,8 +45,8 @@ def audit(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN,...",
-            help="What the log calls node, pos, kind, origin, seq, run, t; or message, in place of origin and seq. "
-            "Paths such as meta.host lead into structures; pos=@file takes the order of the rows.",
+            help="What the log calls node, pos, kind, origin, seq, run, t; or message, in place of origin "
+            "and seq. Paths such as meta.host lead into structures; pos=@file takes the order of the rows.",
         ),
     ] = None,
     words: Annotated[

@@ -33,7 +33,8 @@ class CauseGroup:
         if self.problem == "early":
             return f"{self.cause} came after {count:,} that depend on it, at {nodes}; the first: {example}"
         if self.problem == "duplicate":
-            return f"{self.cause} was delivered again {count:,} time{'s' * (count != 1)}, at {nodes}; first at {place}"
+            times = f"{count:,} time{'s' * (count != 1)}"
+            return f"{self.cause} was delivered again {times}, at {nodes}; first at {place}"
         return f"{count:,} delivered before their broadcast, at {nodes}; the first: {example}"
 
 

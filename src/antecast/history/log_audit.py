@@ -60,8 +60,8 @@ def audit_table(
     verdict = audit(batches, clock=clock, **options)
     if len(table) and not (verdict.messages and verdict.tally.deliveries):
         words = pick(_as_one(table), used["kind"]).cast(pa.string()).unique().to_pylist()
-        if problem := kinds_error({str(word) for word in words}, kinds):
-            raise BrokenLog(problem)
+        if wrong := kinds_error({str(word) for word in words}, kinds):
+            raise BrokenLog(wrong)
     return verdict
 
 

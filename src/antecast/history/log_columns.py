@@ -1,9 +1,9 @@
 """What the columns of a log hold, whatever their types: names, whole numbers and times.
 
-Logs come typed in many ways: unsigned and decimal numbers, texts of three kinds, dictionaries, times as numbers, as
-timestamps or written out. `canonical` turns a column into one of two forms, 64-bit integers or texts, and refuses
-what has no such form: nothing is rounded, cut or guessed. It is the only place where this is done, for files, for
-tables and on Spark, so that all of them see the same rows.
+Logs come typed in many ways: unsigned and decimal numbers, texts of three kinds, dictionaries, times as numbers,
+as timestamps or written out. `canonical` turns a column into one of two forms, 64-bit integers or texts, and
+refuses what has no such form: nothing is rounded, cut or guessed. It is the only place where this is done, for
+files, for tables and on Spark, so that all of them see the same rows.
 
 A column is named by its name or, inside of structures, by a path with dots such as `meta.host`. A column whose own
 name has dots comes first. `@file` stands for the order of the rows in their files.
@@ -164,13 +164,13 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    if isinstance(value, float | Decimal):
-        return value == value and abs(value) < 2**63 and value == int(value)
-    return isinstance(value, int) and -(2**63) <= value < 2**63
+    if isinstance(value, float):
+        return abs(value) < 2**63 and value.is_integer()
+    return isinstance(value, int | Decimal) and -(2**63) <= value < 2**63
 
 
 def _is_large(value: object) -> bool:
-    return isinstance(value, int | float | Decimal) and value == value and abs(value) >= 2**63
+    return isinstance(value, int | float | Decimal) and abs(float(value)) >= 2.0**63
 
 
 def _is_near(value: object) -> bool:

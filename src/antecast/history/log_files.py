@@ -1,7 +1,7 @@
 """A log as a person names it: some paths, what the columns are called, where a row of it stands.
 
-A log in several files is one log. It is judged under the names of `antecast.history.rows`; the files may have others,
-which `columns` and `kinds` tell. Folders with names such as `run=7` are a column of the files in them.
+A log in several files is one log. It is judged under the names of `antecast.history.rows`; the files may have
+others, which `columns` and `kinds` tell. Folders with names such as `run=7` are a column of the files in them.
 """
 
 from __future__ import annotations
@@ -326,6 +326,8 @@ def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: s
     for name, path in wanted.items():
         if path == FILE_ORDER:
             continue
+        if file.schema.names.count(path) > 1:
+            raise InputError(f"two columns are called {path!r}", path=file.path)
         kind, model = file.type_at(path), first.type_at(path)
         if kind is None:
             if name in optional and model is None:
@@ -333,8 +335,6 @@ def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: s
             has = f"the file has {', '.join(file.names)}" if file.names else "the file is empty"
             problem = f"no column {path!r}; {has}; say which it is with --map {name}=COLUMN"
             raise InputError(problem, path=file.path)
-        if file.schema.names.count(path) > 1:
-            raise InputError(f"two columns are called {path!r}", path=file.path)
         form = form_of(name, kind)
         if model is None or form != form_of(name, model):
             there = model if model is not None else "missing"

@@ -1,10 +1,10 @@
 """How logs lie in files: Parquet, CSV, JSON lines. Each is read by Arrow in batches.
 
-Spark's tasks read files through these same classes (`antecast.spark.log_frames`), so both engines see the same rows.
-What a text says is taken as it stands: names in a CSV are texts, `1` and `01` are two nodes; in JSON lines they are
-what the first lines have, numbers or texts. What columns may hold is the business of `log_columns`. Arrow says that
-a text is malformed but seldom where, so the line is looked for again, slowly, by Python: once in the life of a broken
-file.
+Spark's tasks read files through these same classes (`antecast.spark.log_frames`), so both engines see the same
+rows. What a text says is taken as it stands: names in a CSV are texts, `1` and `01` are two nodes; in JSON lines
+they are what the first lines have, numbers or texts. What columns may hold is the business of `log_columns`.
+Arrow says that a text is malformed but seldom where, so the line is looked for again, slowly, by Python: once in
+the life of a broken file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LogFormat(Protocol):
         """How many rows it has, more or less."""
 
     def parts(self, file: Path) -> list[int]:
-        """The number of rows of each part that can be read alone; one part, of all rows, where there is no other."""
+        """The number of rows of each part that can be read alone: at least one part, which may be all."""
 
     def batches(
         self, file: Path, schema: pa.Schema, columns: Columns, part: int | None = None
@@ -254,9 +254,10 @@ class JsonLines(_Text):
                     continue
                 record = _object(file, number, line)
                 for name, steps in paths.items():
-                    value, kind = _value(record, steps), type_at(schema, columns[name])
-                    if value is not None and _json_type(value) != kind:
+                    (value, depth), kind = _value(record, steps), type_at(schema, columns[name])
+                    if value is not None and (depth < len(steps) or _json_type(value) != kind):
                         wanted = "a whole number" if pa.types.is_integer(kind) else "a text"
+                        wanted = wanted if depth == len(steps) else f"an object with {steps[depth]!r} in it"
                         return _line(file, number, f"{name} is {_short(value)}, where {wanted} is expected")
         return None
 
@@ -308,12 +309,13 @@ def _only(schema: pa.Schema, columns: Columns) -> pa.Schema:
     return pa.schema([(name, _arrow_type(kind)) for name, kind in types.items()])
 
 
-def _value(record: Any, steps: tuple[str, ...]) -> Any:
-    for step in steps:
+def _value(record: Any, steps: tuple[str, ...]) -> tuple[Any, int]:
+    """What steps lead to, and how far they lead: not all the way if there is something else than an object."""
+    for depth, step in enumerate(steps):
         if not isinstance(record, dict):
-            return record  # something else where an object is expected
+            return record, depth
         record = record.get(step)
-    return record
+    return record, len(steps)
 
 
 def _short(value: object) -> str:

@@ -152,10 +152,10 @@ class MessageIndex:
                 owner, seq = nodes.names[origin[i]].node, int(rows.seq[i])
                 problem = f"broadcasts {owner}:{seq}, which is not its own message"
                 raise BrokenLog(problem, run=run, node=name, pos=int(rows.pos[i]), origin=owner, seq=seq)
-            seq = rows.seq
+            numbers = rows.seq
             if rows.message is not None:
-                seq = ids.encode(rows.run, rows.message, add=True).astype(np.int64)
-            columns.append((node, seq, rows.pos, rows.pos if rows.t is None else rows.t))
+                numbers = ids.encode(rows.run, rows.message, add=True).astype(np.int64)
+            columns.append((node, numbers, rows.pos, rows.pos if rows.t is None else rows.t))
         origins, seqs, pos, t = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         times = t if timed else None
         if types.message is None:

@@ -1,8 +1,8 @@
 """Rows of an event log as arrays, checked: the one place where columns, types and nulls are judged.
 
 Only node, pos, kind, origin and seq are needed, `run` and `t` are used where present. A log may have one column
-`message` in place of origin and seq. Node, origin and message may be integers or strings and stay what they are; pos
-and seq become 64-bit integers.
+`message` in place of origin and seq. Node, origin and message may be integers or strings and stay what they are;
+pos and seq become 64-bit integers.
 """
 
 from __future__ import annotations

@@ -136,13 +136,13 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
                 continue
             raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
         chosen[name] = events["`" + actual.replace("`", "``") + "`"]
-        kind, whole = present[actual], name in ("pos", "seq", "t")
-        if isinstance(kind, DecimalType) and kind.scale <= 0:  # that is how Spark reads unsigned numbers
+        held, whole = present[actual], name in ("pos", "seq", "t")
+        if isinstance(held, DecimalType) and held.scale <= 0:  # that is how Spark reads unsigned numbers
             chosen[name] = chosen[name].cast("long")
-        elif whole and not isinstance(kind, IntegralType):
-            raise BrokenLog(f"column {actual!r} must hold integers, not {kind.simpleString()}")
-        elif name != "kind" and not isinstance(kind, IntegralType | StringType):
-            raise BrokenLog(f"column {actual!r} must hold texts or whole numbers, not {kind.simpleString()}")
+        elif whole and not isinstance(held, IntegralType):
+            raise BrokenLog(f"column {actual!r} must hold integers, not {held.simpleString()}")
+        elif name != "kind" and not isinstance(held, IntegralType | StringType):
+            raise BrokenLog(f"column {actual!r} must hold texts or whole numbers, not {held.simpleString()}")
     kind = chosen["kind"].cast("string")
     deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
     chosen["kind"] = kind == deliver

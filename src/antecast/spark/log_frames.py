@@ -1,8 +1,8 @@
 """Logs in files as DataFrames: tasks read them as `antecast.history.log_files` does, so the rows are the same.
 
-Spark's own readers see other rows in some files: they take patterns for names, drop the columns that stand in the
-names of folders, read padded numbers and mixed texts in ways of their own. A task reads a row group of Parquet, or a
-file of text. The files must be where the tasks run, at the same paths.
+Spark's own readers see other rows in some files: they take patterns for names, drop the columns that stand in
+the names of folders, read padded numbers and mixed texts in ways of their own. A task reads a row group of
+Parquet, or a file of text. The files must be where the tasks run, at the same paths.
 """
 
 from __future__ import annotations
