@@ -205,18 +205,17 @@ def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
     return kind
 
 
-def find(schema: pa.Schema, path: str) -> tuple[str, ...] | None:
+def find(fields: pa.Schema | pa.StructType, path: str) -> tuple[str, ...] | None:
     """The steps to a column: its name alone, or the names on the way into structures."""
-    if schema.get_field_index(path) >= 0:
+    if fields.get_field_index(path) >= 0:
         return (path,)
-    first, *rest = path.split(".")
-    index = schema.get_field_index(first)
-    kind = None if index < 0 else schema.field(index).type
-    for step in rest:
-        if kind is None or not pa.types.is_struct(kind) or kind.get_field_index(step) < 0:
-            return None
-        kind = kind.field(step).type
-    return (first, *rest) if rest and kind is not None else None
+    for dot in (place for place, letter in enumerate(path) if letter == "."):
+        index = fields.get_field_index(path[:dot])
+        if index >= 0 and pa.types.is_struct(fields.field(index).type):
+            rest = find(fields.field(index).type, path[dot + 1 :])
+            if rest is not None:
+                return (path[:dot], *rest)
+    return None
 
 
 def pick(batch: pa.RecordBatch, steps: tuple[str, ...]) -> pa.Array:
