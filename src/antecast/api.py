@@ -102,8 +102,13 @@ def audit(
 
     if type(events).__module__.startswith("pyspark."):
         from antecast.spark.audit import audit as audit_on_spark
+        from antecast.spark.audit import check_kinds
 
-        return audit_on_spark(cast("DataFrame", events), clock=clock or "local", **names, **options)
+        frame = cast("DataFrame", events)
+        verdict = audit_on_spark(frame, clock=clock or "local", **names, **options)
+        if not (verdict.messages and verdict.tally.deliveries):
+            check_kinds(frame, **names)
+        return verdict
     if isinstance(events, RunResult):
         return kernel.audit(events.events, clock=clock or "global", **options)
     if isinstance(events, pa.Table):

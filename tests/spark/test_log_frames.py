@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import antecast as library
 from antecast.history.log_files import open_log
+from antecast.history.rows import BrokenLog
 from antecast.spark.log_frames import log_frame
 
 pytestmark = pytest.mark.spark
@@ -100,6 +102,12 @@ def test_a_row_that_one_process_refuses_is_refused_on_spark(
     here = antecast("audit", "log.jsonl", "-q")
     assert here == (2, "", "error: log.jsonl:6: node is 5, where a text is expected\n")
     assert antecast("audit", "log.jsonl", "-q", "--engine", "spark") == here
+
+
+def test_a_data_frame_whose_kinds_match_nothing_gets_no_verdict(spark: Any) -> None:
+    rows = [row | {"kind": row["kind"].replace("deliver", "delivered")} for row in ROWS]
+    with pytest.raises(BrokenLog, match="no row is a delivery: the kinds are broadcast, delivered"):
+        library.audit(spark.createDataFrame(pa.Table.from_pylist(rows)))
 
 
 def test_messages_with_names_of_their_own_get_the_same_verdict(

@@ -111,8 +111,10 @@ def _bad_word(column: pa.Array, words: pa.Array, wrong: Callable[[bytes], bool],
 def _times(name: str, column: pa.Array) -> pa.Array:
     """Times written out, as nanoseconds since 1970. With zones they become UTC; without, they stay as they are."""
     texts = column.cast(pa.string())
-    texts = pc.replace_substring_regex(texts, r"([0-9]),([0-9]+)", r"\1.\2")  # as Python's `logging` writes them
-    first = next((each for each in texts.to_pylist() if each is not None), "")
+    filled = texts.drop_null()
+    first = filled[0].as_py() if len(filled) else ""
+    if "," in first:  # as Python's `logging` writes them
+        texts = pc.replace_substring_regex(texts, r"([0-9]),([0-9]+)", r"\1.\2")
     kind = pa.timestamp("ns", "UTC" if has_zone(first) else None)
     return _safely(name, texts, kind, lambda value: _is_time(value, kind)).cast(pa.int64())
 

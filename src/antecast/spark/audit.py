@@ -31,6 +31,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.history.audit import MEMORY
 from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories
+from antecast.history.log_kinds import kinds_error
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
@@ -70,6 +71,9 @@ _WITNESS_EVENTS = 16_000_000
 
 _CHAINS = 8
 """Violations whose chains of dependencies are compared, if no single step shows one."""
+
+_WORDS = 1000
+"""Kinds of a log that are looked at to say why none of them counts."""
 
 _CYCLE_STEPS = 8
 """Steps of a cycle that are told."""
@@ -151,6 +155,18 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
     return events.filter(kind.isin(deliver, broadcast) | kind.isNull()).select(
         block.alias("block"), *(column.alias(name) for name, column in chosen.items())
     )
+
+
+def check_kinds(
+    events: DataFrame, *, columns: Mapping[str, str] | None = None, kinds: Mapping[str, str] | None = None
+) -> None:
+    """Raise `BrokenLog`, with the kinds there are, if the log has rows but none of one kind that counts."""
+    name = (columns or {}).get("kind", "kind")
+    word = events["`" + name.replace("`", "``") + "`"].cast("string").alias("kind")
+    words = {str(row["kind"]) for row in events.select(word).distinct().limit(_WORDS).collect()}
+    problem = kinds_error(words, kinds or {}) if words else None
+    if problem:
+        raise BrokenLog(problem)
 
 
 class _Audit:
