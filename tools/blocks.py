@@ -122,7 +122,7 @@ def protocol_table() -> str:
     for each in specifications():
         needs = ", ".join(sorted(each.needs(each.settings()))) or "nothing"
         if each.loss_settings:
-            needs += f"; bears loss with {', '.join(f'`{name}`' for name in each.loss_settings)}"
+            needs += f"; tolerates loss with {', '.join(f'`{name}`' for name in each.loss_settings)}"
         promises = ", ".join(sorted(each.guarantees))
         cells = (f"`{each.name}`", each.title, promises, needs, each.control, each.memory, each.delivery)
         rows.append(f"| {' | '.join(cells)} |")

@@ -6,14 +6,15 @@ cd "$(dirname "$0")/.."
 
 python=.venv/bin/python
 log=$(mktemp)
-"$python" -m pytest -q -m spark "$@" >"$log" 2>&1 &
+# The shell lets what runs in the background ignore interrupts, and tests of interrupts need them.
+env --default-signal=INT "$python" -m pytest -q -m spark >"$log" 2>&1 &
 spark=$!
 trap 'kill "$spark" 2>/dev/null; rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
 
 # Tests are independent of each other: a worker that has nothing left takes over half of what the other still has.
 plain=0
-"$python" -m pytest -q -n 2 --dist worksteal -m "not spark" "$@" || plain=$?
+"$python" -m pytest -q -n 2 --dist worksteal -m "not spark" || plain=$?
 onspark=0
 wait "$spark" || onspark=$?
 echo "on Spark:"

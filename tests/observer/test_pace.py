@@ -8,6 +8,8 @@ from dataclasses import replace
 import held_out
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from antecast.observer import BatchObserver, Bounds, Carried, Observer, Policy, Timestamp
 from antecast.observer.pace import Pace, measured_by
@@ -77,6 +79,22 @@ def test_the_measured_rate_stays_below_the_target_while_delays_grow(system, law)
     for target in (0.005, 0.02):
         found = held_out.observed(run, target)
         assert max(found.true, found.measured) <= target
+
+
+@given(
+    nodes=st.integers(2, 60),
+    rate=st.sampled_from([0.04, 0.2, 0.6]),
+    epsilon=st.integers(1, 30),
+    delta=st.integers(2, 90),
+    law=st.sampled_from(held_out.LAWS),
+    target=st.sampled_from([0.005, 0.05]),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=max(8, settings().max_examples // 5))
+def test_the_measured_rate_stays_below_the_target_in_any_system(nodes, rate, epsilon, delta, law, target, seed):
+    run = held_out.traffic((nodes, rate, epsilon, delta), law, 1500, seed)
+    found = held_out.observed(run, target)
+    assert max(found.true, found.measured) <= target
 
 
 def test_rows_that_wait_already_wait_longer_when_stragglers_come():

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 
 from antecast.core import ConfigurationError
 from antecast.papers import job
+from antecast.papers.barrier.measured_run import measured
 from antecast.papers.findings import Mark
 from antecast.papers.job import Job, StudyFailed
 from antecast.papers.reproduce import reproduce
@@ -115,6 +116,22 @@ def test_the_figures_of_a_trace_agree_with_its_logs(spark, tmp_path, walkers):
     assert found["Table IV", "nodes", ""] == 6
     assert found["Table IV", "nodes at once", ""] == 6
     assert found["Table IV", "activity, min", ""] == 840
+
+    networks = tmp_path / "out" / "networks"
+    files = [str(networks / f"trace-{what}.parquet") for what in ("contacts", "presence")]
+    plain = measured("pedestrians", "5'", "safe", *files)
+    for quantity, value in plain.items():
+        item = "Table VI" if ", " in quantity else "Table V"
+        assert found[item, quantity, "5'"] == pytest.approx(value), quantity
+    published = measured("pedestrians", "5'", "paper", *files)
+    for lifetime in ("20'", "15'", "10'", "5'"):
+        assert found["Table V", "out of causal order", lifetime] == 0
+        assert found["Table V", "co-delivered", f"{lifetime} published"] > 50
+    assert found["Table V", "co-delivered", "5' published"] == published["co-delivered"]
+    assert found["Table VI", "ltcy, max", "5' published"] == pytest.approx(published["ltcy, max"])
+    for setting in ("5', clocks ±2\"", "5' published, clocks ±2\""):
+        assert found["Table V", "out of causal order", setting] >= 0
+    assert any("75kb/s" in note and "`published`" not in note for note in results.notes)
 
     for name in (
         "findings.parquet",

@@ -49,6 +49,8 @@ class Plan:
     leaves: int = 1
     outages: int = 2
     """Hosts that are in no cell for a while."""
+    sleeps: int = 0
+    """Hosts that neither hear nor are heard for a while, and do not know it."""
     answers: float = 0.2
     settings: dict = field(default_factory=dict)
 
@@ -78,6 +80,7 @@ class Bench:
         self.gone = set()
         self.quiet_until = {station: [] for station in self.stations}
         self.clean = False
+        self.asleep = set()
         for index in range(1, plan.stations):
             a, b = self.stations[index], self.stations[self.random.randrange(index)]
             for one, other in ((a, b), (b, a)):
@@ -133,7 +136,7 @@ class Bench:
         station = node if node in self.stations else self.cell[node]
         heard = [host for host, cell in self.cell.items() if cell == node] if node == station else [station]
         for to in heard:
-            if self.lost(station):
+            if self.asleep & {node, to} or self.lost(station):
                 continue
             copies = 1 + (self.random.random() < 0.05)
             for _ in range(copies):
@@ -237,6 +240,10 @@ class Bench:
             host, t = draw.choice(hosts), when()
             self.at(t, self.move, host, None)
             self.at(t + draw.randint(1, 2500), self.move, host, draw.choice(self.stations))
+        for _ in range(plan.sleeps):
+            host, t = draw.choice(hosts), when()
+            self.at(t, self.asleep.add, host)
+            self.at(t + draw.randint(500, 12_000), self.asleep.discard, host)
         for index in range(plan.joins):
             joiner, t = plan.hosts + index, when()
             self.at(t, self.enter, joiner, draw.choice(self.stations))
@@ -254,6 +261,7 @@ class Bench:
                 t += on + off
         self.run(start + plan.duration + 3000)
         self.clean = True
+        self.asleep.clear()
         if plan.wire_delay_at_rest is not None:
             self.wire_delay = plan.wire_delay_at_rest
         for host in sorted(self.saved):
@@ -368,7 +376,8 @@ def hasty_plan(seed):
         handoff=draw.choice(["5s", "30s"]),
         window=draw.choice([3, 150]),
     )
-    return replace(plan, duration=draw.choice([6000, 12_000]), outages=draw.randint(0, 12))
+    changes = {"duration": draw.choice([6000, 12_000]), "outages": draw.randint(0, 12)}
+    return replace(plan, sleeps=draw.choice([0, 0, 2, 6]), **changes)
 
 
 def impatient_plan(seed):

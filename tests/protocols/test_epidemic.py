@@ -1,169 +1,170 @@
 """Epidemic exchange by hand: who gets what from whom, and what the cache does."""
 
 import pytest
-from wires import Wires
 
 from antecast.core import Message, RemoteFault
 from antecast.protocols.contact import Offer, Request
 from antecast.protocols.retained import Base
+from antecast.testing import Bench
 
 SECOND = 10**9
 
 
 def sent(travelled):
-    return [(sender, to, frame.origin, frame.seq) for sender, to, frame in travelled if isinstance(frame, Message)]
+    return [(each.sender, each.to, *each.frame.id) for each in travelled if isinstance(each.frame, Message)]
 
 
 def test_a_message_is_carried_from_contact_to_contact():
-    wires = Wires(0, 1, 2, protocol="barrier")
-    wires.broadcast(0)
-    wires.meet(0, 1)
-    wires.meet(1, 2)
-    assert wires.delivered == {0: [(0, 1)], 1: [(0, 1)], 2: [(0, 1)]}
+    bench = Bench("barrier", nodes=3)
+    bench.broadcast(0)
+    bench.meet(0, 1)
+    bench.meet(1, 2)
+    assert bench.delivered == {0: [(0, 1)], 1: [(0, 1)], 2: [(0, 1)]}
 
 
 def test_only_what_the_other_has_not_seen_is_sent():
-    wires = Wires(0, 1, protocol="epidemic")
-    wires.broadcast(0)
-    assert sent(wires.meet(0, 1)) == [(0, 1, 0, 1)]
-    wires.broadcast(1)
-    assert sent(wires.meet(0, 1)) == [(1, 0, 1, 1)]
-    assert sent(wires.meet(0, 1)) == []
+    bench = Bench("epidemic", nodes=2)
+    bench.broadcast(0)
+    assert sent(bench.meet(0, 1)) == [(0, 1, 0, 1)]
+    bench.broadcast(1)
+    assert sent(bench.meet(0, 1)) == [(1, 0, 1, 1)]
+    assert sent(bench.meet(0, 1)) == []
 
 
 def test_what_is_new_during_a_contact_goes_over_at_once_and_not_back():
-    wires = Wires(0, 1, 2, protocol="epidemic")
-    wires.link(0, 1)
-    wires.link(1, 2)
-    wires.transfer()
-    wires.broadcast(0)
-    assert sent(wires.transfer()) == [(0, 1, 0, 1), (1, 2, 0, 1)]
+    bench = Bench("epidemic", nodes=3)
+    bench.link(0, 1)
+    bench.link(1, 2)
+    bench.transfer()
+    bench.broadcast(0)
+    assert sent(bench.transfer()) == [(0, 1, 0, 1), (1, 2, 0, 1)]
 
 
 def test_a_transfer_that_was_broken_off_goes_on_in_the_next_contact():
-    wires = Wires(0, 1, protocol="epidemic")
+    bench = Bench("epidemic", nodes=2)
     for _ in range(3):
-        wires.broadcast(0)
-    wires.link(0, 1)
+        bench.broadcast(0)
+    bench.link(0, 1)
     for _ in range(2 + 1 + 1):  # both offers, the request, and the first message
-        sender, to, frame = wires.flying.popleft()
-        wires.perform(to, wires.nodes[to].receive(frame, sender, 0))
-    assert len(wires.delivered[1]) == 1
-    wires.drop()
-    wires.unlink(0, 1)
-    wires.meet(0, 1)
-    assert sorted(wires.delivered[1]) == [(0, 1), (0, 2), (0, 3)]
+        bench.arrive(bench.wiring.pop())
+    assert len(bench.delivered[1]) == 1
+    bench.drop()
+    bench.unlink(0, 1)
+    bench.meet(0, 1)
+    assert sorted(bench.delivered[1]) == [(0, 1), (0, 2), (0, 3)]
 
 
 @pytest.mark.parametrize("order", ["random", "newest", "oldest"])
 def test_the_order_of_a_transfer_can_be_chosen(order):
-    wires = Wires(0, 1, protocol="epidemic", order=order)
+    bench = Bench("epidemic", nodes=2, settings={"order": order})
     for _ in range(20):
-        wires.broadcast(0)
-    numbers = [seq for _, _, _, seq in sent(wires.meet(0, 1))]
+        bench.broadcast(0)
+    numbers = [seq for _, _, _, seq in sent(bench.meet(0, 1))]
     assert sorted(numbers) == list(range(1, 21))
     assert (numbers == list(range(1, 21))) == (order == "oldest")
     assert (numbers == list(range(20, 0, -1))) == (order == "newest")
 
 
 def test_a_scrambled_order_differs_from_contact_to_contact():
-    wires = Wires(0, 1, 2, protocol="epidemic")
+    bench = Bench("epidemic", nodes=3)
     for _ in range(20):
-        wires.broadcast(0)
-    assert [seq for *_, seq in sent(wires.meet(0, 1))] != [seq for *_, seq in sent(wires.meet(0, 2))]
+        bench.broadcast(0)
+    assert [seq for *_, seq in sent(bench.meet(0, 1))] != [seq for *_, seq in sent(bench.meet(0, 2))]
 
 
 def test_causal_order_holds_whatever_the_order_of_the_transfer():
-    wires = Wires(0, 1, 2, protocol="barrier", order="newest")
-    wires.broadcast(0)
-    wires.meet(0, 1)
-    wires.broadcast(1)
-    wires.broadcast(1)
-    assert [frame[2:] for frame in sent(wires.meet(1, 2))] == [(1, 2), (1, 1), (0, 1)]
-    assert wires.delivered[2] == [(0, 1), (1, 1), (1, 2)]
+    bench = Bench("barrier", nodes=3, settings={"order": "newest"})
+    bench.broadcast(0)
+    bench.meet(0, 1)
+    bench.broadcast(1)
+    bench.broadcast(1)
+    assert [frame[2:] for frame in sent(bench.meet(1, 2))] == [(1, 2), (1, 1), (0, 1)]
+    assert bench.delivered[2] == [(0, 1), (1, 1), (1, 2)]
 
 
 @pytest.mark.parametrize(("policy", "dropped"), [("oldest", (1, 1)), ("random", None), ("expire-first", (0, 1))])
 def test_a_full_cache_makes_room_by_its_policy(policy, dropped):
-    wires = Wires(0, 1, 2, protocol="delta", capacity=2, policy=policy, lifetime="100s", rule="paper")
-    wires.broadcast(1, lifetime=100 * SECOND)
-    wires.meet(0, 1)
-    wires.broadcast(0, lifetime=50 * SECOND)
-    wires.broadcast(0, lifetime=100 * SECOND)
-    left = {(origin, seq) for *_, origin, seq in sent(wires.meet(0, 2))}
+    bench = Bench(
+        "delta", nodes=3, settings={"capacity": 2, "policy": policy, "lifetime": "100s", "rule": "paper"}
+    )
+    bench.broadcast(1, lifetime=100 * SECOND)
+    bench.meet(0, 1)
+    bench.broadcast(0, lifetime=50 * SECOND)
+    bench.broadcast(0, lifetime=100 * SECOND)
+    left = {(origin, seq) for *_, origin, seq in sent(bench.meet(0, 2))}
     assert len(left) == 2
-    assert wires.nodes[0].gauges()["dropped"] == 1
+    assert bench.nodes[0].gauges()["dropped"] == 1
     if dropped is not None:
         assert dropped not in left
 
 
 def test_a_dropped_message_is_remembered_and_not_taken_again():
-    wires = Wires(0, 1, protocol="epidemic", capacity=1)
-    wires.broadcast(0)
-    wires.meet(0, 1)
-    wires.broadcast(1)
-    assert wires.nodes[1].gauges()["cached"] == 1
-    assert sent(wires.meet(0, 1)) == [(1, 0, 1, 1)]
-    assert wires.delivered[1] == [(0, 1), (1, 1)]
+    bench = Bench("epidemic", nodes=2, settings={"capacity": 1})
+    bench.broadcast(0)
+    bench.meet(0, 1)
+    bench.broadcast(1)
+    assert bench.nodes[1].gauges()["cached"] == 1
+    assert sent(bench.meet(0, 1)) == [(1, 0, 1, 1)]
+    assert bench.delivered[1] == [(0, 1), (1, 1)]
 
 
 def test_an_expired_message_is_neither_kept_nor_sent():
-    wires = Wires(0, 1, protocol="delta", lifetime="10s", clock_bound="0s")
-    wires.broadcast(0)
-    wires.now = 10 * SECOND + 1
-    assert sent(wires.meet(0, 1)) == []
-    wires.pass_time(20 * SECOND)
-    assert wires.nodes[0].gauges()["cached"] == 0
+    bench = Bench("delta", nodes=2, settings={"lifetime": "10s", "clock_bound": "0s"})
+    bench.broadcast(0)
+    bench.time.advance(10 * SECOND + 1)
+    assert sent(bench.meet(0, 1)) == []
+    bench.pass_time(20 * SECOND)
+    assert bench.nodes[0].gauges()["cached"] == 0
 
 
 def test_state_does_not_grow_with_the_messages_that_have_passed():
-    wires = Wires(0, 1, protocol="delta", lifetime="10s", clock_bound="1s")
+    bench = Bench("delta", nodes=2, settings={"lifetime": "10s", "clock_bound": "1s"})
     for second in range(200):
-        wires.pass_time(second * SECOND)
-        wires.broadcast(second % 2)
-        wires.meet(0, 1)
+        bench.pass_time(second * SECOND)
+        bench.broadcast(second % 2)
+        bench.meet(0, 1)
     for node in (0, 1):
-        gauges = wires.nodes[node].gauges()
+        gauges = bench.nodes[node].gauges()
         assert gauges["cached"] <= 12 and gauges["clock"] <= 2
-        assert len(wires.nodes[node].snapshot()["dissemination"]["cache"]["deadlines"]) <= 12
+        assert len(bench.nodes[node].snapshot()["dissemination"]["cache"]["deadlines"]) <= 12
 
 
 def test_a_snapshot_restores_the_same_state():
-    wires = Wires(0, 1, protocol="delta", lifetime="10s")
+    bench = Bench("delta", nodes=2, settings={"lifetime": "10s"})
     for _ in range(3):
-        wires.broadcast(0)
-        wires.meet(0, 1)
-    for node, protocol in wires.nodes.items():
-        copy = wires.spec.make(node, wires.settings)
+        bench.broadcast(0)
+        bench.meet(0, 1)
+    for node, protocol in bench.nodes.items():
+        copy = bench.make(node)
         copy.restore(protocol.snapshot())
         assert copy.snapshot() == protocol.snapshot()
 
 
 def test_a_frame_of_another_dissemination_is_a_remote_fault():
-    node = Wires(0, protocol="epidemic").nodes[0]
+    node = Bench("epidemic", nodes=1).nodes[0]
     node.link_up(1, 0)
     with pytest.raises(RemoteFault, match="epidemics do not know"):
         node.receive(Base({}), 1, 0)
 
 
 def test_an_offer_names_what_is_held():
-    wires = Wires(0, protocol="epidemic", capacity=2)
+    bench = Bench("epidemic", nodes=1, settings={"capacity": 2})
     for _ in range(3):
-        wires.broadcast(0)
-    (effect,) = wires.nodes[0].link_up(1, 0)
+        bench.broadcast(0)
+    (effect,) = bench.nodes[0].link_up(1, 0)
     assert effect.frame == Offer({0: (2, 4)})
 
 
 def crowd(newcomer, *others):
     """Nodes that all hold two messages, and one that comes into contact with all of them at once."""
-    wires = Wires(newcomer, *others, protocol="epidemic")
-    wires.broadcast(others[0])
-    wires.broadcast(others[0])
+    bench = Bench("epidemic", nodes=(newcomer, *others))
+    bench.broadcast(others[0])
+    bench.broadcast(others[0])
     for other in others[1:]:
-        wires.meet(others[0], other)
+        bench.meet(others[0], other)
     for other in others:
-        wires.link(newcomer, other)
-    return wires
+        bench.link(newcomer, other)
+    return bench
 
 
 def test_who_walks_into_a_crowd_gets_each_message_once():
@@ -172,26 +173,25 @@ def test_who_walks_into_a_crowd_gets_each_message_once():
 
 
 def test_what_was_asked_of_one_who_went_away_is_asked_of_another():
-    wires = crowd(9, 0, 1, 2)
-    while not isinstance(wires.flying[0][2], Message):
-        sender, to, frame = wires.flying.popleft()
-        wires.perform(to, wires.nodes[to].receive(frame, sender, 0))
-    assert [(sender, to) for sender, to, _ in wires.drop()] == [(0, 9), (0, 9)]
-    wires.unlink(9, 0)
-    assert sorted(sent(wires.transfer())) == [(1, 9, 0, 1), (1, 9, 0, 2)]
+    bench = crowd(9, 0, 1, 2)
+    while not isinstance(bench.flying[0].frame, Message):
+        bench.arrive(bench.wiring.pop())
+    assert [(flight.sender, flight.to) for flight in bench.drop()] == [(0, 9), (0, 9)]
+    bench.unlink(9, 0)
+    assert sorted(sent(bench.transfer())) == [(1, 9, 0, 1), (1, 9, 0, 2)]
 
 
 def test_what_is_new_while_the_offers_travel_is_not_forgotten():
-    wires = Wires(0, 1, protocol="epidemic")
-    wires.link(0, 1)
-    wires.broadcast(0)
-    assert sent(wires.transfer()) == [(0, 1, 0, 1)]
+    bench = Bench("epidemic", nodes=2)
+    bench.link(0, 1)
+    bench.broadcast(0)
+    assert sent(bench.transfer()) == [(0, 1, 0, 1)]
 
 
 def test_expired_messages_are_not_offered():
-    wires = Wires(0, protocol="delta", lifetime="10s", clock_bound="0s")
-    wires.broadcast(0)
-    (before, after) = (wires.nodes[0].link_up(1, at * SECOND)[0].frame for at in (10, 11))
+    bench = Bench("delta", nodes=1, settings={"lifetime": "10s", "clock_bound": "0s"})
+    bench.broadcast(0)
+    (before, after) = (bench.nodes[0].link_up(1, at * SECOND)[0].frame for at in (10, 11))
     assert (before, after) == (Offer({0: (1, 2)}), Offer({}))
 
 
@@ -199,15 +199,15 @@ def test_expired_messages_are_not_offered():
     "frame", [Offer({3: (4, 2)}), Offer({3: (1, 2, 3)}), Offer({3: ()}), Request({3: (2, 2)})]
 )
 def test_runs_that_are_none_are_a_remote_fault(frame):
-    node = Wires(0, 1, protocol="epidemic").nodes[0]
+    node = Bench("epidemic", nodes=2).nodes[0]
     node.link_up(1, 0)
     with pytest.raises(RemoteFault, match="not runs"):
         node.receive(frame, 1, 0)
 
 
 def test_a_request_for_more_than_there_is_costs_what_there_is():
-    wires = Wires(0, 1, protocol="epidemic")
-    wires.broadcast(0)
-    wires.nodes[0].link_up(1, 0)
-    (effect,) = wires.nodes[0].receive(Request({0: (1, 1 << 62), 7: (1, 1 << 62)}), 1, 0)
+    bench = Bench("epidemic", nodes=2)
+    bench.broadcast(0)
+    bench.nodes[0].link_up(1, 0)
+    (effect,) = bench.nodes[0].receive(Request({0: (1, 1 << 62), 7: (1, 1 << 62)}), 1, 0)
     assert effect.frame.id == (0, 1)

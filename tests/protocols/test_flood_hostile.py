@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import Wires
 
 from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault
 from antecast.protocols import retained, specification
 from antecast.protocols.flood import OWED
 from antecast.protocols.received import Received, some_gaps
 from antecast.protocols.retained import Base, Summary
+from antecast.testing import Bench
 from antecast.testing.hostile import Play, Stage, Step
 
 ALL = ["r-broadcast", "fifo", "vector", "vector-changes"]
@@ -27,59 +27,48 @@ def stamp(protocol, entries=None):
 
 def line(protocol, **settings):
     """Three honest nodes in a line, and a liar beside the one in the middle."""
-    wires = Wires(0, 1, 2, protocol=protocol, **settings)
-    wires.broadcast(1)
-    wires.link(0, 1)
-    wires.link(1, 2)
-    wires.perform(1, wires.nodes[1].link_up(LIAR, 0))
-    flow(wires)
-    return wires
+    bench = Bench(protocol, nodes=3, strangers=[LIAR], settings=settings, watch=True)
+    bench.broadcast(1)
+    for pair in ((0, 1), (1, 2), (1, LIAR)):
+        bench.link(*pair)
+    bench.transfer()
+    return bench
 
 
-def flow(wires):
-    """Let frames arrive; the liar is deaf."""
-    wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != LIAR)
-    while wires.flying:
-        sender, to, frame = wires.flying.popleft()
-        wires.perform(to, wires.nodes[to].receive(frame, sender, wires.now))
-        wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != LIAR)
-
-
-def lie(wires, frame):
+def lie(bench, frame):
     """Send a frame as the liar; whether it was refused. A refusal changes nothing."""
-    node = wires.nodes[1]
-    before, gauges = node.snapshot(), node.gauges()
-    try:
-        wires.perform(1, node.receive(node.codec.decode(node.codec.encode(frame)), LIAR, wires.now))
-    except RemoteFault:
-        assert (node.snapshot(), node.gauges()) == (before, gauges)
+    node, refused = bench.nodes[1], bench.refused[1]
+    gauges = node.gauges()
+    bench.inject(LIAR, 1, node.codec.decode(node.codec.encode(frame)))
+    if bench.refused[1] > refused:
+        assert node.gauges() == gauges
         return True
-    flow(wires)
+    bench.transfer()
     return False
 
 
-def wait(wires, times=6):
+def wait(bench, times=6):
     for _ in range(times):
-        wires.pass_time(wires.now + wires.settings.patience)
-        flow(wires)
+        bench.pass_time(bench.now + bench.settings.patience)
+        bench.transfer()
 
 
-def assert_unharmed(wires):
+def assert_unharmed(bench):
     """Whatever an honest node broadcasts, all of them deliver: perhaps in a while, then at once."""
     for at_once in (False, False, True):
-        for node in wires.nodes:
-            wires.broadcast(node)
-            name = wires.delivered[node][-1]
-            flow(wires)
+        for node in bench.nodes:
+            bench.broadcast(node)
+            name = bench.delivered[node][-1]
+            bench.transfer()
             if not at_once:
-                wait(wires)
-            assert all(name in wires.delivered[each] for each in wires.nodes), name
+                wait(bench)
+            assert all(name in bench.delivered[each] for each in bench.nodes), name
 
 
 @every
 @pytest.mark.parametrize("frame", [Message(5, 1, b"", None), Summary({}, {}, False), Base({5: 1})])
 def test_a_frame_without_a_link_is_refused(protocol, frame):
-    node = Wires(0, protocol=protocol).nodes[0]
+    node = Bench(protocol, nodes=1).nodes[0]
     for moment in ("before", "after"):
         with pytest.raises(RemoteFault, match="without a link"):
             node.receive(frame, 3, 0)
@@ -90,54 +79,54 @@ def test_a_frame_without_a_link_is_refused(protocol, frame):
 
 @every
 def test_a_base_that_nobody_asked_for_is_refused(protocol):
-    wires = Wires(1, protocol=protocol)
-    wires.perform(1, wires.nodes[1].link_up(LIAR, 0))
-    assert lie(wires, Base({0: 5}))
+    bench = Bench(protocol, nodes=[1], strangers=[LIAR], watch=True)
+    bench.link(1, LIAR)
+    assert lie(bench, Base({0: 5}))
 
 
 @every
 @pytest.mark.parametrize("base", [{0: HUGE}, {1: HUGE}, {2: 7, 50: HUGE}, dict.fromkeys(range(60), HUGE)])
 def test_a_lying_base_harms_nobody(protocol, base):
-    wires = line(protocol)
-    lie(wires, Base(base))
-    wait(wires)
-    assert_unharmed(wires)
+    bench = line(protocol)
+    lie(bench, Base(base))
+    wait(bench)
+    assert_unharmed(bench)
 
 
 @causal
 def test_a_message_that_depends_on_itself_or_a_later_one_is_refused(protocol):
-    wires = line(protocol)
-    assert lie(wires, Message(LIAR, 2, b"", {LIAR: 2}))
-    assert lie(wires, Message(LIAR, 2, b"", {LIAR: HUGE}))
-    assert wires.nodes[2].gauges()["pending"] == 0
+    bench = line(protocol)
+    assert lie(bench, Message(LIAR, 2, b"", {LIAR: 2}))
+    assert lie(bench, Message(LIAR, 2, b"", {LIAR: HUGE}))
+    assert bench.nodes[2].gauges()["pending"] == 0
 
 
 @causal
 def test_a_message_that_depends_on_ours_that_we_never_sent_is_dropped(protocol):
-    wires = line(protocol)
-    node = wires.nodes[1]
+    bench = line(protocol)
+    node = bench.nodes[1]
     frame = Message(LIAR, 1, b"", {1: 5})
     (alert,) = node.receive(frame, LIAR, 0)
     assert isinstance(alert, Alert) and "1:5" in alert.text and f"node {LIAR} is wrong" in alert.text
     assert node.receive(frame, LIAR, 0) == []
     assert node.gauges()["pending"] == 0
-    assert_unharmed(wires)
+    assert_unharmed(bench)
 
 
 @causal
 def test_a_message_that_others_can_deliver_later_is_asked_for_then(protocol):
     """Node 0 does not take a message that depends on its next one. The others hold it, and deliver it then; what
     they broadcast afterwards depends on it."""
-    wires = line(protocol)
-    assert not lie(wires, Message(LIAR, 1, b"", {0: 1}))
-    assert_unharmed(wires)
-    assert all((LIAR, 1) in wires.delivered[node] for node in wires.nodes)
+    bench = line(protocol)
+    assert not lie(bench, Message(LIAR, 1, b"", {0: 1}))
+    assert_unharmed(bench)
+    assert all((LIAR, 1) in bench.delivered[node] for node in bench.nodes)
 
 
 @every
 def test_claims_about_our_own_messages_are_ignored_with_an_alert_a_link(protocol):
-    wires = line(protocol)
-    node = wires.nodes[1]
+    bench = line(protocol)
+    node = bench.nodes[1]
     frames = [
         Message(1, 9, b"", stamp(protocol)),
         Summary({1: HUGE}, {}, True),
@@ -150,67 +139,68 @@ def test_claims_about_our_own_messages_are_ignored_with_an_alert_a_link(protocol
         effects = node.receive(frame, LIAR, 0)
         assert [type(effect) for effect in effects].count(Alert) == 1
         assert not any(isinstance(effect, Alert) for effect in node.receive(frame, LIAR, 0))
-    assert_unharmed(wires)
+    assert_unharmed(bench)
 
 
 @every
 def test_a_forged_message_does_not_turn_its_source_against_an_honest_neighbour(protocol):
     """Node 1 was misled, and passes on a message in the name of node 0. Node 0 goes on with node 1."""
-    wires = line(protocol)
-    assert not lie(wires, Message(0, 77, b"", stamp(protocol)))
-    assert_unharmed(wires)
+    bench = line(protocol)
+    assert not lie(bench, Message(0, 77, b"", stamp(protocol)))
+    assert_unharmed(bench)
 
 
 @every
 def test_counts_near_the_limit_take_no_time(protocol):
-    wires = line(protocol)
-    assert not lie(wires, Summary({0: HUGE, 3: HUGE, 2**32 - 1: 1}, {4: [HUGE, HUGE - 1, 2]}, False))
-    assert not lie(wires, Summary({}, {4: list(range(2, 60_000))}, False))
-    wait(wires)
-    assert_unharmed(wires)
+    bench = line(protocol)
+    assert not lie(bench, Summary({0: HUGE, 3: HUGE, 2**32 - 1: 1}, {4: [HUGE, HUGE - 1, 2]}, False))
+    assert not lie(bench, Summary({}, {4: list(range(2, 60_000))}, False))
+    wait(bench)
+    assert_unharmed(bench)
 
 
 @pytest.mark.parametrize("protocol", ["fifo", "vector", "vector-changes"])
 def test_early_messages_of_a_neighbour_are_bounded(protocol):
-    wires = line(protocol, early=10_000)
+    bench = line(protocol, early=10_000)
     for seq in range(2, 200):
-        lie(wires, Message(LIAR, seq, bytes(100), stamp(protocol)))
-    assert wires.nodes[1].gauges()["pending"] <= 21
-    assert wires.nodes[2].gauges()["pending"] <= 21
-    assert_unharmed(wires)
+        lie(bench, Message(LIAR, seq, bytes(100), stamp(protocol)))
+    assert bench.nodes[1].gauges()["pending"] <= 21
+    assert bench.nodes[2].gauges()["pending"] <= 21
+    assert_unharmed(bench)
 
 
 def test_numbers_out_of_turn_are_bounded_without_an_order(monkeypatch):
     monkeypatch.setattr("antecast.protocols.flood.MAX_SOURCES", 100)
-    wires = line("r-broadcast")
+    bench = line("r-broadcast")
     for seq in range(2, 300):
-        lie(wires, Message(LIAR, 2 * seq, b"", None))
-    assert wires.nodes[1].gauges()["out_of_turn"] == 100
-    assert_unharmed(wires)
+        lie(bench, Message(LIAR, 2 * seq, b"", None))
+    assert bench.nodes[1].gauges()["out_of_turn"] == 100
+    assert_unharmed(bench)
 
 
 @causal
 def test_what_is_over_the_quota_comes_later(protocol):
     """Node 1 is sent much that it cannot deliver yet: it takes what it can, and asks for the rest again."""
-    wires = Wires(0, 1, protocol=protocol, early=3000)
-    wires.link(0, 1)
+    bench = Bench(protocol, nodes=2, settings={"early": 3000})
+    bench.link(0, 1)
     for _ in range(30):
-        wires.broadcast(0)
-    wires.flying.reverse()
-    wires.transfer()
-    assert wires.delivered[1] != wires.delivered[0]
-    while OWED in wires.timers[1]:
-        wires.pass_time(wires.timers[1][OWED])
-        wires.transfer()
-    assert wires.delivered[1] == wires.delivered[0]
+        bench.broadcast(0)
+    for flight in reversed(bench.drop()):
+        bench.arrive(flight)
+    bench.transfer()
+    assert bench.delivered[1] != bench.delivered[0]
+    while OWED in bench.timers[1]:
+        bench.pass_time(bench.timers[1][OWED])
+        bench.transfer()
+    assert bench.delivered[1] == bench.delivered[0]
 
 
 @every
 def test_a_source_too_many_is_refused_and_is_a_misuse_at_the_source(protocol, monkeypatch):
     monkeypatch.setattr(retained, "MAX_SOURCES", 4)
-    wires = Wires(0, 1, protocol=protocol)
-    wires.link(0, 1)
-    node = wires.nodes[1]
+    bench = Bench(protocol, nodes=2)
+    bench.link(0, 1)
+    node = bench.nodes[1]
     for source in (2, 3, 4, 5):
         node.receive(Message(source, 1, b"", stamp(protocol)), 0, 0)
     before = node.snapshot()
@@ -260,21 +250,21 @@ def frames(protocol):
 @every
 @given(data=st.data())
 def test_honest_nodes_go_on_whatever_a_neighbour_sends(protocol, data):
-    wires = line(protocol, retain=data.draw(st.sampled_from([0, 2, 10_000])), early=5000)
+    bench = line(protocol, retain=data.draw(st.sampled_from([0, 2, 10_000])), early=5000)
     for node in (0, 2):
-        wires.broadcast(node)
-        flow(wires)
+        bench.broadcast(node)
+        bench.transfer()
     for action in data.draw(st.lists(st.sampled_from(["lie", "lie", "lie", "broadcast", "wait"]), max_size=40)):
         if action == "lie":
-            lie(wires, data.draw(frames(protocol)))
+            lie(bench, data.draw(frames(protocol)))
         elif action == "broadcast":
-            wires.broadcast(data.draw(st.integers(0, 2)))
-            flow(wires)
+            bench.broadcast(data.draw(st.integers(0, 2)))
+            bench.transfer()
         else:
-            wait(wires, 1)
-    wait(wires)
-    assert_unharmed(wires)
-    assert all(node.gauges()["stored"] <= 10_100 for node in wires.nodes.values())
+            wait(bench, 1)
+    wait(bench)
+    assert_unharmed(bench)
+    assert all(node.gauges()["stored"] <= 10_100 for node in bench.nodes.values())
 
 
 @causal

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wires import Wires
 
 from antecast.core import Deliver, Message, RemoteFault, Send
 from antecast.history.oracle import judge
@@ -13,14 +12,15 @@ from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.trees import Trees
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
+from antecast.testing import Bench
 
 
 def cube_of(nodes, **settings):
-    wires = Wires(*range(nodes), protocol="vcube", diagnosis=0, **settings)
+    bench = Bench("vcube", nodes=nodes, settings={"diagnosis": 0, **settings})
     for a in range(nodes):
         for b in range(a + 1, nodes):
-            wires.link(a, b)
-    return wires
+            bench.link(a, b)
+    return bench
 
 
 def names(frame):
@@ -31,7 +31,7 @@ def names(frame):
 def test_the_packets_are_those_of_algorithm_2(dimension, aggregate, data):
     """Both run side by side on one schedule: every packet of one is a packet of the other."""
     nodes = 2**dimension
-    wires = cube_of(nodes, aggregate=aggregate, mtu=65_535)
+    bench = cube_of(nodes, aggregate=aggregate, mtu=65_535)
     plain = [algorithm2.Node(i, dimension, aggregate=aggregate) for i in range(nodes)]
     flying = []
 
@@ -44,20 +44,20 @@ def test_the_packets_are_those_of_algorithm_2(dimension, aggregate, data):
         flying.extend(
             (node, to, frame, together) for (to, frame), (_, together) in zip(sends, theirs, strict=True)
         )
-        wires.delivered[node] += [
+        bench.delivered[node] += [
             (each.message.origin, each.message.seq) for each in ours if isinstance(each, Deliver)
         ]
-        assert sorted(wires.delivered[node]) == sorted((each.source, each.seq) for each in plain[node].delivered)
+        assert sorted(bench.delivered[node]) == sorted((each.source, each.seq) for each in plain[node].delivered)
 
     for _ in range(data.draw(st.integers(0, 60))):
         if flying and data.draw(st.integers(0, 3)):
             sender, to, frame, together = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
             plain[to].receive(together, sender)
-            compare(to, wires.nodes[to].receive(frame, sender, 0))
+            compare(to, bench.nodes[to].receive(frame, sender, 0))
         else:
             node = data.draw(st.integers(0, nodes - 1))
             plain[node].broadcast()
-            compare(node, wires.nodes[node].broadcast(b"", 0))
+            compare(node, bench.nodes[node].broadcast(b"", 0))
 
 
 def packet(origin, seq, **stamp):

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from wires import Wires
 
 from antecast.core import Message, Send
 from antecast.history.oracle import judge
@@ -12,7 +11,7 @@ from antecast.protocols.vcube.diagnosis import OVERDUE, ROUND, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
-from antecast.testing import assert_conforms
+from antecast.testing import Bench, assert_conforms
 
 MS, SECOND = 10**6, 10**9
 
@@ -208,87 +207,86 @@ def test_lost_frames_are_found_by_comparison():
 
 
 def cube_of(nodes, **settings):
-    wires = Wires(*range(nodes), protocol="vcube", **settings)
+    bench = Bench("vcube", nodes=nodes, settings=settings)
     for a in range(nodes):
         for b in range(a + 1, nodes):
-            wires.link(a, b)
-    return wires
+            bench.link(a, b)
+    return bench
 
 
-def whom_it_tests(wires, node):
+def whom_it_tests(bench, node):
     """Whom a node tests in a round; everyone answers."""
-    wires.fire(node, ROUND)
-    return sorted(to for sender, to, frame in wires.transfer() if sender == node and isinstance(frame, Test))
+    bench.fire(node, ROUND)
+    return sorted(each.to for each in bench.transfer() if each.sender == node and isinstance(each.frame, Test))
 
 
-def silence(wires, *dead):
+def silence(bench, *dead):
     """Frames to and from these nodes vanish, though their links seem to be there."""
-    wires.flying = type(wires.flying)(each for each in wires.flying if not {each[0], each[1]} & set(dead))
+    bench.drop(lambda flight: {flight.sender, flight.to} & set(dead))
 
 
-def lose_round(wires, node, *dead):
+def lose_round(bench, node, *dead):
     """A round of tests in which these do not answer, and the time to wait for them."""
-    wires.fire(node, ROUND)
-    silence(wires, *dead)
-    wires.transfer()
-    wires.fire(node, OVERDUE)
+    bench.fire(node, ROUND)
+    silence(bench, *dead)
+    bench.transfer()
+    bench.fire(node, OVERDUE)
 
 
-def gauge(wires, node, name="doubted"):
-    return wires.nodes[node].gauges()[name]
+def gauge(bench, node, name="doubted"):
+    return bench.nodes[node].gauges()[name]
 
 
 def test_a_node_tests_the_first_node_of_each_cluster():
-    wires = cube_of(8)
-    assert whom_it_tests(wires, 0) == [1, 2, 4]
-    assert whom_it_tests(wires, 5) == [1, 4, 7]
-    assert wires.timers[0][ROUND] == SECOND
+    bench = cube_of(8)
+    assert whom_it_tests(bench, 0) == [1, 2, 4]
+    assert whom_it_tests(bench, 5) == [1, 4, 7]
+    assert bench.timers[0][ROUND] == SECOND
 
 
 def test_who_does_not_answer_in_time_is_doubted_and_the_next_in_its_cluster_tested():
-    wires = cube_of(8)
-    lose_round(wires, 0, 4)
-    assert gauge(wires, 0) == 1
-    assert whom_it_tests(wires, 0) == [1, 2, 4, 5]
+    bench = cube_of(8)
+    lose_round(bench, 0, 4)
+    assert gauge(bench, 0) == 1
+    assert whom_it_tests(bench, 0) == [1, 2, 4, 5]
     # Node 4 answered this time: the doubt is over, and it is given more time from now on.
-    assert gauge(wires, 0) == 0
-    wires.now = 10 * SECOND
-    wires.timers[0][ROUND] = wires.now
-    wires.fire(0, ROUND)
-    assert wires.timers[0][OVERDUE] == wires.now + 500 * MS
-    silence(wires, 4)
-    wires.transfer()
-    wires.fire(0, OVERDUE)  # nobody but 4 is late
-    assert gauge(wires, 0) == 0
-    assert wires.timers[0][OVERDUE] == wires.now + 1000 * MS
+    assert gauge(bench, 0) == 0
+    bench.timers[0][ROUND] = 10 * SECOND
+    bench.fire(0, ROUND)
+    assert bench.timers[0][OVERDUE] == bench.now + 500 * MS
+    silence(bench, 4)
+    bench.transfer()
+    bench.fire(0, OVERDUE)  # nobody but 4 is late
+    assert gauge(bench, 0) == 0
+    assert bench.timers[0][OVERDUE] == 11 * SECOND
 
 
 def test_a_broken_link_is_a_reason_to_doubt_and_a_new_one_ends_it():
-    wires = cube_of(8)
-    wires.unlink(0, 4)
-    assert gauge(wires, 0) == 1
-    assert whom_it_tests(wires, 0) == [1, 2, 5]
-    wires.link(0, 4)
-    assert gauge(wires, 0) == 0
-    assert whom_it_tests(wires, 0) == [1, 2, 4]
+    bench = cube_of(8)
+    bench.unlink(0, 4)
+    assert gauge(bench, 0) == 1
+    assert whom_it_tests(bench, 0) == [1, 2, 5]
+    bench.link(0, 4)
+    assert gauge(bench, 0) == 0
+    assert whom_it_tests(bench, 0) == [1, 2, 4]
 
 
 def test_a_node_learns_of_others_from_those_it_tests():
     """Node 5 is in the cluster that node 0 tests through node 4."""
-    wires = cube_of(8)
-    lose_round(wires, 4, 5)
-    assert gauge(wires, 4) == 1 and gauge(wires, 0) == 0
-    whom_it_tests(wires, 0)
-    assert gauge(wires, 0) == 1
+    bench = cube_of(8)
+    lose_round(bench, 4, 5)
+    assert gauge(bench, 4) == 1 and gauge(bench, 0) == 0
+    whom_it_tests(bench, 0)
+    assert gauge(bench, 0) == 1
     # Then 5 answers 4 again, and that is newer.
-    whom_it_tests(wires, 4)
-    whom_it_tests(wires, 0)
-    assert gauge(wires, 0) == 0
+    whom_it_tests(bench, 4)
+    whom_it_tests(bench, 0)
+    assert gauge(bench, 0) == 0
 
 
 def test_a_node_that_hears_itself_doubted_objects():
-    wires = cube_of(8)
-    one = wires.nodes[1]
+    bench = cube_of(8)
+    one = bench.nodes[1]
     (answer,) = one.receive(Test(), 3, 0)
     assert answer.frame.news == {}
     one.receive(Reply(answer.frame.digest, {1: 3}), 3, 0)
@@ -296,36 +294,37 @@ def test_a_node_that_hears_itself_doubted_objects():
     assert answer.frame.news == {1: 4}
 
 
-def packets_of(frames):
-    return sorted((sender, to) for sender, to, frame in frames if isinstance(frame, Packet))
+def packets_of(flights):
+    return sorted((flight.sender, flight.to) for flight in flights if isinstance(flight.frame, Packet))
 
 
 def test_trees_go_around_nodes_without_a_link():
-    wires = cube_of(8)
+    bench = cube_of(8)
     for node in range(8):
         if node != 4:
-            wires.unlink(4, node)
-    wires.drop()
-    wires.broadcast(0)
-    assert packets_of(wires.flying) == [(0, 1), (0, 2), (0, 5)]
-    assert len(packets_of(wires.transfer())) == 6
-    assert all(wires.delivered[node] == [(0, 1)] for node in range(8) if node != 4)
+            bench.unlink(4, node)
+    bench.drop()
+    bench.broadcast(0)
+    assert packets_of(bench.flying) == [(0, 1), (0, 2), (0, 5)]
+    assert len(packets_of(bench.transfer())) == 6
+    assert all(bench.delivered[node] == [(0, 1)] for node in range(8) if node != 4)
 
 
 def test_a_doubted_node_gets_its_copy_beside_the_one_that_takes_its_place():
-    wires = cube_of(8)
-    lose_round(wires, 0, 4)
-    wires.broadcast(0)
-    assert packets_of(wires.flying) == [(0, 1), (0, 2), (0, 4), (0, 5)]
-    assert len(packets_of(wires.transfer())) == 7 + 4  # 4 and 5 each pass it on to all of their cluster
-    assert all(wires.delivered[node] == [(0, 1)] for node in range(8))
+    bench = cube_of(8)
+    lose_round(bench, 0, 4)
+    bench.broadcast(0)
+    assert packets_of(bench.flying) == [(0, 1), (0, 2), (0, 4), (0, 5)]
+    assert len(packets_of(bench.transfer())) == 7 + 4  # 4 and 5 each pass it on to all of their cluster
+    assert all(bench.delivered[node] == [(0, 1)] for node in range(8))
 
 
 def test_a_message_that_comes_by_comparison_first_is_passed_on_when_its_packet_comes():
-    wires = cube_of(8)
-    wires.broadcast(0)
-    (packet,) = [frame for _, to, frame in wires.drop() if to == 4]
-    four = wires.nodes[4]
+    bench = cube_of(8)
+    bench.broadcast(0)
+    (packet,) = bench.queue(0, 4)
+    bench.drop()
+    four = bench.nodes[4]
     message = packet.messages[0]
     assert not [each for each in four.receive(message, 2, 0) if isinstance(each, Send)]
     passed = [each.to for each in four.receive(packet, 0, 0) if isinstance(each, Send)]
@@ -334,49 +333,48 @@ def test_a_message_that_comes_by_comparison_first_is_passed_on_when_its_packet_c
 
 
 def test_what_is_held_back_goes_out_when_the_trees_change():
-    wires = cube_of(8)
-    four = wires.nodes[4]
-    wires.drop()
-    wires.perform(4, four.receive(Packet((Message(0, 1, b"", {2: 1}),)), 0, 0))
-    assert gauge(wires, 4, "held") == 1
-    assert [to for _, to, _ in wires.drop()] == [6]
-    wires.perform(4, four.link_down(7, 0))
-    assert gauge(wires, 4, "held") == 0
-    assert [to for _, to, _ in wires.drop()] == [5]
+    bench = cube_of(8)
+    bench.drop()
+    bench.inject(0, 4, Packet((Message(0, 1, b"", {2: 1}),)))
+    assert gauge(bench, 4, "held") == 1
+    assert [flight.to for flight in bench.drop()] == [6]
+    bench.unlink(4, 7)
+    assert gauge(bench, 4, "held") == 0
+    assert [flight.to for flight in bench.drop()] == [5]
 
 
 def test_nodes_that_have_the_same_do_not_compare():
-    wires = cube_of(4)
-    wires.broadcast(0)
-    wires.transfer()
+    bench = cube_of(4)
+    bench.broadcast(0)
+    bench.transfer()
     for node in range(4):
-        wires.fire(node, ROUND)
-    kinds = {type(frame) for _, _, frame in wires.transfer()}
+        bench.fire(node, ROUND)
+    kinds = {type(flight.frame) for flight in bench.transfer()}
     assert kinds == {Test, Reply}
 
 
 def test_nodes_that_have_not_the_same_compare_once_a_round():
-    wires = cube_of(8)
-    wires.broadcast(0)
-    wires.drop()
-    wires.fire(0, ROUND)
-    asked = [to for sender, to, frame in wires.transfer() if sender == 0 and isinstance(frame, Summary)]
+    bench = cube_of(8)
+    bench.broadcast(0)
+    bench.drop()
+    bench.fire(0, ROUND)
+    asked = [each.to for each in bench.transfer() if each.sender == 0 and isinstance(each.frame, Summary)]
     assert len(asked) == 1
-    assert wires.delivered[asked[0]] == [(0, 1)]
+    assert bench.delivered[asked[0]] == [(0, 1)]
 
 
 def test_a_snapshot_restores_the_same_state():
-    wires = cube_of(4, retain=3)
+    bench = cube_of(4, retain=3)
     for node in (0, 1, 2, 0, 1):
-        wires.broadcast(node)
-        wires.transfer()
-    wires.perform(0, wires.nodes[0].receive(Packet((Message(3, 4, b"early", {1: 9}),)), 1, 0))
-    for node, protocol in wires.nodes.items():
-        copy = wires.spec.make(node, wires.settings)
+        bench.broadcast(node)
+        bench.transfer()
+    bench.inject(1, 0, Packet((Message(3, 4, b"early", {1: 9}),)))
+    for node, protocol in bench.nodes.items():
+        copy = bench.make(node)
         copy.restore(protocol.snapshot())
         assert copy.snapshot() == protocol.snapshot()
-    restored = wires.spec.make(0, wires.settings)
-    restored.restore(wires.nodes[0].snapshot())
+    restored = bench.make(0)
+    restored.restore(bench.nodes[0].snapshot())
     assert restored.link_up(1, 0) and not any(isinstance(each, Send) for each in restored.link_up(2, 0))
 
 

@@ -2,7 +2,6 @@
 space."""
 
 import pytest
-from wires import Wires
 
 from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault, Send
 from antecast.protocols.retained import Base, Summary
@@ -11,6 +10,7 @@ from antecast.protocols.vcube.backlog import WINDOW
 from antecast.protocols.vcube.diagnosis import LEAP, OVERDUE, ROUND, ROUNDS_REMEMBERED, Reply, Test
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.view import View
+from antecast.testing import Bench
 
 MS, SECOND = 10**6, 10**9
 LARGEST = 2**63 - 1
@@ -18,11 +18,11 @@ MODES = [{"diagnosis": 0}, {}]
 
 
 def cube_of(nodes, protocol="vcube", **settings):
-    wires = Wires(*range(nodes), protocol=protocol, **settings)
+    bench = Bench(protocol, nodes=nodes, settings=settings)
     for a in range(nodes):
         for b in range(a + 1, nodes):
-            wires.link(a, b)
-    return wires
+            bench.link(a, b)
+    return bench
 
 
 def packet(*messages):
@@ -53,14 +53,14 @@ def reply_of(node, peer=1):
 @pytest.mark.parametrize("about", [0, 1, 2, 3])
 @pytest.mark.parametrize("number", [LARGEST, LARGEST - 1])
 def test_news_with_the_largest_number_leave_replies_that_can_be_decoded(about, number):
-    wires = cube_of(4)
-    node = wires.nodes[0]
+    bench = cube_of(4)
+    node = bench.nodes[0]
     node.receive(Reply(0, {about: number}), 1, 0)
     for _ in range(3):
         reply_of(node)
         node.receive(Reply(0, {about: number}), 1, 0)
-        wires.unlink(0, 2)
-        wires.link(0, 2)
+        bench.unlink(0, 2)
+        bench.link(0, 2)
         node.receive(Test(), 2, 0)
 
 
@@ -94,20 +94,20 @@ def test_news_of_nodes_that_do_not_exist_are_neither_kept_nor_passed_on():
 
 
 def test_a_node_that_left_for_good_is_forgotten():
-    wires = cube_of(4)
+    bench = cube_of(4)
     for node in range(3):
-        wires.unlink(3, node)
-    assert reply_of(wires.nodes[0]).news == {3: 1}
+        bench.unlink(3, node)
+    assert reply_of(bench.nodes[0]).news == {3: 1}
     for _ in range(ROUNDS_REMEMBERED + 2):
         for node in range(3):
-            wires.fire(node, ROUND)
-        wires.transfer()
+            bench.fire(node, ROUND)
+        bench.transfer()
     for node in range(3):
-        assert reply_of(wires.nodes[node], peer=(node + 1) % 3).news == {}
-        assert wires.nodes[node].gauges()["doubted"] == 0
+        assert reply_of(bench.nodes[node], peer=(node + 1) % 3).news == {}
+        assert bench.nodes[node].gauges()["doubted"] == 0
     # Somebody who still speaks of it does not bring it back.
-    wires.nodes[0].receive(Reply(0, {3: 7}), 1, 0)
-    assert reply_of(wires.nodes[0]).news == {}
+    bench.nodes[0].receive(Reply(0, {3: 7}), 1, 0)
+    assert reply_of(bench.nodes[0]).news == {}
 
 
 # Links.
@@ -126,9 +126,9 @@ FRAMES = [
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: type(frame).__name__)
 @pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
 def test_a_frame_from_a_peer_without_a_link_is_refused_and_leaves_no_trace(frame, settings):
-    wires = cube_of(4, **settings)
-    wires.unlink(0, 1)
-    node = wires.nodes[0]
+    bench = cube_of(4, **settings)
+    bench.unlink(0, 1)
+    node = bench.nodes[0]
     for stranger in (1, 9, 2**32 - 1):
         before = node.snapshot(), node.gauges()
         with pytest.raises(RemoteFault):
@@ -144,17 +144,19 @@ def test_the_end_of_a_link_that_was_not_up_is_no_reason_to_doubt():
 
 def test_a_second_link_up_is_the_end_of_the_old_link():
     """Node 1 owed an answer on the old link; it does not on the new one."""
-    wires = cube_of(2)
-    wires.fire(0, ROUND)
-    wires.drop()
-    wires.perform(0, wires.nodes[0].link_up(1, 400 * MS))
-    wires.perform(0, wires.nodes[0].timer(OVERDUE, 500 * MS))
-    assert wires.nodes[0].gauges()["doubted"] == 0
+    bench = cube_of(2)
+    bench.fire(0, ROUND)
+    bench.drop()
+    bench.pass_time(400 * MS)
+    bench.call(0, "link_up", 1)
+    bench.drop()
+    bench.fire(0, OVERDUE)
+    assert bench.nodes[0].gauges()["doubted"] == 0
 
 
 def test_the_root_of_the_single_tree_follows_a_link_that_comes_up():
-    wires = Wires(3, protocol="vcube-single", diagnosis=0)
-    node = wires.nodes[3]
+    bench = Bench("vcube-single", nodes=(3,), settings={"diagnosis": 0})
+    node = bench.nodes[3]
     node.link_up(2, 0)
     assert [to for to, _ in sent(node.broadcast(b"", 0))] == [2]
     node.link_up(1, 0)
@@ -178,9 +180,9 @@ def test_a_message_that_depends_on_itself_is_refused_with_all_of_its_packet(sett
 @pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
 @pytest.mark.parametrize("claim", [(0, 2, {}), (0, LARGEST, {}), (3, 1, {0: 2})], ids=["next", "far", "depends"])
 def test_a_claim_about_our_own_messages_is_left_out_and_said_once_a_link(settings, claim):
-    wires = cube_of(4, **settings)
-    wires.broadcast(0)
-    node = wires.nodes[0]
+    bench = cube_of(4, **settings)
+    bench.broadcast(0)
+    node = bench.nodes[0]
     effects = node.receive(packet((1, 1, {}), claim, (2, 1, {0: 1})), 1, 0)
     assert delivered(effects) == [(1, 1), (2, 1)]
     (text,) = alerts(effects)
@@ -231,18 +233,18 @@ def test_what_waits_for_ever_has_a_bound_and_others_are_unharmed(monkeypatch, se
 
 def test_what_was_turned_away_comes_with_a_later_comparison(monkeypatch):
     monkeypatch.setattr(trees, "FULL", 5_000)
-    wires = cube_of(2)
+    bench = cube_of(2)
     for index in range(100):
-        wires.nodes[0].receive(packet((50, index + 2, {})), 1, 0)
+        bench.nodes[0].receive(packet((50, index + 2, {})), 1, 0)
     for _ in range(2 * WINDOW):  # node 0 gets only what is far ahead of what it has
-        wires.broadcast(1)
-    for _, to, frame in wires.drop()[WINDOW + 10 :]:
-        wires.perform(to, wires.nodes[to].receive(frame, 1, 0))
-    assert wires.delivered[0] == []
+        bench.broadcast(1)
+    for flight in bench.drop()[WINDOW + 10 :]:
+        bench.arrive(flight)
+    assert bench.delivered[0] == []
     for _ in range(6):
-        wires.fire(0, ROUND)
-        wires.transfer()
-    assert wires.delivered[0] == [(1, seq + 1) for seq in range(2 * WINDOW)]
+        bench.fire(0, ROUND)
+        bench.transfer()
+    assert bench.delivered[0] == [(1, seq + 1) for seq in range(2 * WINDOW)]
 
 
 @pytest.mark.parametrize("settings", MODES, ids=["static", "diagnosis"])
@@ -279,13 +281,14 @@ def test_heights_are_not_remembered_for_ever(monkeypatch):
 
 
 def test_own_messages_that_never_come_back_from_the_root_are_forgotten():
-    wires = cube_of(3, protocol="vcube-single")
+    bench = cube_of(3, protocol="vcube-single")
     for _ in range(50):
-        wires.broadcast(2)
-    wires.drop()
-    abroad = wires.nodes[2]._dissemination._abroad
+        bench.broadcast(2)
+    bench.drop()
+    abroad = bench.nodes[2]._dissemination._abroad
     assert len(abroad) == 50
-    wires.perform(2, wires.nodes[2].timer(ROUND, 11 * SECOND))
+    bench.timers[2][ROUND] = 11 * SECOND
+    bench.fire(2, ROUND)
     assert not abroad
 
 
@@ -301,7 +304,7 @@ def test_messages_that_came_by_comparison_are_remembered_in_a_bounded_number(mon
 
 
 def test_more_news_than_a_frame_holds_are_cut_to_what_it_holds():
-    node = Wires(0, protocol="vcube").nodes[0]
+    node = Bench("vcube", nodes=1).nodes[0]
     node.link_up(1, 0)
     diagnosis = node._dissemination._diagnosis
     diagnosis._news = dict.fromkeys(range(10, 70_010), 1)
@@ -338,39 +341,34 @@ def test_a_base_that_answers_nothing_is_refused():
 
 @pytest.mark.parametrize("wanted", [False, True])
 def test_a_base_that_says_more_of_a_source_than_the_source_does_is_never_taken(wanted):
-    wires = cube_of(4, retain=0)
-    node = wires.nodes[0]
+    bench = cube_of(4, retain=0)
+    node = bench.nodes[0]
     if wanted:
         node.receive(packet((1, 1, {2: 1000})), 1, 0)
     for turn in range(40):
-        wires.now += SECOND
-        wires.timers[0][ROUND] = wires.now
-        wires.fire(0, ROUND)
-        wires.transfer()
-        node.receive(Reply(turn, {}), 1, wires.now)
+        bench.timers[0][ROUND] = bench.now + SECOND
+        bench.fire(0, ROUND)
+        bench.transfer()
+        node.receive(Reply(turn, {}), 1, bench.now)
         if node._dissemination._log.has_asked(1):
-            node.receive(Base({2: 2**40}), 1, wires.now)
-    wires.broadcast(2)
-    wires.transfer()
-    assert wires.delivered[0] == [(2, 1)]
+            node.receive(Base({2: 2**40}), 1, bench.now)
+    bench.broadcast(2)
+    bench.transfer()
+    assert bench.delivered[0] == [(2, 1)]
 
 
 # Comparisons.
 
 
-def lying_round(wires, lies):
+def lying_round(bench, lies):
     """A round of node 0 in which nodes 1 and 4 lie before anyone else answers."""
-    wires.now += SECOND
-    wires.timers[0][ROUND] = wires.now
-    wires.fire(0, ROUND)
-    for sender, to, frame in wires.drop():
-        if to in (1, 4):
-            for lie in lies:
-                wires.perform(0, wires.nodes[0].receive(lie, to, wires.now))
-        else:
-            wires.flying.append((sender, to, frame))
-    wires.flying = type(wires.flying)(each for each in wires.flying if each[1] not in (1, 4))
-    wires.transfer()
+    bench.time.advance(bench.now + SECOND)
+    bench.timers[0][ROUND] = bench.now
+    bench.fire(0, ROUND)
+    for flight in bench.drop(lambda flight: flight.to in (1, 4)):
+        bench.inject(flight.to, 0, *lies)
+    bench.drop(lambda flight: flight.to in (1, 4))
+    bench.transfer()
 
 
 @pytest.mark.parametrize(
@@ -379,30 +377,29 @@ def lying_round(wires, lies):
     ids=["digest", "summary", "both"],
 )
 def test_peers_that_never_agree_do_not_keep_a_node_from_asking_others(lies):
-    wires = cube_of(8)
-    wires.broadcast(2)
-    wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != 0)
-    wires.transfer()
-    wires.delivered[0].clear()
+    bench = cube_of(8)
+    bench.broadcast(2)
+    bench.drop(lambda flight: flight.to == 0)
+    bench.transfer()
+    bench.delivered[0].clear()
     for _ in range(8):
-        lying_round(wires, lies)
-    assert wires.delivered[0] == [(2, 1)]
+        lying_round(bench, lies)
+    assert bench.delivered[0] == [(2, 1)]
 
 
 def test_peers_that_are_not_under_test_share_one_turn():
     """Nodes 3, 5, 6 and 7 are not tested by node 0; they offer what they do not have, one after the other."""
-    wires = cube_of(8)
-    wires.broadcast(2)
-    wires.flying = type(wires.flying)(each for each in wires.flying if each[1] != 0)
-    wires.transfer()
+    bench = cube_of(8)
+    bench.broadcast(2)
+    bench.drop(lambda flight: flight.to == 0)
+    bench.transfer()
     for turn in range(8):
-        wires.now += SECOND
-        wires.timers[0][ROUND] = wires.now
-        wires.fire(0, ROUND)
+        bench.timers[0][ROUND] = bench.now + SECOND
+        bench.fire(0, ROUND)
         liar = (3, 5, 6, 7)[turn % 4]
-        wires.nodes[0].receive(Summary({77: 5}, {}, False), liar, wires.now)
-        wires.transfer()
-    assert (2, 1) in wires.delivered[0]
+        bench.nodes[0].receive(Summary({77: 5}, {}, False), liar, bench.now)
+        bench.transfer()
+    assert (2, 1) in bench.delivered[0]
 
 
 # Trees.
@@ -411,9 +408,9 @@ def test_peers_that_are_not_under_test_share_one_turn():
 @pytest.mark.parametrize("protocol", ["vcube", "vcube-single"])
 def test_a_copy_from_another_than_the_parent_does_not_take_the_duty_away(protocol):
     """Node 5 hands node 4 a message of node 0, which should have come from node 0 with the duty for 5, 6 and 7."""
-    wires = cube_of(8, protocol=protocol, diagnosis=0)
-    wires.broadcast(0)
-    (stray,) = [frame for _, to, frame in wires.flying if to == 4]
-    wires.perform(4, wires.nodes[4].receive(stray, 5, 0))
-    wires.transfer()
-    assert all(wires.delivered[node] == [(0, 1)] for node in range(8))
+    bench = cube_of(8, protocol=protocol, diagnosis=0)
+    bench.broadcast(0)
+    (stray,) = bench.queue(0, 4)
+    bench.inject(5, 4, stray)
+    bench.transfer()
+    assert all(bench.delivered[node] == [(0, 1)] for node in range(8))

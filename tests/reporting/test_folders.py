@@ -364,8 +364,7 @@ def test_a_reproduction_remembers_its_command(tmp_path):
     for _ in range(2):  # a call that was interrupted, and the one that went on
         write_manifest(job, seconds=1.5)
     assert read_manifest(folder)["seconds"] == 3.0
-    options = ["--seeds", "3", "--date", "2024-05-06"]
-    page = _report([(folder, make_results())], folder / "report.html", options)
+    page = _report([(folder, make_results())], quick=False, options={"date": "2024-05-06"}, seeds=3)
     first = page.read_text(encoding="utf-8")
     command = "antecast reproduce barrier --seeds 3 --date 2024-05-06"
     assert command in first

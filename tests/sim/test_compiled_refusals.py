@@ -15,12 +15,15 @@ from antecast.core import AntecastError, ConfigurationError
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.clocks import ClockSettings
 from antecast.sim.delays import Delay
+from antecast.sim.fault_kinds import Fault
+from antecast.sim.network import NetworkSettings
 from antecast.sim.overlay.compiled import arrays, kernel, simulate, simulation
 from antecast.sim.overlay.compiled.snapshots import spray_views
 from antecast.sim.overlay.views import first_views
-from antecast.sim.scenario import Fault, LogSettings, NetworkSettings, Scenario, Workload, make_scenario
+from antecast.sim.scenario import LogSettings, Scenario, make_scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Spray, Topology
+from antecast.sim.workload_kinds import Workload
 
 _spec = importlib.util.spec_from_file_location("same_run", Path(__file__).parent / "same_run.py")
 same_run = importlib.util.module_from_spec(_spec)

@@ -5,6 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError, InputError
 from antecast.sim import run
@@ -14,6 +16,7 @@ from antecast.traces.presence import PRESENCE, presence
 from antecast.traces.schema import CONTACTS, TRAJECTORIES
 
 SECOND = 10**9
+KINDS = ("broadcast", "send", "receive", "deliver", "up", "down")
 
 
 def table(schema, rows):
@@ -59,6 +62,25 @@ def test_a_contact_can_be_used_only_once_it_is_set_up(contacts):
     result = simulate(contacts, setup="4s")
     assert [row["t"] // SECOND for row in rows(result, "deliver")] == [1, 14, 34]
     assert [row["node"] for row in rows(simulate(contacts, setup="10s"), "deliver")] == [0]
+
+
+def test_a_contact_that_ends_before_it_is_set_up_does_not_take_place(contacts):
+    """Not even as a link that comes up: neither end hears of it."""
+    assert [row["t"] // SECOND for row in rows(simulate(contacts, setup="9999ms"), "up")] == [19, 19, 39, 39]
+    assert rows(simulate(contacts, setup="10s"), "up", "down", "send") == []
+
+
+def test_without_a_set_up_time_runs_are_what_they_were(contacts):
+    assert simulate(contacts, setup="0s").events == simulate(contacts).events
+    names = [run_id(simulate(contacts, **given).scenario) for given in ({}, {"setup": "0s"}, {"setup": "1s"})]
+    assert names[0] == names[1] != names[2]
+
+
+def test_a_set_up_time_is_a_duration(contacts):
+    with pytest.raises(ConfigurationError, match=r"network\.topology\.setup: expected"):
+        simulate(contacts, setup="-1s")
+    with pytest.raises(ConfigurationError, match=r"network\.topology\.setup: expected"):
+        simulate(contacts, setup=True)
 
 
 def test_nodes_are_there_when_the_trace_says(contacts, tmp_path):
@@ -148,6 +170,24 @@ def test_a_trace_by_the_calendar_starts_at_zero(epoch):
     assert notes[1].startswith(
         "epoch.one: time 0 of the run is 1246255230 s in the trace (2009-06-29 06:00:30 UTC"
     )
+
+
+@given(start=st.integers(0, 2**31), gaps=st.lists(st.integers(1, 10**5), min_size=1, max_size=6))
+def test_when_a_trace_was_recorded_changes_nothing(tmp_path_factory, start, gaps):
+    """The same contacts by any calendar make the same run, which lasts as long as the trace."""
+    runs = []
+    for first in (0, start):
+        path, t, lines = tmp_path_factory.mktemp("trace") / "trace.one", first, []
+        for number, gap in enumerate(gaps):
+            lines += [f"{t} CONN {number % 3} 3 up", f"{t + gap} CONN {number % 3} 3 down"]
+            t += gap + 1
+        path.write_text("\n".join(lines) + "\n")
+        result = simulate(path, broadcasts=(("0s", 0),), shift=True)
+        runs.append(
+            [[row[name] for name in ("node", "t", "kind", "origin", "seq")] for row in rows(result, *KINDS)]
+        )
+        assert result.ended <= (sum(gaps) + len(gaps) + 1) * SECOND
+    assert runs[0] == runs[1]
 
 
 def test_a_trace_is_shifted_only_as_it_is_told(epoch, contacts):

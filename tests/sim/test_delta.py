@@ -85,6 +85,30 @@ def test_clocks_further_apart_than_their_bound_are_an_unmet_need():
     assert make_scenario(values(clocks=clocks, protocol={"name": "barrier"})).unmet_needs() == []
 
 
+@given(data=st.data())
+def test_settings_keep_their_promise_are_refused_or_said_to_void_it(data):
+    """Lifetimes, their limits and clocks as they come: a run that starts without a word keeps causal order."""
+    seconds = st.sampled_from([None, 0, 1, 5, 20, 60])
+    settings, clocks = {"name": "delta"}, {"offset": f"{data.draw(st.sampled_from([0, 1, 4, 20]))}s"}
+    for name in ("lifetime", "max_lifetime", "clock_bound"):
+        if (value := data.draw(seconds, name)) is not None:
+            settings[name] = f"{value}s"
+    workload = {"kind": "periodic", "every": "2s"}
+    if (value := data.draw(seconds, "lifetime of the workload")) is not None:
+        workload["lifetime"] = f"{value}s"
+    chosen = values(protocol=settings, clocks=clocks, workload=[workload], seed=data.draw(st.integers(0, 99)))
+    try:
+        made = make_scenario(chosen)
+    except ConfigurationError:
+        return
+    result = run(made)
+    if not made.unmet_needs():
+        assert not judge(result.events, clock="local").early
+        lives = workload.get("lifetime", settings.get("lifetime", "10s"))
+        if lives != "0s":
+            assert len({(row["node"], row["origin"]) for row in rows(result, "deliver")}) == 9
+
+
 @given(st.integers(0, 2**32), st.integers(-200, 200))
 def test_a_wild_clock_harms_nobody_but_its_owner(seed, ahead):
     """Node 0 is off by minutes, the others by seconds; links stay up. Among the others everything arrives while it

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from antecast.observer import BatchObserver, Policy
 from antecast.papers.observer.model import ObserverModel, generate, judge
@@ -87,6 +89,25 @@ def test_a_silent_group_is_not_overtaken_while_another_s_rows_are_read() -> None
     spark.batch(1000 * 10**6, {})
     assert judge(RUN, np.array(spark.out["rare"])).pairs == 0
     assert spark.late == 0
+
+
+@given(data=st.data())
+@settings(max_examples=max(10, settings().max_examples // 4))
+def test_no_division_into_micro_batches_lets_real_time_overtake_rows(data: st.DataObject) -> None:
+    """Of any size, as slow as they like, with outages between them; a second group has rows in some of them."""
+    spark = Operator(group_observer(), Timekeeper("processing", 10**6, data.draw(st.sampled_from([0, 20, 100]))))
+    start, real = 0, 0
+    while start < 200:
+        size, took = data.draw(st.integers(5, 60)), data.draw(st.sampled_from([1, 30, 1000, 60_000]))
+        rows = {"busy": np.arange(start, min(start + size, 200))}
+        if data.draw(st.booleans()):
+            rows["rare"] = rows["busy"]
+        spark.batch(real, rows)
+        start, real = start + size, real + took
+    spark.batch(real + 10**9, {})
+    assert sorted(spark.out["busy"]) == list(range(200))
+    for order in spark.out.values():
+        assert judge(RUN, np.array(order)).pairs == 0
 
 
 def test_real_time_counts_while_nothing_comes() -> None:

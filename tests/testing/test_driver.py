@@ -175,8 +175,8 @@ def test_what_is_lost_is_lost():
     bench.link(0, 1)
     bench.broadcast(0)
     assert [flight.to for flight in bench.drop()] == [1]
-    assert bench.transfer() == 0
-    assert bench.meet(0, 1) == 1
+    assert bench.transfer() == []
+    assert len(bench.meet(0, 1)) == 1
     assert bench.delivered[1] == [(0, 1)]
 
 

@@ -8,11 +8,16 @@ import toys
 
 from antecast.core import Message
 from antecast.protocols import Need, specifications
+from antecast.testing import Bench
 from antecast.testing.frames import FrameMaker
 from antecast.testing.fuzz import Campaign, growth, main
 from antecast.testing.hostile import Stage, Step, play, told
+from antecast.testing.record import Record
+from antecast.testing.state import whole_state
 
 FRAMES = 2_000
+CACHES = {"_usable_ids", "_heights"}
+"""Attributes that follow from others, of the view of a cube."""
 everything = pytest.mark.parametrize("spec", specifications(), ids=lambda spec: spec.name)
 
 
@@ -90,9 +95,29 @@ def test_hostile_frames_do_no_harm(spec):
 
 
 @everything
-def test_hostile_frames_in_honest_names_neither_crash_nor_hang(spec):
-    finding = next(Campaign(spec, seed=2, forge=True).findings(FRAMES // 2), None)
+def test_hostile_frames_in_honest_names_neither_crash_nor_hang_and_a_refused_one_changes_nothing(
+    spec, monkeypatch
+):
+    """Nothing at all: neither what a snapshot holds nor links, offers, quotas and caches. Every type of frame is
+    refused now and then."""
+    monkeypatch.setattr(Bench, "state", lambda bench, node: whole_state(bench.nodes[node], without=CACHES))
+    refused, refuse = set(), Record.refuse
+
+    def count(record, node, frame, *why):
+        refused.add(type(frame).__name__)
+        refuse(record, node, frame, *why)
+
+    monkeypatch.setattr(Record, "refuse", count)
+    finding = next(Campaign(spec, seed=2, forge=True).findings(FRAMES // 4), None)
     assert finding is None, str(finding)
+    codec = spec.make(0, spec.fit(spec.configure({}), 3)).codec
+    assert refused >= set(FrameMaker(codec, Random(1), (0, 1, 2), 9, forge=True).kinds)
+
+
+@pytest.mark.parametrize("make", [toys.ChangesFirst, toys.ChangesApart])
+def test_a_refused_frame_that_changed_something_is_found(make, monkeypatch):
+    monkeypatch.setattr(Bench, "state", lambda bench, node: whole_state(bench.nodes[node]))
+    assert first_finding(make).fault.kind == "changed"
 
 
 @everything

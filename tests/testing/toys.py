@@ -229,6 +229,20 @@ class ChangesFirst(Gossip):
         return super().receive(frame, sender, now)
 
 
+class ChangesApart(Gossip):
+    """Remembers what it refuses, where no snapshot shows it."""
+
+    def __init__(self, node, settings):
+        super().__init__(node, settings)
+        self.refused = []
+
+    def receive(self, frame, sender, now):
+        if isinstance(frame, Poke) and frame.node < 0:
+            self.refused.append(sender)
+            raise RemoteFault("no such node")
+        return super().receive(frame, sender, now)
+
+
 class Believes(Gossip):
     """Takes nothing from a node that another says has gone."""
 

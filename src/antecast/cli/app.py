@@ -98,7 +98,7 @@ def main() -> None:
         else:
             _say(explain_usage(error))
         sys.exit(Exit.USAGE)
-    if code == Exit.INTERRUPTED:
+    if code == Exit.INTERRUPTED:  # commands that have more to say of it end by themselves
         err.print("interrupted", style="yellow")
     sys.exit(code if isinstance(code, int) else Exit.OK)
 

@@ -140,7 +140,7 @@ def compare(
             )
     except KeyboardInterrupt:
         err.print("interrupted; finished runs are kept, the same command goes on", style="yellow")
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     except ConfigurationError as error:
         if error.field in _OPTIONS:
             raise ConfigurationError(error.problem, field=_OPTIONS[error.field]) from None

@@ -34,7 +34,7 @@ def protocols(as_json: Json = False) -> None:
     for each in specifications():
         needs = ", ".join(sorted(each.needs(each.settings()))) or "nothing"
         if each.loss_settings:
-            needs += f"; bears loss with {', '.join(each.loss_settings)}"
+            needs += f"; tolerates loss with {', '.join(each.loss_settings)}"
         facts = Table(show_header=False, box=None, pad_edge=False)
         facts.add_column(style="dim", no_wrap=True, min_width=len("control per message"))
         facts.add_column(overflow="fold")

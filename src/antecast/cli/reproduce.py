@@ -113,7 +113,7 @@ def reproduce(
                     out.print(f"report: {report}", markup=False, soft_wrap=True)
     except KeyboardInterrupt:
         err.print("interrupted; what is finished is kept, the same command goes on", style="yellow")
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     if len(found) > 1:
         report = _report(found, quick=quick, options=given, seeds=seeds)
     if as_json:

@@ -78,7 +78,7 @@ def run(
     elif judged.told is not None and judged.told.tone != "good":
         out.print(f"{judged.told.headline}{judged.told.rest}", markup=False, soft_wrap=True)
     if result.interrupted:
-        raise typer.Exit(Exit.INTERRUPTED)
+        raise SystemExit(Exit.INTERRUPTED)
     if promises and promises.broken:
         raise typer.Exit(Exit.VIOLATION)
     if (verdict and verdict.outcome == "inconclusive") or (promises and promises.untried):

@@ -94,7 +94,7 @@ def sweep(
         err.print(
             f"interrupted; {kept} finished runs are kept in {folder}, the same command goes on", style="yellow"
         )
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     page = report_at_end(folder, "sweep", wanted=reported)
     if as_json:
         shown = _as_json(loaded, result) | {"report": None if page is None else str(page)}

@@ -26,8 +26,9 @@ from antecast.core.settings import format_duration, plain_settings
 from antecast.protocols import Need, Specification, specification, specifications
 from antecast.protocols.registry import REMEDIES, address
 from antecast.sim.needs import unmet_words
+from antecast.sim.network import NetworkSettings
 from antecast.sim.radio.layout import Cells
-from antecast.sim.scenario import NetworkSettings, Scenario, make_scenario, override, resolve_files
+from antecast.sim.scenario import Scenario, make_scenario, override, resolve_files
 from antecast.sim.study import Axis, Study
 
 

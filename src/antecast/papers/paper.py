@@ -75,6 +75,8 @@ class Quantity(Settings, frozen=True, kw_only=True):
     """Why ours differs, if it does."""
     reasons: dict[str, str] = {}
     """The same for single settings."""
+    fitted: list[str] = []
+    """The settings whose figures were used to fit ours: that they agree says little."""
 
     def __post_init__(self) -> None:
         if self.unit == "statement" and (self.values or self.tolerance is not None):

@@ -57,8 +57,6 @@ GAUGES = {
     "out_of_turn": Unit.ENTRIES,
 }
 """What the gauges of orderings over flooding count."""
-_DRAWS = {"early": (1 << 27, 4096)}
-"""A quota that holds no message at all leaves nothing that could wait, and so nothing is ever given up."""
 
 R_BROADCAST = register(
     Specification(
@@ -74,7 +72,6 @@ R_BROADCAST = register(
         make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
-        draws=_DRAWS,
     )
 )
 
@@ -92,7 +89,6 @@ FIFO = register(
         make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
-        draws=_DRAWS,
     )
 )
 
@@ -113,7 +109,6 @@ VECTOR = register(
         make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
-        draws=_DRAWS,
     )
 )
 
@@ -131,6 +126,5 @@ VECTOR_CHANGES = register(
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
-        draws=_DRAWS,
     )
 )

@@ -6,13 +6,15 @@ itself. This is an offer to go on without them. What is taken of it, and when:
 
 - *Only what is needed.* A message is given up when a message that is held here waits for it, and for nothing
   else's sake. Where stamps name the whole past (`Ordering.complete`), just what is waited for is given up; else
-  the whole base, since what is given up must be causally closed, and only the base as a whole is known to be.
+  the whole base, since what is given up must be causally closed, and only the base as a whole is known to be:
+  with what came of it and is held here, too.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
   goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
   as soon as it is needed, unless it would drop messages.
 - *With as little loss as can be.* A base may hold messages that have been received here and wait; given up as a
   whole, it drops them. When an offer begins to wait, the neighbour is asked again: now it can leave out what it
-  sees has been received. In the end that base is taken, the first or the latest, which drops less.
+  sees has been received. In the end that base is taken, the first or the latest, which drops less, or another
+  neighbour's if that one drops less still.
 - *What is held, last of all.* A message that is held here may wait for one that never comes, because it was never
   broadcast: then whatever depends on the held message waits for ever, too. A neighbour that went on without the
   held message offers it with its base. It is given up (and dropped) only after a patience in which nothing else of
@@ -75,7 +77,7 @@ class Offers:
         self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
     ) -> None:
         """A neighbour's base."""
-        whole, base = self._unsettled(base), self._lacking(base)
+        whole, base = self._unsettled(base), self._left_of(base)
         offer = self.pending.get(peer)
         if offer is None or (offer.due is None and not self._lacking(offer.base)):
             if not whole:
@@ -104,7 +106,7 @@ class Offers:
         needed = self._needed(offer.base, wanted)
         if needed and offer.prompt and not self._drops(needed):
             self._give_up(needed, peer, out)
-            offer.base = self._lacking(offer.base)
+            offer.base = self._left_of(offer.base)
             self._look(peer, offer, now, out)
         elif needed or self._stuck(offer):
             self._wait(offer, now)
@@ -131,16 +133,21 @@ class Offers:
                 self._give_up(needed, peer, out)
             # It has had its turn: go on with the one that came later, or with what is left of this one.
             del self.pending[peer]
-            base, whole = self._lacking(offer.later or offer.base), self._unsettled(offer.whole)
+            base, whole = self._left_of(offer.later or offer.base), self._unsettled(offer.whole)
             if whole and peer in self.linked:
                 offer = self.pending[peer] = _Offer(base, whole)
                 self._look(peer, offer, now, out)
         self._set_timer(out)
 
     def _least(self, offer: _Offer) -> Mapping[NodeId, int]:
-        """What is needed of the first base or of the latest: of the one that drops less."""
+        """What is needed of the first base or of the latest, or of another neighbour's: of the one that drops
+        least."""
         wanted = self._wanted()
-        choices = [needed for base in (offer.base, offer.later) if (needed := self._needed(base, wanted))]
+        offers = [offer, *(each for each in self.pending.values() if each is not offer)]
+        bases = [base for each in offers for base in (each.base, each.later)]
+        choices = [needed for base in bases[:2] if (needed := self._needed(base, wanted))]
+        if choices and self._closed and min(map(self._drops, choices)):
+            choices += [needed for base in bases[2:] if (needed := self._needed(base, wanted))]
         return min(choices, key=self._drops, default={})
 
     def _stuck(self, offer: _Offer) -> Mapping[NodeId, int]:
@@ -160,7 +167,7 @@ class Offers:
             for source, count in self.above.missing(message).items():
                 if source in first and count >= first[source]:
                     stuck[source] = max(min(count, base[source]), stuck.get(source, 0))
-        return stuck if not stuck or self.above.complete else base
+        return base if stuck and self._closed else stuck
 
     def _drops(self, base: Mapping[NodeId, int]) -> int:
         """How many messages are held that would be given up with a base."""
@@ -170,6 +177,16 @@ class Offers:
         """What has not come of a base, or is held."""
         settled = self.above.progress() if self._ordered else self._received.upto
         return {source: count for source, count in base.items() if count > settled.get(source, 0)}
+
+    def _left_of(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
+        """What there still is to a base. Where it is given up as a whole this holds what is held of it: what came
+        and waits may precede what never came, and must not be delivered behind it."""
+        return self._unsettled(base) if self._closed else self._lacking(base)
+
+    @property
+    def _closed(self) -> bool:
+        """Whether only a base as a whole is known to be causally closed."""
+        return self._ordered and not self.above.complete
 
     def _lacking(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
         """What has not come of a base."""
@@ -202,7 +219,7 @@ class Offers:
             for source, count in wanted.items()
             if (least := min(count, base.get(source, 0))) > upto.get(source, 0)
         }
-        return needed if not needed or not self._ordered or self.above.complete else base
+        return self._unsettled(base) if needed and self._closed else needed
 
     def link_down(self, peer: NodeId) -> None:
         self.linked.discard(peer)

@@ -104,9 +104,8 @@ GAUGES = {
 }
 """What the gauges of orderings over epidemic exchange count."""
 
-_UNBOUNDED = {"capacity": (None,), "early": (1 << 24, 4096)}
-"""What a full cache has dropped, a causal order may wait for: agreement needs one that is large enough. So it does
-room for early messages."""
+_UNBOUNDED = {"capacity": (None,)}
+"""What every full cache has dropped, a causal order may wait for: agreement needs one that is large enough."""
 
 EPIDEMIC = register(
     Specification(

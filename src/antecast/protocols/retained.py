@@ -4,11 +4,14 @@ two such logs.
 Two nodes compare with a `Summary`: for each source all messages up to a number, and single ones beyond it. The
 other sends what is missing there and, when it lacks something itself, answers with a summary of its own.
 
-A node keeps the last `retain` messages that are settled: delivered, or given up. One that was away for longer,
-or that joins late, cannot get what came before. It is told so in a `Base`: for each source, the last message
-that is kept no more. It may then give up what it waits for (`offers`). A node that has given something up tells
-its `neighbours` by a comparison, since what it delivers from now on may depend on messages that it cannot give
-them: they learn what was given up as they would have from a node that delivered and dropped it.
+A node keeps the last `retain` messages that it delivered. One that was away for longer, or that joins late,
+cannot get what came before. It is told so in a `Base`: for each source, the last message that is kept no more.
+It may then give up what it waits for (`offers`). A node that has given something up tells its `neighbours` by a
+comparison, since what it delivers from now on may depend on messages that it cannot give them: they learn what
+was given up as they would have from a node that delivered and dropped it.
+
+Nothing is given up without a word: a `Discard` names the last message of each source that is skipped, and each
+message that came and is dropped. (A newcomer, who has no past, begins where the others are, and says nothing.)
 
 A base is causally closed: messages are dropped in the order of their delivery, and what was given up was closed
 itself (or stamps are complete, and it need not be).
@@ -25,6 +28,7 @@ from typing import Any
 from antecast.core import (
     MAX_SOURCES,
     Clock,
+    Discard,
     Effect,
     Frame,
     LocalMisuse,
@@ -127,7 +131,11 @@ class RetainedLog:
         return True
 
     def settled(self, message: Message[Any]) -> None:
-        """The layer above is done with a message: it counts among the last ones from now on."""
+        """The layer above is done with a message: it counts among the last ones from now on, unless it was given
+        up. (In order, a message that is delivered is beyond all that were given up or dropped of its source.)"""
+        if self._ordered and message.seq <= self._trimmed.get(message.origin, 0):
+            del self._store[message.origin, message.seq]
+            return
         self._settled.append((message.origin, message.seq))
         if self._retain is not None and len(self._settled) > self._retain:
             origin, seq = self._settled.popleft()
@@ -242,14 +250,28 @@ class RetainedLog:
         """Go on without some messages, as a peer does."""
         if len(self.received.upto.keys() | self.received.beyond.keys() | base.keys()) > MAX_SOURCES:
             return
+        lost = {} if self._is_newcomer() else self._lacked(base)
         self.received.advance(base)
         for source, count in base.items():
             self._trimmed[source] = max(count, self._trimmed.get(source, 0))
         self._when_given_up = self._trimmed.copy()
+        out += [Discard(MessageId(source, count), "skipped") for source, count in lost.items()]
         self.above.skipped(base, out)
         for neighbour in self._neighbours:
             if neighbour != peer:
                 self.compare(neighbour, out)
+
+    def _lacked(self, base: Mapping[NodeId, int]) -> dict[NodeId, int]:
+        """For each source, the last message of a base that never came here. (What came and waits is discarded by
+        the layer above, each by its name.)"""
+        lacked = {}
+        for source, count in base.items():
+            beyond, upto = self.received.beyond.get(source, ()), self.received.upto.get(source, 0)
+            while count in beyond:
+                count -= 1
+            if count > upto:
+                lacked[source] = count
+        return lacked
 
     def timer(self, now: int, out: list[Effect]) -> None:
         """Patience has run out."""

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from antecast.core.settings import Duration, Settings
+from antecast.core.settings import Duration, Settings, parse_duration
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream, exp
 
@@ -87,6 +87,18 @@ class Growing(Settings, frozen=True, kw_only=True, tag_field="kind", tag="growin
 
 
 Delay: TypeAlias = Constant | Uniform | Normal | Exponential | Triangular | Pareto | Growing
+
+
+def expand_delay(owner: Settings, delay: object, field: str = "delay") -> None:
+    """A delay written as text is a constant one."""
+    if isinstance(delay, str):
+        try:
+            value = Duration(parse_duration(delay))
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from None
+        if value < 0:
+            raise ValueError(f"{field}: expected a duration of zero or more, got {delay!r}")
+        msgspec.structs.force_setattr(owner, field, Constant(value=value))
 
 
 def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], int]:

@@ -15,12 +15,13 @@ from antecast.history.schema import Kind
 from antecast.sim.clocks import make_clock
 from antecast.sim.contact_plan import ContactPlan, load_plan
 from antecast.sim.ends import LateEnds
+from antecast.sim.fault_kinds import Churn, Crash, Cut, Heal, Join, Leave, Partition, Rebirth, Recover
+from antecast.sim.fault_kinds import Link as LinkFault
 from antecast.sim.host import Host, Sizes, Troubles
 from antecast.sim.links import Link, Medium, Port
 from antecast.sim.overlay import Network, WatchedHost, make_overlay
 from antecast.sim.packet_links import EndingPacketLink, PacketLink
-from antecast.sim.scenario import Churn, Crash, Cut, Heal, Join, Leave, Partition, Rebirth, Recover, Scenario
-from antecast.sim.scenario import Link as LinkFault
+from antecast.sim.scenario import Scenario
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Complete, Contacts, edges

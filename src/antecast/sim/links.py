@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from antecast.core import Frame, NodeId
 from antecast.sim.delays import Constant, sampler
-from antecast.sim.scenario import LinkSettings, NetworkSettings
+from antecast.sim.network import LinkSettings, NetworkSettings
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
 

@@ -1,7 +1,8 @@
 """Scenarios: everything that determines a run but the code, as typed settings read from TOML.
 
 Unknown keys, values out of range and references to nodes that do not exist are refused with the
-path of the field. `docs/scenarios.md` explains every key.
+path of the field. `docs/scenarios.md` explains every key. The tables of a scenario are typed in `network`,
+`workload_kinds`, `fault_kinds`, `clocks` and `topology`.
 """
 
 from __future__ import annotations
@@ -9,254 +10,23 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.core.settings import (
-    BitRate,
-    Duration,
-    Settings,
-    format_duration,
-    parse_duration,
-    plain_settings,
-    read_settings,
-)
+from antecast.core.settings import Duration, Settings, format_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
 from antecast.protocols.registry import address
 from antecast.sim.clocks import ClockSettings
-from antecast.sim.delays import Constant, Delay
+from antecast.sim.fault_kinds import Fault, Join, Partition, Rebirth
+from antecast.sim.network import NetworkSettings
 from antecast.sim.radio.layout import Cells, Still, Walk
 from antecast.sim.sense import check_sense, remarks
-from antecast.sim.topology import Complete, Contacts, Explicit, Spray, Topology
+from antecast.sim.topology import Complete, Contacts, Explicit, Spray
+from antecast.sim.workload_kinds import At, Trace, Workload
 
-Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 DEFAULT_PROTOCOL = "vector"
-PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
-
-
-def _expand_delay(owner: Settings, delay: object, field: str = "delay") -> None:
-    """A delay written as text is a constant one."""
-    if isinstance(delay, str):
-        try:
-            value = Duration(parse_duration(delay))
-        except ValueError as error:
-            raise ValueError(f"{field}: {error}") from None
-        if value < 0:
-            raise ValueError(f"{field}: expected a duration of zero or more, got {delay!r}")
-        msgspec.structs.force_setattr(owner, field, Constant(value=value))
-
-
-class LinkSettings(Settings, frozen=True, kw_only=True):
-    """One link that differs from the others, in both directions or only from a to b."""
-
-    a: Node
-    b: Node
-    both: bool = True
-    delay: str | Delay | None = None
-    loss: Share | None = None
-    bandwidth: BitRate | None = None
-
-    def __post_init__(self) -> None:
-        _expand_delay(self, self.delay)
-
-
-class NetworkSettings(Settings, frozen=True, kw_only=True):
-    topology: Topology = msgspec.field(default_factory=Complete)
-    delay: str | Delay = msgspec.field(default_factory=lambda: Constant(value=Duration(10_000_000)))
-    loss: Share = 0.0
-    """Share of frames that a link loses."""
-    fifo: bool = False
-    """Whether a link keeps the order of its frames."""
-    bandwidth: BitRate | None = None
-    """Bits a second of a sender; none means that frames take no time to send."""
-    queue: Literal["node", "link"] = "node"
-    """Whether a node sends its frames one after the other, or those of each link."""
-    queue_limit: Annotated[int, msgspec.Meta(gt=0)] | None = None
-    """Bytes that may wait to be sent; a frame that finds no room is lost."""
-    processing: Duration = Duration(0)
-    """How long a frame is worked on before it joins the queue; frames are worked on side by side."""
-    transmission: Duration | None = None
-    """How long a sender takes for a frame of any size, instead of a bandwidth."""
-    delays: Literal["frame", "message"] = "frame"
-    """Whether a link draws a delay for each frame in turn, or one for each message whenever it is sent: runs
-    that send the same messages at other times, or several in a frame, then share their delays."""
-    notice: str | Delay | None = None
-    """How long after a link came up or broke each of its ends hears of it; none: both at once."""
-    links: list[LinkSettings] = []
-
-    def __post_init__(self) -> None:
-        _expand_delay(self, self.delay)
-        _expand_delay(self, self.notice, "notice")
-        if self.notice is not None and isinstance(self.topology, Spray | Cells):
-            raise ValueError("notice is for networks of links; overlays and cells have rules of their own")
-        if self.transmission is not None:
-            for name in ("bandwidth", "queue_limit"):
-                if getattr(self, name) is not None or any(getattr(link, name, None) for link in self.links):
-                    raise ValueError(f"{name} counts bytes, transmission counts frames: give one of the two")
-
-    @property
-    def packets(self) -> bool:
-        """Whether links are those of a packet network (`sim.packet_links`)."""
-        return bool(self.processing) or self.transmission is not None or self.delays == "message"
-
-
-class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):
-    payload: PayloadSize = 64
-    """Bytes of application data in a message."""
-    lifetime: Duration | None = None
-    """How long its messages may travel, instead of the protocol's own; only where it knows lifetimes."""
-    senders: list[Node] | None = None
-    """The nodes that broadcast; all, if none are named."""
-    start: Duration = Duration(0)
-    until: Duration | None = None
-    """When it ends; with the scenario's duration, if not said."""
-
-
-class Periodic(_Workload, frozen=True, kw_only=True, tag="periodic"):
-    """Every sender broadcasts at a fixed interval, from a random first time within it."""
-
-    every: Duration
-    stagger: bool = True
-    """Without it all senders broadcast at the same instants."""
-    after_arrival: Duration | None = None
-    """Instead of both: the first broadcast comes this long after a node appears, each time it does."""
-
-
-class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
-    """Every sender broadcasts at random, with a mean rate."""
-
-    rate: Annotated[float, msgspec.Meta(gt=0)]
-    """Broadcasts a second and sender."""
-
-
-class Once(_Workload, frozen=True, kw_only=True, tag="once"):
-    """Every sender broadcasts once, at a random time after the start."""
-
-    at: Delay
-
-
-class Broadcast(Settings, frozen=True, kw_only=True):
-    t: Duration
-    node: Node
-    payload: PayloadSize = 64
-    lifetime: Duration | None = None
-
-
-class At(Settings, frozen=True, kw_only=True, tag_field="kind", tag="at"):
-    """The broadcasts listed."""
-
-    broadcasts: list[Broadcast]
-
-
-class Trace(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
-    """Broadcasts read from a CSV file with the columns t (seconds), node and, if wanted, payload."""
-
-    file: str
-
-
-class Chatter(_Workload, frozen=True, kw_only=True, tag="chatter"):
-    """Nodes answer what they deliver, inside the delivery or after some time."""
-
-    answers: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.5
-    """Mean number of answers that one message provokes, all receivers together. Below 1, so that a
-    conversation ends."""
-    delay: str | Delay | None = None
-    """Time to think; none means that the answer is broadcast from inside the delivery."""
-
-    def __post_init__(self) -> None:
-        _expand_delay(self, self.delay)
-
-
-Workload: TypeAlias = Periodic | Poisson | Once | At | Trace | Chatter
-
-
-class _Fault(Settings, frozen=True, kw_only=True, tag_field="kind"):
-    at: Duration
-
-
-class Crash(_Fault, frozen=True, kw_only=True, tag="crash"):
-    """A node stops; its links break. What it had saved is there when it recovers."""
-
-    node: Node
-
-
-class Recover(_Fault, frozen=True, kw_only=True, tag="recover"):
-    """A crashed node starts again from what it had saved, and its links come up anew."""
-
-    node: Node
-
-
-class Rebirth(_Fault, frozen=True, kw_only=True, tag="rebirth"):
-    """A node has lost its state for good, whether it is up or has crashed. It comes back as a newcomer under a
-    number of its own, with the links of its old life."""
-
-    node: Node
-    number: Node
-
-
-class Join(_Fault, frozen=True, kw_only=True, tag="join"):
-    """A new node appears. Nodes beyond `nodes` exist only from their join on."""
-
-    node: Node
-    peers: list[Node] | None = None
-    """Whom it links with: everyone in a complete topology, else 3 nodes at random, if not said."""
-
-
-class Leave(_Fault, frozen=True, kw_only=True, tag="leave"):
-    """A node goes for good."""
-
-    node: Node
-
-
-class Partition(_Fault, frozen=True, kw_only=True, tag="partition"):
-    """Links between different groups break. Nodes in no group form one more."""
-
-    groups: list[list[Node]]
-
-
-class Heal(_Fault, frozen=True, kw_only=True, tag="heal"):
-    """A partition ends: the links it broke come up anew."""
-
-
-class Cut(_Fault, frozen=True, kw_only=True, tag="cut"):
-    """One link breaks."""
-
-    a: Node
-    b: Node
-
-
-class Link(_Fault, frozen=True, kw_only=True, tag="link"):
-    """One link comes up, whether there was one before or not."""
-
-    a: Node
-    b: Node
-    by: Node | None = None
-    """The neighbour of both through whom it comes about, if there is one."""
-
-
-class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):
-    """Every node crashes at random and recovers after a random time, both exponential."""
-
-    uptime: Duration
-    """Mean time between a recovery and the next crash."""
-    downtime: Duration
-    """Mean time that a node is down."""
-    start: Duration = Duration(0)
-    until: Duration | None = None
-
-
-class CellCrash(_Fault, frozen=True, kw_only=True, tag="cell-crash"):
-    """A host, chosen at random in the cell of a station, crashes and recovers after a while."""
-
-    station: Node
-    """Counted from 0."""
-    lasts: Duration
-
-
-Fault: TypeAlias = Crash | Recover | Rebirth | Join | Leave | Partition | Heal | Cut | Link | Churn | CellCrash
 
 
 class LogSettings(Settings, frozen=True, kw_only=True):

@@ -23,7 +23,8 @@ from antecast.core.settings import format_duration
 from antecast.sim.topology import Complete, Contacts, Explicit, Random, Ring, Spray, edges
 
 if TYPE_CHECKING:
-    from antecast.sim.scenario import Fault, Scenario
+    from antecast.sim.fault_kinds import Fault
+    from antecast.sim.scenario import Scenario
 
 
 def check_sense(scenario: Scenario) -> None:
@@ -39,7 +40,7 @@ def remarks(scenario: Scenario) -> list[str]:
 
 def idle(scenario: Scenario) -> tuple[str, str] | None:
     """The field to mend and why nothing will be broadcast; None if something may be."""
-    from antecast.sim.scenario import At, Chatter, Once, Trace
+    from antecast.sim.workload_kinds import At, Chatter, Once, Trace
 
     if not scenario.workload:
         return "workload", "nothing is broadcast, so there is nothing to judge; add a [[workload]]"
@@ -92,7 +93,7 @@ def _degrees(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Faults that come when all is over."""
-    from antecast.sim.scenario import Churn
+    from antecast.sim.fault_kinds import Churn
 
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Churn):
@@ -106,7 +107,7 @@ def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _groups(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    from antecast.sim.scenario import Partition
+    from antecast.sim.fault_kinds import Partition
 
     for index, fault in enumerate(scenario.faults):
         groups = fault.groups if isinstance(fault, Partition) else []
@@ -117,7 +118,7 @@ def _groups(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """What undoes something that is not there to be undone."""
-    from antecast.sim.scenario import Churn, Crash, Heal, Leave, Partition, Rebirth, Recover
+    from antecast.sim.fault_kinds import Churn, Crash, Heal, Leave, Partition, Rebirth, Recover
 
     timed = [
         (fault.at, index, fault) for index, fault in enumerate(scenario.faults) if not isinstance(fault, Churn)
@@ -150,7 +151,7 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _by_chance(scenario: Scenario) -> bool:
     """Whether nodes may be down at times that the faults do not name."""
-    from antecast.sim.scenario import CellCrash
+    from antecast.sim.fault_kinds import CellCrash
 
     topology = scenario.network.topology
     traced = isinstance(topology, Contacts) and topology.presence is not None
@@ -161,7 +162,7 @@ class _Links:
     """Which links are there, as far as the scenario alone says it; followed only if something is cut."""
 
     def __init__(self, scenario: Scenario) -> None:
-        from antecast.sim.scenario import Cut
+        from antecast.sim.fault_kinds import Cut
 
         topology = scenario.network.topology
         cut = any(isinstance(fault, Cut) for fault in scenario.faults)
@@ -177,7 +178,7 @@ class _Links:
 
     def follow(self, fault: Fault) -> str | None:
         """Take note of a fault; what is wrong if it cuts a link that is not there, or is one to itself."""
-        from antecast.sim.scenario import Cut, Join, Link, Rebirth
+        from antecast.sim.fault_kinds import Cut, Join, Link, Rebirth
 
         if isinstance(fault, Cut | Link) and fault.a == fault.b:
             return f"node {fault.a} has no link with itself"

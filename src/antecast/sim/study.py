@@ -36,20 +36,10 @@ from antecast.core.settings import Settings, format_duration, parse_duration, re
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.identity import run_id
 from antecast.sim.radio.layout import Cells
-from antecast.sim.scenario import (
-    At,
-    Once,
-    Periodic,
-    Poisson,
-    Scenario,
-    Trace,
-    make_scenario,
-    override,
-    read_toml,
-    resolve_files,
-)
+from antecast.sim.scenario import Scenario, make_scenario, override, read_toml, resolve_files
 from antecast.sim.sense import idle, remarks
 from antecast.sim.topology import Complete, Contacts, Explicit, Grid, Random, Ring, Spray, Star, Topology, Tree
+from antecast.sim.workload_kinds import At, Once, Periodic, Poisson, Trace
 
 MAX_RUNS = 100_000
 """A run is a task, a folder and a row: beyond this the driver and the file system become the bottleneck."""

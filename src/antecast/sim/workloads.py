@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from antecast.core import InputError, Message
 from antecast.sim.delays import sampler
 from antecast.sim.host import Host
-from antecast.sim.scenario import At, Chatter, Once, Periodic, Poisson, Scenario, Trace
+from antecast.sim.scenario import Scenario
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
+from antecast.sim.workload_kinds import At, Chatter, Once, Periodic, Poisson, Trace
 from antecast.traces.origin import find_origin
 
 _SECOND = 10**9

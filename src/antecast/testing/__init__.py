@@ -19,8 +19,9 @@ This package needs Hypothesis.
 
 from antecast.testing.conformance import Move, Plan, assert_contract, plans
 from antecast.testing.counterexample import Nonconforming, assert_conforms
-from antecast.testing.driver import Bench, ContractBroken
+from antecast.testing.driver import Bench
 from antecast.testing.networks import scenarios
+from antecast.testing.timing import ContractBroken
 
 __all__ = [
     "Bench",

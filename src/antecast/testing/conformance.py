@@ -29,9 +29,11 @@ from hypothesis import strategies as st
 from antecast.core import CancelTimer, Effect, Frame, Leaving, Message, MessageId, NodeId, RemoteFault
 from antecast.core.settings import Duration
 from antecast.protocols.registry import Guarantee, Need, Specification
-from antecast.testing.driver import Bench, ContractBroken, Flight
+from antecast.testing.driver import Bench
 from antecast.testing.judging import order_faults
-from antecast.testing.settings import drawn_settings
+from antecast.testing.settings import drawn_settings, messages_kept
+from antecast.testing.timing import ContractBroken
+from antecast.testing.wiring import Flight
 
 MS, SECOND = 10**6, 10**9
 NOBODY = 4_000_000
@@ -133,6 +135,7 @@ class Restless:
             loss=0.0 if self.cells else plan.loss,
             radio_loss=plan.loss,
             record=True,
+            strict=False,
             on_deliver=self._answer if plan.answers else None,
             on_send=self._overhear,
         )
@@ -170,14 +173,13 @@ class Restless:
             self.bench.run(move.wait * MS)
         self.heal()
         self.bench.run(self.quiet)
-        self._judge_delivery(self.kept(), "kept by all who have it", self.newcomers | self._skipping())
+        self._judge_delivery(self.kept(), "kept by all who have it", newcomers=False)
         if self.plan.blackout:
             self._blackout()
-            excused = self.newcomers | self._skipping()
-            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", excused)
+            self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", newcomers=False)
         together = self._round(SECOND)
-        self._judge_delivery(together & self.kept(), "broadcast after all had healed", self._skipping())
-        self._judge_delivery(self._round(self.quiet), "broadcast when all had been quiet for long", set())
+        self._judge_delivery(together & self.kept(), "broadcast after all had healed")
+        self._judge_delivery(self._round(self.quiet), "broadcast when all had been quiet for long", skipping=False)
         self.judge()
         return self.bench
 
@@ -310,7 +312,7 @@ class Restless:
             if node in bench.nodes:
                 bench.kill(node)
             self.members.remove(node)
-        bench.loss = bench.radio_loss = 0.0
+        bench.wiring.loss = bench.wiring.radio_loss = 0.0
         for number, node in enumerate(self.members):
             if self.cells and node not in bench.cells:
                 bench.move(node, self.stations[number % 2])
@@ -321,7 +323,7 @@ class Restless:
     def kept(self) -> set[MessageId]:
         """Messages that all who have delivered them still keep, and that a node of the network delivered."""
         bench, settings = self.bench, self.bench.settings
-        size = getattr(settings, "retain", None)
+        size = messages_kept(settings, bench.delivered)
         capacity = getattr(settings, "capacity", None)
         if getattr(settings, "newcomers", "kept") == "now":  # whoever has no past yet begins with what is to come
             return set()
@@ -356,11 +358,23 @@ class Restless:
 
     # Judgement.
 
-    def _judge_delivery(self, names: set[MessageId], what: str, but: set[NodeId]) -> None:
-        for node in self.members if Guarantee.AGREEMENT in self.spec.guarantees else ():
-            missing = sorted(names - set(self.bench.delivered[node]))
-            if missing and node not in but:
-                raise ContractBroken("lost", f"node {node} never delivered {missing[0]}, {what}")
+    def _judge_delivery(
+        self, names: set[MessageId], what: str, *, newcomers: bool = True, skipping: bool = True
+    ) -> None:
+        """Whether all have these messages; newcomers and those that say they skip some may be excused.
+
+        Where patience has to be lost on each link of the way it takes that much longer.
+        """
+        members = self.members if Guarantee.AGREEMENT in self.spec.guarantees else []
+        for turn in range(len(members) + 1):
+            excused = (set() if newcomers else self.newcomers) | (self._skipping() if skipping else set())
+            lacking = {node: sorted(names - set(self.bench.delivered[node])) for node in members}
+            late = [(node, missing[0]) for node, missing in lacking.items() if missing and node not in excused]
+            if not late:
+                return
+            if turn < len(members):
+                self.bench.run(self.quiet)
+        raise ContractBroken("lost", f"node {late[0][0]} never delivered {late[0][1]}, {what}")
 
     def judge(self) -> None:
         bench, promised = self.bench, self.spec.guarantees
@@ -375,25 +389,20 @@ class Restless:
 
     def _same_state(self, node: NodeId) -> None:
         saved = msgspec.msgpack.encode(self.bench.nodes[node].snapshot())
-        copy = self._make(node)
+        copy = self.bench.make(node)
         copy.restore(msgspec.msgpack.decode(saved, strict=False))
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(copy.snapshot()))
         if again != msgspec.msgpack.decode(saved):
             raise ContractBroken("snapshot", f"node {node}: restored, its state is another")
 
     def _same_effects(self, node: NodeId) -> None:
-        copy = self._make(node)
+        copy = self.bench.make(node)
         for method, arguments, effects in self.bench.calls[node]:
             if method == "restore":
-                copy = self._make(node)
+                copy = self.bench.make(node)
                 copy.restore(msgspec.msgpack.decode(arguments[0], strict=False))
             elif (again := getattr(copy, method)(*arguments)) != effects:
                 raise ContractBroken("determinism", f"node {node}: {method} gave {effects}, and then {again}")
-
-    def _make(self, node: NodeId) -> Any:
-        make = self.spec.make_station if node in self.stations else self.spec.make
-        assert make is not None
-        return make(node, self.bench.settings)
 
 
 def assert_contract(spec: Specification, plan: Plan) -> Bench:

@@ -20,8 +20,10 @@ from antecast.history.oracle import judge
 from antecast.history.promises import judge_promises
 from antecast.history.violations import Tally
 from antecast.protocols import Guarantee, Need
+from antecast.sim.fault_kinds import Join, Leave, Rebirth
 from antecast.sim.run import RunResult, run
-from antecast.sim.scenario import Join, Leave, Rebirth, Scenario
+from antecast.sim.scenario import Scenario
+from antecast.testing.settings import messages_kept
 from antecast.text.toml import format_toml
 
 _CALM = 35 * 10**9
@@ -116,7 +118,7 @@ def _missing(scenario: Scenario, events: pa.Table) -> str | None:
 def _given_up(settings: Any, delivered: dict[NodeId, list[MessageId]]) -> set[MessageId]:
     """Messages that somebody who delivered them need not keep any more, by `retain` or `capacity`."""
     everything = set().union(*delivered.values())
-    capacity, retain = getattr(settings, "capacity", None), getattr(settings, "retain", None)
+    capacity, retain = getattr(settings, "capacity", None), messages_kept(settings, delivered)
     if capacity is not None and len(everything) > capacity:
         return everything
     if retain is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from antecast.core import MessageId, NodeId
-from antecast.testing.driver import Event
+from antecast.testing.record import Event
 
 
 def order_faults(log: Sequence[Event], *, fifo: bool, causal: bool) -> Iterator[str]:

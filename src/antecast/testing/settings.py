@@ -7,12 +7,13 @@ every position. A specification can name other values itself (`draws`), where it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, NodeId
 from antecast.core.settings import Duration, parse_duration, plain_settings
 from antecast.protocols.registry import Specification
 
@@ -82,3 +83,15 @@ def drawn_settings(draw: st.DrawFn, spec: Specification) -> dict[str, Any]:
             continue
         drawn[name] = value
     return drawn
+
+
+def messages_kept(settings: Any, nodes: Iterable[NodeId]) -> int | None:
+    """How many of the messages that it delivered a node keeps at least; None for all.
+
+    Where sources beyond the `founders` are announced, that each has come and gone takes room beside the messages.
+    """
+    retain: int | None = getattr(settings, "retain", None)
+    founders: int | None = getattr(settings, "founders", None)
+    if retain is None or founders is None:
+        return retain
+    return max(0, retain - 2 * sum(node >= founders for node in nodes))

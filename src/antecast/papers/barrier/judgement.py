@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,12 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.history.confidence import Estimate
 from antecast.papers.barrier import measures as queries
-from antecast.papers.barrier.experiment import BUSES, NO_LIFETIME, Network, experiment
+from antecast.papers.barrier.experiment import BUSES, CLOCKS, NO_LIFETIME, Network, Rule, experiment, rules
+from antecast.papers.barrier.measured_run import OUT_OF_ORDER, measured
 from antecast.papers.barrier.networks import Place
 from antecast.papers.findings import Finding, figure
 from antecast.papers.job import Job
 from antecast.papers.layout import figure_file
-from antecast.papers.paper import load_paper, seconds
+from antecast.papers.paper import Paper, load_paper, seconds
 from antecast.sim.contact_plan import load_plan
 from antecast.sim.topology import Contacts
 from antecast.spark.session import job_description
@@ -26,8 +28,62 @@ from antecast.spark.sweep import Sweep
 Rows: TypeAlias = list[dict[str, Any]]
 
 _OTHER = "measured on a network that is not the paper's"
+_CLOCKS = "the paper's nodes were emulated, and their clocks agreed as far as it says"
+PUBLISHED = "published"
+"""The setting of what was run by the published rule, behind its lifetime; also the name of its reasons."""
+_WHATEVER_RULE = ("broadcast", "received", "tdelay", "codlvdelay")
+"""Quantities on which the rule for deadlines has no bearing, or which follow from others."""
 _STAY = (270.0, 330.0)
-"""Seconds that count as a stay of five minutes."""
+"""Seconds that count as a stay of five minutes: the paper gives it in minutes."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Figures of a network beside the paper's; those of a network that is not the paper's stand alone."""
+
+    network: Network
+    comparable: bool
+    paper: Paper = field(default_factory=lambda: load_paper("barrier"))
+
+    def figure(
+        self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str = ""
+    ) -> Finding:
+        if not self.comparable:
+            return self.ours(item, quantity, setting, values, _OTHER)
+        return self.paper.figure(item, quantity, setting, _estimate(values), reason)
+
+    def ours(self, item: str, quantity: str, setting: str, values: Iterable[float | None], reason: str) -> Finding:
+        unit = self.paper.items[item].quantities[quantity].unit
+        return figure(item, quantity, setting, unit, paper=None, ours=_estimate(values), reason=reason)
+
+    def tables(self, counts: Rows, delays: Rows, by_rules: Rows) -> Iterator[Finding]:
+        """Both tables of a network: by the safe rule a row a run and, beside it, what the other rule gives."""
+        network = self.network
+        for item, rows in ((network.counts, counts), (network.delays, delays)):
+            for quantity, what in self.paper.items[item].quantities.items():
+                for lifetime in network.lifetimes:
+                    if what.values and lifetime not in what.values:
+                        continue
+                    own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
+                    yield self.figure(item, quantity, lifetime, own)
+                    if not quantity.startswith(_WHATEVER_RULE):
+                        yield from self._by_rules(item, quantity, lifetime, by_rules)
+
+    def _by_rules(self, item: str, quantity: str, lifetime: str, rows: Rows) -> Iterator[Finding]:
+        """The same by the published rule, and by both rules with clocks that differ."""
+
+        def values(rule: Rule, clocks: str) -> list[float | None]:
+            wanted = lifetime, rule, clocks
+            return [row[quantity] for row in rows if (row["lifetime"], row["rule"], row["clocks"]) == wanted]
+
+        published = f"{lifetime} {PUBLISHED}"
+        if own := values("paper", "0s"):
+            reason = self.paper.items[item].quantities[quantity].reasons.get(PUBLISHED, "")
+            yield replace(self.figure(item, quantity, lifetime, own, reason), setting=published)
+        names: dict[Rule, str] = {"safe": lifetime, "paper": published}
+        for rule, named in names.items():
+            if own := values(rule, CLOCKS):
+                yield self.ours(item, quantity, f'{named}, clocks ±2"', own, _CLOCKS)
 
 
 class Part:
@@ -35,10 +91,13 @@ class Part:
 
     def __init__(self, job: Job, network: Network, places: list[Place], *, comparable: bool) -> None:
         self._network = network
-        self._comparable = comparable
-        self._paper = load_paper("barrier")
+        self._beside = Beside(network, comparable=comparable)
+        self._paper = self._beside.paper
         self._there = _presence(job, places)
         sweep = job.sweep(experiment(network, places))
+        self._rules: Rows = job.map(
+            f"{network.name}-rules", measured, rules(network, places, quick=job.quick)
+        ).to_pylist()
         with job_description(job.spark, f"barrier: {network.name}: figures"):
             self.figures = self._query(job, sweep, places)
 
@@ -48,7 +107,8 @@ class Part:
         file = str(job.folder / network.name / "pairs.parquet")
         queries.pairs(sweep.events).write.mode("overwrite").parquet(file)
         pairs = job.spark.read.parquet(file)
-        self._counts = _rows(queries.counts(pairs))
+        audited = sweep.runs.select("run", F.col("early").alias(OUT_OF_ORDER))
+        self._counts = _rows(queries.counts(pairs).join(F.broadcast(audited), "run"))
         self._delays = _rows(queries.delays(pairs))
         within = [seconds(name.rpartition(" within ")[2]) for name in self._quantities(network.distribution)]
         self._shares = _rows(queries.shares(pairs, sorted(set(within))))
@@ -82,27 +142,15 @@ class Part:
         parts = (self._tables, self._intervals, self._scatter, self._distribution, self._registries)
         return [finding for part in parts for finding in part()]
 
-    def _figure(self, item: str, quantity: str, setting: str, values: Iterable[float | None]) -> Finding:
-        known = [float(value) for value in values if value is not None]
-        ours = Estimate.of(known) if known else None
-        if self._comparable:
-            return self._paper.figure(item, quantity, setting, ours)
-        unit = self._paper.items[item].quantities[quantity].unit
-        return figure(item, quantity, setting, unit, paper=None, ours=ours, reason=_OTHER)
-
     def _tables(self) -> Iterator[Finding]:
-        network = self._network
-        for item, rows in ((network.counts, self._counts), (network.delays, self._delays)):
-            for quantity, what in self._paper.items[item].quantities.items():
-                for lifetime in (each for each in network.lifetimes if each in what.values):
-                    own = [row[quantity] for row in rows if row["lifetime"] == lifetime]
-                    yield self._figure(item, quantity, lifetime, own)
+        yield from self._beside.tables(self._counts, self._delays, self._rules)
         if self._movement:
-            for quantity in self._quantities(network.movement):
-                yield self._figure(network.movement, quantity, "", [row[quantity] for row in self._movement])
+            item = self._network.movement
+            for quantity in self._quantities(item):
+                yield self._beside.figure(item, quantity, "", [row[quantity] for row in self._movement])
 
     def _intervals(self) -> Iterator[Finding]:
-        item = self._network.intervals
+        item, limit = self._network.intervals, self._paper.limit
         if self._there is None:
             return
         spans = self._there.groupBy("place", "node").agg(
@@ -115,14 +163,19 @@ class Part:
             observed = (
                 f"{len(rows) / places:.0f} buses, {len(starts) / places:.0f} starts, {len(ends) / places:.0f} ends"
             )
-            several = len(starts) > len(rows) / 2 and len(ends) > len(rows) / 2
+            several = min(len(starts), len(ends)) > limit(item, "starts and stops", "most") * len(rows)
             yield self._paper.statement(
                 item, "starts and stops", "", holds=several, observed=observed, runs=places
             )
             twice = sum(row["runs"] > 1 for row in rows) / places
             text = f"{twice:.0f} buses run more than once a day"
             yield self._paper.statement(
-                item, "school buses", "", holds=0 < twice < len(rows) / places / 2, observed=text, runs=places
+                item,
+                "school buses",
+                "",
+                holds=0 < twice <= limit(item, "school buses", "a few"),
+                observed=text,
+                runs=places,
             )
         else:
             early: dict[str, int] = {}
@@ -131,7 +184,7 @@ class Part:
                 early[row["place"]] = early.get(row["place"], 0) + (
                     row["start"] - first[row["place"]] <= 1200 * 10**9
                 )
-            yield self._figure(item, "nodes entering in the first 20'", "", early.values())
+            yield self._beside.figure(item, "nodes entering in the first 20'", "", early.values())
 
     def _scatter(self) -> Iterator[Finding]:
         network = self._network
@@ -149,7 +202,7 @@ class Part:
             network.scatter,
             "latency against delay",
             "",
-            holds=max(shares.values()) < 0.1,
+            holds=max(shares.values()) <= self._paper.limit(network.scatter, "latency against delay", "small"),
             observed=text,
             runs=runs,
         )
@@ -171,7 +224,7 @@ class Part:
             column = f"{'tdelay' if verb == 'received' else 'ltcy'} {seconds(limit)}"
             for lifetime in what.values:
                 own = [row[column] for row in self._shares if row["lifetime"] == lifetime]
-                yield self._figure(item, quantity, lifetime, own)
+                yield self._beside.figure(item, quantity, lifetime, own)
 
     def _registries(self) -> Iterator[Finding]:
         network, item = self._network, self._network.registries
@@ -183,7 +236,7 @@ class Part:
 
         first, second = network.registers
         runs = len({row["run"] for row in self._shapes})
-        say = self._paper.statement
+        say, limit = self._paper.statement, self._paper.limit
         if network is BUSES:
             grows, falls = over("clock", "drops", first), over("clock", "drops", second)
             text = f"{grows:.0f} falls in a run without, {falls:,.0f} with lifetime {second}"
@@ -195,18 +248,26 @@ class Part:
             waiting = max(
                 (row["value"] for row in one if row["gauge"] == "pending" and row["lifetime"] == first), default=0
             )
-            yield say(item, "pending", "", holds=waiting <= 60, observed=f"at most {waiting:,} at this node")
+            few = waiting <= limit(item, "pending", "a few dozen")
+            yield say(item, "pending", "", holds=few, observed=f"at most {waiting:,} at this node")
             return
         for quantity, column in (("received", "received"), ("co-delivered", "co-delivered")):
             for lifetime in network.registers:
                 own = [row[column] for row in self._stays if row["lifetime"] == lifetime]
-                yield self._figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
+                yield self._beside.figure(item, f"messages {quantity} in a stay of 5'", lifetime, own)
         growth = [over("clock", "growth", lifetime) for lifetime in network.registers]
         text = f"in the last third of a stay {growth[0]:.2f} (5') and {growth[1]:.2f} (20') times the second third"
-        yield say(item, "co-delivered", "", holds=max(growth) < 1.5, observed=text, runs=runs)
+        stable = max(growth) <= limit(item, "co-delivered", "stable")
+        yield say(item, "co-delivered", "", holds=stable, observed=text, runs=runs)
         peaks = [over("pending", "peak", lifetime) for lifetime in network.registers]
         text = f"largest after {peaks[0]:.0%} (5') and {peaks[1]:.0%} (20') of a stay, in the mean"
-        yield say(item, "pending", "", holds=max(peaks) < 0.5, observed=text, runs=runs)
+        early = max(peaks) <= limit(item, "pending", "at first")
+        yield say(item, "pending", "", holds=early, observed=text, runs=runs)
+
+
+def _estimate(values: Iterable[float | None]) -> Estimate | None:
+    known = [float(value) for value in values if value is not None]
+    return Estimate.of(known) if known else None
 
 
 def _presence(job: Job, places: list[Place]) -> DataFrame | None:

@@ -47,10 +47,7 @@ PC_BROADCAST = register(
         }
         | _COUNTERS,
         trusts_bases=True,
-        draws={
-            "founders": (None,),
-            "tries": (1, 0, 2),
-        },  # more tries take longer than a test, since timeouts double
+        draws={"tries": (1, 0, 2)},  # more take longer than a test, since timeouts double
     )
 )
 

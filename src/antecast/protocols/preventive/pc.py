@@ -32,13 +32,14 @@ The rules (docs/preventive.md says why each holds, and where the paper has anoth
    out, and forgotten at their `leave`.
 
 Each part of this is an object: the past (`past`), the links (`links`), the pings (`pings`), catching up by syncs
-and bases (`catching_up`), membership (`membership`), and what is said when something cannot be right (`claims`).
-They keep their state and answer questions; the class here says, rule by rule, what happens when.
+and bases (`catching_up`), this process as a source (`source`, `membership`), and what is said when something
+cannot be right (`claims`). They keep their state and answer questions; the class here says, rule by rule, what
+happens when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -87,6 +88,7 @@ from antecast.protocols.preventive.membership import SPONSOR, Membership, Standi
 from antecast.protocols.preventive.past import Past
 from antecast.protocols.preventive.pings import Pings
 from antecast.protocols.preventive.settings import PreventiveSettings
+from antecast.protocols.preventive.source import Source
 
 
 class PreventiveBroadcast(Protocol):
@@ -96,7 +98,6 @@ class PreventiveBroadcast(Protocol):
         self.node = node
         self.codec = CODEC
         self._settings = settings
-        self._seq = 0
         founders = settings.founders if settings.founders is not None else 1 << 32
         costs = ("pings", "pongs", "syncs", "refusals", "rebases", "skipped", "control_bytes")
         self._past = Past(retain=settings.retain, founders=founders)
@@ -105,6 +106,9 @@ class PreventiveBroadcast(Protocol):
         self._catching_up = CatchingUp(node, self._past, self._links, settings)
         self._membership = Membership(node, self._past, self._links, settings.timeout)
         self._claims = Claims(node, self._links)
+        self._source = Source(
+            node, self._past, self._links, self._pings, self._catching_up, self._membership, self._claims
+        )
         # These belong to the parts; the path of a message is short.
         self._vector = self._past.vector
         self._log = self._past.log
@@ -127,21 +131,10 @@ class PreventiveBroadcast(Protocol):
                 f"node {self.node} knows {MOST_SOURCES} other sources, and nobody has room for one more;"
                 " set `founders` so that sources are announced, and forgotten when they leave"
             )
-        self._seq += 1
-        message: Message[None] = Message(self.node, self._seq, payload, None)
         out: list[Effect] = []
-        if self._membership.known:
-            self._spread(message, out)
-        else:
-            self._membership.waiting.append(message)
-            self._membership.ask(self._catching_up.provider, now, out)
+        message = self._source.message(payload, now, out)
         out.append(Deliver(message))
         return out
-
-    def _spread(self, entry: Entry, out: list[Effect]) -> None:
-        """A new entry of this process."""
-        self._past.add(entry)
-        out += [Send(peer, entry) for peer in self._safe]
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
         if frame.__class__ is not Message or sender not in self._flowing:
@@ -175,7 +168,7 @@ class PreventiveBroadcast(Protocol):
         else:
             self._past.add(notice)
             out += [Send(peer, notice) for peer in self._safe if peer != sender]
-            self._heed(notice, now, out)
+            self._source.heed(notice, now, out)
 
     def _unknown(self, entry: Entry, sender: NodeId) -> list[Effect]:
         """An entry of a source that is not known: a leftover of one that has gone, or there is no room for it."""
@@ -183,7 +176,7 @@ class PreventiveBroadcast(Protocol):
         if entry.origin < self._founders:
             raise RemoteFault(f"node {sender} sent a message of one more source; {MOST_SOURCES} are known here")
         if entry.origin == self.node:
-            self._claimed(sender, entry.seq, out)
+            self._source.claimed(sender, entry.seq, out)
         return out
 
     def _out_of_turn(self, entry: Entry, sender: NodeId) -> list[Effect]:
@@ -195,7 +188,7 @@ class PreventiveBroadcast(Protocol):
         """
         out: list[Effect] = []
         if entry.origin == self.node:
-            self._claimed(sender, entry.seq, out)
+            self._source.claimed(sender, entry.seq, out)
             return out
         self._flowing.discard(sender)
         self._links.send([sender], Gap(), out)
@@ -227,10 +220,10 @@ class PreventiveBroadcast(Protocol):
             case Hello():
                 self._catching_up.offered(sender, now, out)
             case Ask():
-                self._sponsor(sender, now, out)
+                self._source.sponsor(sender, now, out)
             case Known():
                 self._membership.answered(sender)
-                self._take_leave(out)
+                self._source.take_leave(out)
             case Gap():
                 self._begin_anew(link, now, out)
             case Anew():
@@ -238,7 +231,7 @@ class PreventiveBroadcast(Protocol):
                     raise RemoteFault(f"node {sender} begins a link anew that it was not asked to")
                 self._flowing.add(sender)
             case Claim(upto=upto):
-                self._claimed(sender, upto, out)
+                self._source.claimed(sender, upto, out)
             case Disown(upto=upto):
                 self._claims.disowned(sender, upto, self._vector.get(sender, 0), out)
             case _:
@@ -348,8 +341,8 @@ class PreventiveBroadcast(Protocol):
 
     def _sync_arrived(self, sync: Sync, link: Link, now: int, out: list[Effect]) -> None:
         catching_up, mine = self._catching_up, sync.upto.get(self.node, 0)
-        if mine < EVERYTHING and self._claimed(link.peer, mine, out):
-            sync = msgspec.structs.replace(sync, upto=sync.upto | {self.node: self._sent})
+        if mine < EVERYTHING and self._source.claimed(link.peer, mine, out):
+            sync = msgspec.structs.replace(sync, upto=sync.upto | {self.node: self._source.sent})
         if link.peer not in self._safe:
             entries = catching_up.serve(sync, link, out)
             if entries is not None:
@@ -364,12 +357,12 @@ class PreventiveBroadcast(Protocol):
 
     def _start_arrived(self, start: Start, link: Link, now: int, out: list[Effect]) -> None:
         self._catching_up.check(start, link)
-        if self._claimed(link.peer, start.base.get(self.node, 0), out):
-            start = msgspec.structs.replace(start, base=start.base | {self.node: self._sent})
+        if self._source.claimed(link.peer, start.base.get(self.node, 0), out):
+            start = msgspec.structs.replace(start, base=start.base | {self.node: self._source.sent})
         moved = self._catching_up.started(start, link, out)
         if moved:
             self._renew_all_but(link, now, out)
-        self._given(start, moved, link, now, out)
+        self._source.given(start, moved, link, now, out)
 
     def _renew_all_but(self, giver: Link, now: int, out: list[Effect]) -> None:
         """What was taken as given has not been passed on."""
@@ -380,44 +373,7 @@ class PreventiveBroadcast(Protocol):
         for link in others:
             self._attempt(link, now, out)
 
-    def _given(self, start: Start, moved: Mapping[NodeId, int], giver: Link, now: int, out: list[Effect]) -> None:
-        """What a base means to this process itself."""
-        if moved.get(self.node) == EVERYTHING:
-            self._retired(giver.peer, out)
-        if self.node in start.births:
-            self._membership.answered(start.births[self.node][0])
-        if self._membership.known:
-            self._release(now, out)
-        self._membership.ask(self._catching_up.provider, now, out)
-
     # Rule 8: sources come and go.
-
-    def _sponsor(self, client: NodeId, now: int, out: list[Effect]) -> None:
-        if self._membership.announces(client, out):
-            self._seq += 1
-            self._spread(Notice(self.node, self._seq, client, False), out)
-        self._membership.ask(self._catching_up.provider, now, out)
-
-    def _heed(self, notice: Notice, now: int, out: list[Effect]) -> None:
-        """What a notice of another means to this process itself."""
-        if notice.gone:
-            self._membership.answered(notice.source)  # all that it announced came before its departure
-            if notice.source == self.node and self.node >= self._founders:
-                self._retired(notice.origin, out)
-        elif notice.source == self.node:
-            self._membership.answered(notice.origin)
-            if self._membership.known:
-                self._release(now, out)
-        self._take_leave(out)
-
-    def _release(self, now: int, out: list[Effect]) -> None:
-        """This process is known as a source: what waited for that goes out."""
-        waiting, clients = self._membership.release()
-        for message in waiting:
-            self._spread(message, out)
-        for client in clients:
-            self._sponsor(client, now, out)
-        self._take_leave(out)
 
     def leave(self, now: int) -> list[Effect]:
         """Say that nothing more will come of this process; the others forget it. Links stay until they go.
@@ -425,64 +381,27 @@ class PreventiveBroadcast(Protocol):
         A founder is never forgotten, but waits as the others do until its last messages have been heard.
         """
         out: list[Effect] = []
-        if self._membership.standing is Standing.MEMBER:
-            self._membership.standing = Standing.LEAVING
-            self._take_leave(out)
+        self._source.leave(out)
         return out
-
-    def _take_leave(self, out: list[Effect]) -> None:
-        membership = self._membership
-        if membership.standing is not Standing.LEAVING or not membership.settled:
-            return
-        membership.standing = Standing.GONE
-        membership.owes = not self._past.empty
-        if self.node in self._vector and self.node >= self._founders:
-            self._dismiss(self.node, out)
-        for peer in self._safe:
-            self._pings.farewell(self._links[peer], out)
 
     @property
     def left(self) -> bool:
-        return self._membership.standing is Standing.GONE and not self._membership.owes
+        return self._source.left
 
     def retire(self, source: NodeId, now: int) -> list[Effect]:
         """Say for another process, which will not come back, that nothing more will come of it.
 
         Only once its messages have settled: whoever hears of this before one of them drops it.
         """
-        standing = self._membership.standing
-        if not self._membership.known or standing is not Standing.MEMBER or source == self.node:
-            raise LocalMisuse(f"node {self.node} cannot speak for node {source}; a known source has to")
         out: list[Effect] = []
-        if source in self._vector and source >= self._founders:
-            self._dismiss(source, out)
+        self._source.retire(source, out)
         return out
-
-    def _dismiss(self, source: NodeId, out: list[Effect]) -> None:
-        self._seq += 1
-        self._spread(Notice(self.node, self._seq, source, True), out)
-
-    def _retired(self, by: NodeId, out: list[Effect]) -> None:
-        """The others have forgotten this process."""
-        if self._membership.standing is not Standing.GONE:
-            self._membership.standing, self._membership.owes = Standing.GONE, False
-            out.append(self._claims.retired(by))
-
-    # One life under one number.
-
-    @property
-    def _sent(self) -> int:
-        """How many entries of this process have gone out."""
-        return self._seq - len(self._membership.waiting)
-
-    def _claimed(self, sender: NodeId, upto: int, out: list[Effect]) -> bool:
-        return self._claims.of_mine(sender, upto, self._sent, out)
 
     # State.
 
     def snapshot(self) -> State:
         return {
-            "seq": self._seq,
+            "seq": self._source.seq,
             "pings": self._pings.sent,
             "provider": self._catching_up.provider,
             "membership": self._membership.snapshot(),
@@ -490,7 +409,7 @@ class PreventiveBroadcast(Protocol):
         }
 
     def restore(self, state: State) -> None:
-        self._seq = state["seq"]
+        self._source.seq = state["seq"]
         self._pings.sent = state["pings"]
         self._catching_up.provider = state["provider"]
         self._membership.restore(state["membership"])

@@ -11,8 +11,8 @@ from antecast.core.settings import Duration, Settings
 
 class PreventiveSettings(Settings, frozen=True, kw_only=True):
     retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
-    """How many delivered messages a process keeps: for links that are not safe yet, for neighbours that were
-    away and for newcomers. It bounds all buffers of the paper at once."""
+    """How many delivered messages a process keeps, announcements of sources among them: for links that are not
+    safe yet, for neighbours that were away and for newcomers. It bounds all buffers of the paper at once."""
     tries: Annotated[int, msgspec.Meta(ge=0)] = 1
     """Pings a link is given before it syncs; with 0 all links sync. One that finds no way, as after a partition,
     costs a `timeout`; more are worth it only where round trips take longer than that and a sync is dear."""

@@ -9,12 +9,13 @@ from antecast.core import Leaving, NodeId
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.history.schema import Kind
 from antecast.sim.engine import Engine
+from antecast.sim.fault_kinds import CellCrash, Join
 from antecast.sim.host import Host
 from antecast.sim.radio.air import Air, Radio
 from antecast.sim.radio.host import RadioHost
 from antecast.sim.radio.layout import Cells, Place, station_places, station_wires
 from antecast.sim.radio.movement import Piece, changes, pieces
-from antecast.sim.scenario import CellCrash, Join, Scenario
+from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
 
 

@@ -10,9 +10,10 @@ import msgspec
 from antecast.core import ConfigurationError
 from antecast.core.settings import BitRate
 from antecast.protocols import specifications
+from antecast.sim.fault_kinds import CellCrash, Churn, Crash, Join, Leave, Rebirth, Recover
 from antecast.sim.radio.layout import Cells, Walk, wires_fault
 from antecast.sim.radio.movement import load_walks
-from antecast.sim.scenario import CellCrash, Churn, Crash, Join, Leave, Rebirth, Recover, Scenario
+from antecast.sim.scenario import Scenario
 
 _WIRES = {"fifo": True, "queue": "link", "bandwidth": BitRate(10_000_000)}
 """In cells, links are the wires between stations: TCP over 10 Mb/s, unless something else is said."""

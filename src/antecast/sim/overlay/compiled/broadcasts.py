@@ -15,8 +15,9 @@ import numpy as np
 
 from antecast.core import ConfigurationError
 from antecast.sim.overlay.compiled.arrays import Plan
-from antecast.sim.scenario import At, Chatter, Once, Periodic, Poisson, Scenario, Trace
+from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
+from antecast.sim.workload_kinds import At, Chatter, Once, Periodic, Poisson, Trace
 from antecast.sim.workloads import broadcast_times, read_broadcasts
 
 

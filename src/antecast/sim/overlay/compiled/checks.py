@@ -23,9 +23,10 @@ from antecast.core.settings import format_duration
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.overlay.compiled.arrays import Ints, Plan
 from antecast.sim.overlay.compiled.draws import delay_model, longest_delay
-from antecast.sim.scenario import At, Scenario
+from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Spray
+from antecast.sim.workload_kinds import At
 
 LONGEST_RUN = 1 << 62
 """Nanoseconds, 146 years: twice as many still fit into 64 bits."""

@@ -1,0 +1,82 @@
+"""Virtual time: one clock for the bench, one with an offset for each node, timers, and an agenda."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from antecast.core import NodeId, Timer
+
+STORM = 100_000
+"""Frames without time passing that no network of this size sends, unless something goes round in circles."""
+
+
+class ContractBroken(AssertionError):
+    """A protocol did what the contract forbids; `kind` is a word for it."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+class VirtualTime:
+    def __init__(self, offsets: Mapping[NodeId, int]) -> None:
+        self.now = 0
+        self.timers: dict[NodeId, dict[Timer, int]] = defaultdict(dict)
+        """When each timer fires, on the clock of its node."""
+        self._offsets = dict(offsets)
+        self._agenda: list[tuple[int, int, Callable[[], object]]] = []
+        self._number = count().__next__
+
+    def clock(self, node: NodeId) -> int:
+        return self.now + self._offsets.get(node, 0)
+
+    def advance(self, to: int) -> None:
+        self.now = max(self.now, to)
+
+    def after(self, delay: int, action: Callable[[], object]) -> None:
+        """At once, if there is no delay."""
+        if delay:
+            heapq.heappush(self._agenda, (self.now + delay, self._number(), action))
+        else:
+            action()
+
+    def due(self, node: NodeId, token: Timer) -> int:
+        """When a timer fires, on the clock of the bench."""
+        return max(self.now, self.timers[node][token] - self._offsets.get(node, 0))
+
+    def pass_until(
+        self,
+        until: int,
+        *,
+        fire: Callable[[NodeId, Timer], None],
+        arrival: Callable[[], int | None],
+        arrive: Callable[[], None],
+    ) -> None:
+        """Let the clock run. On the way timers fire, frames arrive (`arrival` is the time of the next, None if
+        there is none), and what is on the agenda happens: at one moment frames first, timers last."""
+        calls = 0
+        while True:
+            due = [
+                (self.due(node, token), node, token) for node, timers in self.timers.items() for token in timers
+            ]
+            timer = min(due, default=None)
+            frame, action = arrival(), self._agenda[0][0] if self._agenda else None
+            soonest = min(
+                (each for each in (frame, action, timer and timer[0]) if each is not None), default=until + 1
+            )
+            if soonest > until:
+                break
+            calls = calls + 1 if soonest <= self.now else 0
+            if calls > STORM:
+                raise ContractBroken("storm", "time stands still: timers or frames come without end")
+            self.advance(soonest)
+            if frame == soonest:
+                arrive()
+            elif action == soonest:
+                heapq.heappop(self._agenda)[2]()
+            elif timer is not None:
+                fire(timer[1], timer[2])
+        self.advance(until)
