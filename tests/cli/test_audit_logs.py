@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -473,3 +474,46 @@ def test_a_gzip_that_ends_early_is_refused(audit: Call) -> None:
     Path("cut.csv.gz").write_bytes(gzip.compress(text)[:-3000])
     code, _, err = audit("cut.csv.gz")
     assert (code, err.startswith("error: cut.csv.gz: cannot be read")) == (2, True)
+
+
+BAD_BYTES = (
+    b"\0",
+    b"\xff",
+    b'"',
+    b",",
+    b"\n",
+    b"{",
+    b"}",
+    b"1",
+    b"-",
+    b".",
+    b"e9",
+    b"NaN",
+    b"[]",
+    b":",
+    b"\\",
+    b"",
+)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
+def test_a_damaged_file_gets_a_verdict_or_one_line(name: str, tmp_path: Path) -> None:
+    """Bytes of a log are replaced at random: what comes out is a verdict or an error that names the file."""
+    draw = random.Random(name)
+    file = tmp_path / name
+    good = Path(
+        write(str(file), [*VIOLATED, *({**row, "node": row["node"] * 2} for row in VIOLATED[1:2])])
+    ).read_bytes()
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(good)
+        for _ in range(draw.randint(1, 3)):
+            place = draw.randrange(len(damaged))
+            damaged[place : place + draw.randint(0, 2)] = draw.choice(BAD_BYTES)
+        file.write_bytes(damaged)
+        try:
+            library.audit(file)
+        except AntecastError as error:
+            refused += 1
+            assert str(error).startswith(str(file)) and "\n" not in str(error)
+    assert refused > 20

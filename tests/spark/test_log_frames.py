@@ -120,3 +120,18 @@ def test_messages_with_names_of_their_own_get_the_same_verdict(
     assert here[:2] == there[:2]
     assert here[0] == 1
     assert "m-a → m-b" in here[1] and "lost delivered at node c, position 6" in here[1]
+
+
+def test_a_spark_that_goes_away_is_no_violation(
+    spark: Any, antecast: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM that is killed leaves a refused connection, and Python would exit with 1 after the traceback."""
+
+    def gone(*arguments: object, **options: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("antecast.spark.audit.audit", gone)
+    Path("log.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    code, out, err = antecast("audit", "log.jsonl", "-q", "--engine", "spark")
+    assert (code, out) == (2, "")
+    assert err == "error: Spark went away while it audited the log: [Errno 111] Connection refused\n"

@@ -147,18 +147,20 @@ def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: 
     from antecast.spark.sweep import SparkFailed
 
     note(f"starting Spark to audit {_files(log)}")
-    with spark_session("antecast audit", master=master) as spark:
-        try:
+    try:
+        with spark_session("antecast audit", master=master) as spark:
             frame = log_frame(spark, log)
             verdict = judge(frame, clock=log.clock, pairs=pairs, limit=limit, on_progress=note)
-        except BrokenLog as error:
-            raise log.place(error) from None
-        except Exception as error:
-            if isinstance(error, AntecastError) or not _is_sparks(error):
-                raise
-            for _ in log.batches():
-                pass  # a malformed row says so here, with its number
-            raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
+    except BrokenLog as error:
+        raise log.place(error) from None
+    except Exception as error:
+        if isinstance(error, AntecastError) or not _is_sparks(error):
+            raise
+        if isinstance(error, ConnectionError | EOFError):
+            raise SparkFailed(f"Spark went away while it audited the log: {error}") from error
+        for _ in log.batches():
+            pass  # a malformed row says so here, with its number
+        raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
     log.check_kinds(verdict.messages, verdict.tally.deliveries)
     return verdict
 

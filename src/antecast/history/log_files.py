@@ -127,7 +127,7 @@ class Log:
         """The error with the file and the row, or line, where the log is broken; looked for by name."""
         twins = 2 if "two events" in error.problem else 1
         named = any(getattr(error, name) is not None for name in _NAMED)
-        text = str(error) + self._hint(error)
+        text = _in_a_line(str(error), most=1000) + self._hint(error)
         for exactly in (True, False) if named else (True,):
             found: list[tuple[Path, int]] = []
             for file in self.files:
@@ -167,7 +167,13 @@ class Log:
             for batch in only.read(file):
                 words.update(str(word) for word in batch.column("kind").unique().to_pylist())
         if problem := kinds_error(words, self.kinds, lenient=self.ours):
-            raise InputError(problem, path=self.files[0].path)
+            raise InputError(_in_a_line(problem, most=1000), path=self.files[0].path)
+
+
+def _in_a_line(text: str, most: int = 60) -> str:
+    """A text from a file as part of an error: quotes that are never closed make names of many lines."""
+    line = text.replace("\r", "\\r").replace("\n", "\\n")
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def _matches(batch: pa.RecordBatch, error: BrokenLog, *, exactly: bool) -> NDArray[np.bool_]:
@@ -332,7 +338,7 @@ def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: s
         if kind is None:
             if name in optional and model is None:
                 continue
-            has = f"the file has {', '.join(file.names)}" if file.names else "the file is empty"
+            has = f"the file has {', '.join(map(_in_a_line, file.names))}" if file.names else "the file is empty"
             problem = f"no column {path!r}; {has}; say which it is with --map {name}=COLUMN"
             raise InputError(problem, path=file.path)
         form = form_of(name, kind)

@@ -128,7 +128,7 @@ class _Text(ABC):
                 yield _renamed(batch, schema, columns)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             found = self._explain(file, schema, columns)
-            raise found or InputError(f"cannot be read: {error}", path=file) from None
+            raise found or InputError(f"cannot be read: {' '.join(str(error).split())}", path=file) from None
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,8 @@ def _told(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError, EOFError, zlib.error, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = " ".join(said.split())  # in one line
         raise InputError(f"cannot be read: {reason}", path=file) from None
 
 
