@@ -324,6 +324,10 @@ def refused() -> dict[str, tuple[pa.Table, str]]:
             column("pos", [0, 0, 1, 2**63, 1], pa.uint64()),
             f"pos is {2**63}, which is no whole number",
         ),
+        "far times": (
+            column("pos", [0, 0, 1, 10**17, 1], pa.timestamp("ms")),
+            "pos is 100000000000000000 ms, which nanoseconds do not reach",
+        ),
         "decimals": (
             column("pos", [Decimal(f"{each}.5") for each in pos]),
             "must hold whole numbers or times, not",
@@ -339,7 +343,7 @@ def test_columns_that_cannot_be_read_are_refused_with_the_row(audit: Call, case:
     code, out, err = audit("log.parquet")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert problem in err
-    row = {"NaN": 4, "halves": 4, "too large": 4, "no UTF-8": 3}.get(case)
+    row = {"NaN": 4, "halves": 4, "too large": 4, "far times": 4, "no UTF-8": 3}.get(case)
     assert row is None or err.startswith(f"error: log.parquet:{row}: ")
     assert in_python("log.parquet") == err.strip()
     with pytest.raises(AntecastError, match=problem.split("[")[0]):

@@ -77,7 +77,7 @@ def audit(
     reported: Report = True,
     show: Annotated[
         bool,
-        typer.Option("--open", help="Open the report in a browser; without --out it is in a folder for a while."),
+        typer.Option("--open", help="Open the report in a browser; without --out, from a temporary folder."),
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -78,10 +77,10 @@ def canonical(name: str, column: pa.Array) -> pa.Array:
     if is_text(plain_type(column.type)):
         return _texts(name, column) if name in NAMES else _times(name, column)
     if pa.types.is_timestamp(column.type):
-        return _safely(name, column, pa.timestamp("ns", column.type.tz), _is_near).cast(pa.int64())
+        return _safely(name, column, pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     if pa.types.is_duration(column.type):
-        return _safely(name, column, pa.duration("ns"), _is_near).cast(pa.int64())
-    return _safely(name, column, pa.int64(), _is_whole)
+        return _safely(name, column, pa.duration("ns")).cast(pa.int64())
+    return _safely(name, column, pa.int64())
 
 
 def _texts(name: str, column: pa.Array) -> pa.Array:
@@ -116,7 +115,7 @@ def _times(name: str, column: pa.Array) -> pa.Array:
     if "," in first:  # as Python's `logging` writes them
         texts = pc.replace_substring_regex(texts, r"([0-9]),([0-9]+)", r"\1.\2")
     kind = pa.timestamp("ns", "UTC" if has_zone(first) else None)
-    return _safely(name, texts, kind, lambda value: _is_time(value, kind)).cast(pa.int64())
+    return _safely(name, texts, kind).cast(pa.int64())
 
 
 def has_zone(text: str) -> bool:
@@ -128,21 +127,30 @@ def looks_like_time(text: str) -> bool:
     return _DATE.match(text.strip()) is not None
 
 
-def _safely(name: str, column: pa.Array, kind: pa.DataType, fine: Callable[[object], bool]) -> pa.Array:
-    """A cast that loses nothing; where it would, the first value that is not fine."""
+def _safely(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A cast that loses nothing; where it would, the first value that does not fit is named."""
     try:
         return column.cast(kind)
     except pa.ArrowInvalid:
-        pass
+        row = next((row for row in range(len(column)) if not _fits(column.slice(row, 1), kind)), 0)
     what = "time" if pa.types.is_temporal(kind) else "whole number"
-    for row, scalar in enumerate(column):
-        value = _value(scalar)
-        if value is not None and not fine(value):
-            shown = repr(value) if isinstance(value, str) else str(value)
-            limit = " between -2^63 and 2^63" if what == "whole number" and _is_large(value) else ""
-            hint = _zone_hint(value, kind) if isinstance(value, str) else ""
-            raise BadValue(row, f"{name} is {shown}, which is no {what}{limit}{hint}")
-    raise BadValue(0, f"{name} is no {what}")
+    if pa.types.is_temporal(column.type):
+        value = f"{column[row].cast(pa.int64()).as_py()} {column.type.unit}"
+        raise BadValue(row, f"{name} is {value}, which nanoseconds do not reach")
+    value = column[row].as_py()
+    large = not isinstance(value, str) and abs(float(value)) >= 2.0**63
+    limit = " between -2^63 and 2^63" if large else ""
+    hint = _zone_hint(value, kind) if isinstance(value, str) else ""
+    shown = repr(value) if isinstance(value, str) else str(value)
+    raise BadValue(row, f"{name} is {shown}, which is no {what}{limit}{hint}")
+
+
+def _fits(value: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        value.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _zone_hint(text: str, kind: pa.DataType) -> str:
@@ -151,39 +159,10 @@ def _zone_hint(text: str, kind: pa.DataType) -> str:
     return ""
 
 
-def _value(scalar: pa.Scalar) -> object:
-    if pa.types.is_temporal(scalar.type):
-        return scalar.cast(pa.int64()).as_py()
-    return scalar.as_py()
-
-
 def _is_utf8(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _is_whole(value: object) -> bool:
-    if isinstance(value, float):
-        return abs(value) < 2**63 and value.is_integer()
-    return isinstance(value, int | Decimal) and -(2**63) <= value < 2**63
-
-
-def _is_large(value: object) -> bool:
-    return isinstance(value, int | float | Decimal) and abs(float(value)) >= 2.0**63
-
-
-def _is_near(value: object) -> bool:
-    """Times of coarse units can lie beyond what nanoseconds reach."""
-    return False
-
-
-def _is_time(value: object, kind: pa.DataType) -> bool:
-    try:
-        pa.array([value]).cast(kind)
-    except pa.ArrowInvalid:
         return False
     return True
 

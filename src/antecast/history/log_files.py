@@ -219,7 +219,7 @@ def open_log(
             raise ConfigurationError(
                 f"no such column {name!r}; there are {', '.join(ALL_COLUMNS)}", field="columns"
             )
-    _check_order(columns)
+    _check_names(columns)
     asked = [name for name in _wanted(columns) if name != "t" or clock == "global"]
     names = {name: columns.get(name, name) for name in asked}
     schemas = {file: chosen.schema(file, names) for file in found}
@@ -246,9 +246,11 @@ def _wanted(columns: Mapping[str, str]) -> list[str]:
     return list(COLUMNS)
 
 
-def _check_order(columns: Mapping[str, str]) -> None:
-    if both := {"message", "origin", "seq"} & columns.keys() - {"message"} if "message" in columns else set():
-        raise ConfigurationError(f"message takes the place of {' and '.join(sorted(both))}", field="--map")
+def _check_names(columns: Mapping[str, str]) -> None:
+    """Refuse names that contradict each other."""
+    replaced = sorted({"origin", "seq"} & columns.keys())
+    if "message" in columns and replaced:
+        raise ConfigurationError(f"message takes the place of {' and '.join(replaced)}", field="--map")
     for name, path in columns.items():
         if path == FILE_ORDER and name != "pos":
             raise ConfigurationError(f"{FILE_ORDER} can stand for pos only, not for {name}", field="--map")
