@@ -66,9 +66,9 @@ class Scope(Settings, frozen=True, kw_only=True):
     clocks: list[Offset] = []
     """How far the clock of each node is ahead; zero for those not named."""
     bound: Small | None = None
-    """How many of all these things may happen altogether, broadcasts included; no bound, if not said."""
+    """How many of all these things may happen altogether, broadcasts included. Default: no bound."""
     fifo: bool | None = None
-    """Whether links keep the order of their frames; what the protocol needs, if not said."""
+    """Whether links keep the order of their frames. Default: as the protocol needs."""
     inside: bool = True
     """Whether crashes come between two effects of a call, too."""
     nested: bool = False
@@ -77,7 +77,7 @@ class Scope(Settings, frozen=True, kw_only=True):
     calm: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 300
     """Timers that may fire, once nothing more goes wrong, until everything has to be delivered."""
     safe_links: bool | None = None
-    """Whether every link has to become safe in the end; if not said, where agreement is promised."""
+    """Whether every link has to become safe in the end. Default: where agreement is promised."""
     probes: bool = True
     """Whether, once everything is delivered, a further broadcast of each node has to reach all."""
 

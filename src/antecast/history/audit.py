@@ -9,9 +9,9 @@ is carried across what was lost, which a test of direct dependencies alone would
 smallest positions against the topological order, gives the messages that came too late. If nothing is
 early then nothing is late, and it is skipped.
 
-Nodes are independent. They are checked in blocks: a matrix of positions, a row a message and a column
-a node of the block, so that the inner loop runs over neighbouring numbers. A block takes 8 bytes a
-message and node, and its time is that of reading one row a dependency. Runs are independent too, and
+Nodes are independent. They are checked in blocks: a matrix of positions, a row per message and a column
+per node of the block, so that the inner loop runs over neighbouring numbers. A block takes 8 bytes per
+message and node, and its time is that of reading one row per dependency. Runs are independent too, and
 a block looks only at the messages of its own.
 
 `audit` does it all in one process. Everything it calls works on parts: `MessageIndex.read` on the
@@ -67,7 +67,7 @@ def audit(
     `clock="global"` says that times of different nodes compare, and checks that nothing is delivered before
     its broadcast. `pairs` counts every pair in the wrong order, which can take far longer than all
     the rest. `limit` bounds the violations of each kind that are listed; all are counted. `memory` bounds the
-    matrices; besides, the log takes 12 bytes an event.
+    matrices; besides, the log takes 12 bytes per event.
 
     Raises `BrokenLog` if the log contradicts itself.
     """

@@ -82,7 +82,7 @@ def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependenci
 
 
 def sketch(histories: Histories, index: MessageIndex, *, width: int = SKETCH_WIDTH) -> Dependencies:
-    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes a message."""
+    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes per message."""
     messages = _own_messages(histories, index)
     lengths, deps = _sketch(
         histories.indptr,

@@ -106,7 +106,7 @@ def read_histories(
 ) -> Reading:
     """The histories of all nodes whose rows are in the batches; every row of such a node must be there.
 
-    Memory: 8 bytes an event (12 while reading), and 8 bytes a message of the log.
+    Memory: 8 bytes per event (12 while reading), and 8 bytes per message of the log.
     """
     nodes = index.nodes.copy()
     parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]] = []

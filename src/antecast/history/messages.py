@@ -136,7 +136,7 @@ class MessageIndex:
 
     @classmethod
     def read(cls, batches: Batches, *, timed: bool = False) -> MessageIndex:
-        """Build the index from the broadcasts in the batches. Memory: some 40 bytes a message."""
+        """Build the index from the broadcasts in the batches. Memory: some 40 bytes per message."""
         nodes, ids, types = Nodes(), Nodes(), Types()
         no_numbers = np.empty(0, np.int64)
         columns = [(np.empty(0, np.int32), no_numbers, no_numbers, no_numbers)]

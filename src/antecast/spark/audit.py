@@ -3,7 +3,7 @@
 Theory of operation. The first stage packs events into parcels by blocks of nodes (see `audit_tasks`) and is
 kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
 deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories of
-8 bytes an event, kept in their turn. From then on a pass over the log is a pass over these: one or two to
+8 bytes per event, kept in their turn. From then on a pass over the log is a pass over these: one or two to
 reduce the dependencies, one to check.
 
 What the driver and every task hold: the message index and the dependencies, which grow with the number of
@@ -64,7 +64,7 @@ _SMALL_ROWS = 1_000_000
 """Events that are not worth another task: a tenth of a second's work."""
 
 _ENOUGH_DEPENDENCIES = 32
-"""Dependencies a message above which a second round is worth a pass over the log; checking is cheaper."""
+"""Dependencies per message above which a second round is worth a pass over the log; checking is cheaper."""
 
 _WITNESS_EVENTS = 16_000_000
 """Events that the driver reads to find a witness: 128 MB."""
