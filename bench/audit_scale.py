@@ -4,7 +4,7 @@ The log. 500 nodes stand at random points of a city and broadcast in random orde
 after a time that grows with the length of the way along the streets. Ways obey the triangle inequality: what
 reached the origin of m before m was broadcast reaches every node before m does. So the log is causal by
 geometry, no node waits for anything, and the events of a stretch of time can be made without those before.
-At any time 20 messages are under way to the average node, which leaves some 6 direct dependencies a message
+At any time 20 messages are under way to the average node, which leaves some 6 direct dependencies per message
 (7 after the one round of reduction that the auditor makes). The files are as Antecast writes them: rows in
 the order of time, all nodes mixed.
 

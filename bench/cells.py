@@ -1,8 +1,8 @@
 """Runs in cells: 7 stations, 70 hosts, 300 simulated seconds, the sizes of the cellular study.
 
-Hosts walk at 25 broadcasts a second by `cellular`, or stand still, since `tcp-flooding` bears no movement; and the
-paper's lighter load of 5.6. Measured is the CPU time of a whole run with its log and samples in memory; an event
-is one that the scheduler ran.
+At 25 broadcasts per second hosts stand still, and with `cellular` they also walk (`tcp-flooding` does not support
+movement). At the paper's lighter load of 5.6 they stand still. The CPU time is that of a run with its log and
+samples in memory; an event is one that the scheduler ran.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def measured(protocol: str, rate: float, walks: bool) -> dict[str, Any]:
     cpu = time.process_time() - begun
     return {
         "protocol": protocol,
-        "broadcasts a second": rate,
+        "broadcasts per second": rate,
         "hosts": "walk" if walks else "stand",
         "CPU seconds": cpu,
         "simulated over CPU time": result.ended / 1e9 / cpu,
-        "events a CPU second": result.steps / cpu,
+        "events per CPU second": result.steps / cpu,
         "rows of the log": result.logged,
         "below the goal": "yes" if cpu < GOAL else "no",
     }
@@ -45,7 +45,7 @@ def measured(protocol: str, rate: float, walks: bool) -> dict[str, Any]:
 
 def main() -> None:
     rows = [measured(*point) for point in POINTS]
-    note = f"Goal: {SECONDS} simulated seconds at 25 broadcasts a second in less than {GOAL} s of one core."
+    note = f"Goal: {SECONDS} simulated seconds at 25 broadcasts per second in less than {GOAL} s of one core."
     report("cells", f"7 stations and 70 hosts, {SECONDS} simulated seconds", rows, note=note)
 
 

@@ -87,7 +87,7 @@ def main() -> None:
             best[protocol] = max(best.get(protocol, 0.0), hops / seconds)
         best["SimPy store"] = max(best.get("SimPy store", 0.0), hops / simpy_hops(hops))
     rows = [
-        {"hop through": name, "hops a CPU second": rate, "against SimPy": rate / best["SimPy store"]}
+        {"hop through": name, "hops per CPU second": rate, "against SimPy": rate / best["SimPy store"]}
         for name, rate in best.items()
     ]
     report("hop", "Hops of messages, 64 nodes", rows, note="Goal: vector at least 1.5 times SimPy.")

@@ -1,4 +1,4 @@
-"""The observer on Spark: rows a second against stateful operators that only pass rows on.
+"""The observer on Spark: rows per second against stateful operators that only pass rows on.
 
 One input of Parquet files, one micro-batch a file, three queries over it in one session, taken in turns: the
 observer; an operator that packs rows, keeps as many in a state of the same layout and lets them go unordered
@@ -49,7 +49,7 @@ def rows(size: int, groups: int, seed: int = 1) -> pa.Table:
 
 
 def alone(table: pa.Table, *, single: bool) -> float:
-    """Rows a CPU second of the observer itself."""
+    """Rows per CPU second of the observer itself."""
     policy = Policy(bounds=Bounds(epsilon=EPSILON, delta=DELTA), percent=60, stamps="hybrid")
     r, c, counter, source = (table.column(name).to_numpy() for name in ("r", "c", "counter", "source"))
     stamps = Stamps.make(r, source, c=c, kn=counter)
@@ -198,9 +198,9 @@ def main() -> None:
             row["observer / plain"] = rate["observer"] / rate["plain"]
             result.append(row)
     note = (
-        f"Rows a CPU second of driver, Java and workers together; {FILES} micro-batches of {options.rows:,} rows, "
-        f"the best of {options.rounds} rounds after one to warm up. Without Spark the observer does "
-        f"{figures['arrays']:,.0f} rows a CPU second on arrays and {figures['single']:,.0f} one at a time. "
+        f"Rows per CPU second of driver, Java and workers together; {FILES} micro-batches of {options.rows:,} "
+        f"rows, the best of {options.rounds} rounds after one to warm up. Without Spark the observer does "
+        f"{figures['arrays']:,.0f} rows per CPU second on arrays and {figures['single']:,.0f} one at a time. "
         "Goal: observer / pass-through at least 0.5."
     )
     report("observe", "Causal order on Spark, hybrid clocks, cbd at 60 %", result, note=note)

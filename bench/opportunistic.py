@@ -29,7 +29,7 @@ from antecast.traces.contact_detection import find_contacts
 from bench.table import report
 
 ADYTON = 4_800
-"""Transfers a CPU second of Adyton, measured on a machine of this kind."""
+"""Transfers per CPU second of Adyton, measured on a machine of this kind."""
 
 SEED = 7
 PAYLOAD = 64
@@ -67,7 +67,7 @@ def message_frames(result: RunResult, kind: str) -> pa.Table:
 
 
 def speed(folder: Path, network: str, lifetime: str) -> list[dict[str, Any]]:
-    """Receptions a CPU second, with the frames logged and without. What is logged does not change the run."""
+    """Receptions per CPU second, with the frames logged and without. What is logged does not change the run."""
     protocol = {"name": "delta", "lifetime": lifetime}
     logged, bare = (simulate(folder, network, "1min", protocol, frames=frames) for frames in (True, False))
     received = message_frames(logged, "receive")
@@ -76,9 +76,9 @@ def speed(folder: Path, network: str, lifetime: str) -> list[dict[str, Any]]:
         {
             "log": log,
             "receptions": receptions,
-            "frames a reception": received.num_rows / receptions,
+            "frames per reception": received.num_rows / receptions,
             "CPU s": result.cpu,
-            "receptions a CPU second": receptions / result.cpu,
+            "receptions per CPU second": receptions / result.cpu,
             "against Adyton": receptions / result.cpu / ADYTON,
         }
         for log, result in (("order", bare), ("all", logged))
@@ -86,7 +86,7 @@ def speed(folder: Path, network: str, lifetime: str) -> list[dict[str, Any]]:
 
 
 def control(folder: Path, network: str, every: str, lifetime: str | None) -> list[dict[str, Any]]:
-    """Control bytes a message by protocol, over one network and exchange."""
+    """Control bytes per message by protocol, over one network and exchange."""
     if lifetime is None:
         protocols: dict[str, dict[str, Any]] = {
             "none (epidemic)": {"name": "epidemic"},
@@ -109,7 +109,7 @@ def control(folder: Path, network: str, every: str, lifetime: str | None) -> lis
                 "lifetime": lifetime or "none",
                 "order by": name,
                 "messages": len(sizes),
-                "control bytes a message": pc.mean(sizes).as_py() - PAYLOAD,
+                "control bytes per message": pc.mean(sizes).as_py() - PAYLOAD,
                 "at most": pc.max(sizes).as_py() - PAYLOAD,
             }
         )
@@ -128,7 +128,8 @@ def main() -> None:
             lay_out(folder, "pedestrians", pedestrians(SEED), 50.0)
         network, lifetime = ("an hour", "5min") if small else ("pedestrians", "20min")
         goal = (
-            f"Adyton: {ADYTON:,} transfers a CPU second. Goals, for five hours and 20 minutes: 100,000; 20 times."
+            f"Adyton: {ADYTON:,} transfers per CPU second. Goals, for five hours and a lifetime "
+            f"of 20 minutes: 100,000 per CPU second, 20 times Adyton."
         )
         title = f"Pedestrians, Δ-causal, lifetime {lifetime}"
         report("opportunistic", title, speed(folder, network, lifetime), note=goal)
@@ -137,7 +138,7 @@ def main() -> None:
         note = (
             "Mean and maximum over the messages that were sent, from their encodings. An hour: of the pedestrians."
         )
-        report("opportunistic", "What an order costs a message", rows, note=note, part="control")
+        report("opportunistic", "What order costs per message", rows, note=note, part="control")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 from bench.table import report
 
 PEERSIM = 190_000
-"""Events a CPU second of the authors' simulator with PC-broadcast, measured once on a machine of this kind."""
+"""Events per CPU second of the authors' simulator with PC-broadcast, measured once on a machine of this kind."""
 
 COMMON = """
 import json, resource, sys, time
@@ -112,7 +112,7 @@ def main() -> None:
                 "processes": processes,
                 "events": found["events"],
                 "CPU s": found["cpu"],
-                "events a CPU second": found["events"] / found["cpu"],
+                "events per CPU second": found["events"] / found["cpu"],
                 "against PeerSim": found["events"] / found["cpu"] / PEERSIM if compare else "",
                 "peak MiB": found["peak"],
             }
@@ -138,7 +138,7 @@ def main() -> None:
         note=(
             f"Compiling and warming up took {notes[0]} and {notes[1]} (once: machine code is cached); building the"
             f" snapshots of the floods {notes[2]}, {notes[3]}. A flood's events are its frames. Goals: the"
-            f" compiled engine at least 2 times PeerSim with PC-broadcast ({PEERSIM:,} events a CPU second,"
+            f" compiled engine at least 2 times PeerSim with PC-broadcast ({PEERSIM:,} events per CPU second,"
             " measured once); a flood over 1,000,000 processes in under 3 s and 1 GiB."
         ),
     )

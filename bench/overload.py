@@ -1,4 +1,4 @@
-"""After an overload: 7 stations and 70 hosts, 200 broadcasts a second for 20 s, three times what the air carries.
+"""After an overload: 7 stations, 70 hosts, 200 broadcasts per second for 20 s, three times what the air carries.
 
 What counts is how soon the stations' buffers are empty again once the load has ended. The table has the messages
 that all stations keep, and those that hosts have still to send, second by second behind the end of the load.
@@ -6,7 +6,7 @@ that all stations keep, and those that hosts have still to send, second by secon
 Beside it stands what the air takes for the backlog. Stations do not hear each other, and some hosts hear several
 of them as loud as their own. At such a host the frames of its station must not meet those of another one: both
 backlogs one after the other are the least time, if somebody told stations when to send. Without that, a frame of
-length T gets through if none of k others sends within T of its start: with f frames a second of each,
+length T gets through if none of k others sends within T of its start: with f frames per second of each,
 f exp(−2 k f T) get through, 1 / (2 e k T) at the best.
 """
 
@@ -74,7 +74,7 @@ def air_times(scenario: Scenario, kept: dict[int, int]) -> tuple[float, float]:
 def backlog(
     rate: float, drain: int, *, seed: int = 1, **protocol: Any
 ) -> tuple[list[dict[str, Any]], float, float]:
-    """A row a second from the end of the load on; what the air takes for the backlog (`air_times`)."""
+    """One row per second from the end of the load on; what the air takes for the backlog (`air_times`)."""
     scenario = overloaded(rate, drain, seed=seed, **protocol)
     kept: dict[str, Counter[int]] = {"station_sent_buffer": Counter(), "host_sent_buffer": Counter()}
     at_end: dict[int, int] = {}

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 INTRODUCTION = """# Benchmarks
 
-`make bench` measures; `python -m bench.page` writes this page from what was measured. Figures that matter are
+`make bench` measures, and `python -m bench.page` writes this page from the results. The figures that matter are
 ratios of things measured side by side in one run: seconds differ from machine to machine, and from hour to hour.
 """
 

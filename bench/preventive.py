@@ -93,7 +93,7 @@ def main() -> None:
             row[f"{name}, against the first row"] = cost / base[name]
             row[f"{name}, control bytes"] = control_bytes(name, size)
         rows.append(row)
-    note = "Goal: the receipt of PC-broadcast costs the same whatever there is, and so do its control bytes."
+    note = "Goal: a receipt by PC-broadcast costs the same in every row, and so do its control bytes."
     report("preventive", "One receipt of a new message, 8 neighbours", rows, note=note)
 
 

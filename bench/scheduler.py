@@ -80,7 +80,7 @@ def main() -> None:
             rate = EVENTS / (time.process_time() - begin)
             best[contestant.__name__] = max(rate, best.get(contestant.__name__, 0.0))
     rows = [
-        {"scheduler": name, "events a CPU second": rate, "against bare heapq": rate / best["bare"]}
+        {"scheduler": name, "events per CPU second": rate, "against bare heapq": rate / best["bare"]}
         for name, rate in best.items()
     ]
     report("scheduler", "Scheduling events", rows, note="Goal: antecast at least 0.8 of the bare loop.")

@@ -2,7 +2,7 @@
 
 Both make the very same runs with the very same function (simulate, audit, measure, publish), each round into a
 fresh folder, and the logs must be equal byte by byte. The plain process is one of its own. Spark's start is
-told apart: it is paid once a sweep, however many runs follow.
+told apart: it is paid once per sweep, however many runs follow.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def main() -> None:
             starts.append(start)
     times = {"one plain process": min(alone), f"Spark, local[{os.cpu_count()}]": min(together)}
     rows = [
-        {"made by": name, "seconds": best, "runs a second": runs / best, "against plain": min(alone) / best}
+        {"made by": name, "seconds": best, "runs per second": runs / best, "against plain": min(alone) / best}
         for name, best in times.items()
     ]
-    started = f"Spark started in {max(starts):.1f} s, once a sweep"
+    started = f"Spark started in {max(starts):.1f} s, once per sweep"
     note = f"{runs} runs, best of {ROUNDS}; {started}. Goal: 1.8 times on two cores."
     report("sweep_throughput", "A sweep on Spark against a loop", rows, note=note)
 

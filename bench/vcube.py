@@ -19,7 +19,7 @@ SIZES = (64, 256, 1024)
 
 
 def packets(nodes: int, *, aggregate: bool, log: str) -> dict[str, object]:
-    """One run of the fitted model; packets and messages handed over, a CPU second."""
+    """One run of the fitted model; packets and messages handed over per CPU second."""
     result = run(scenario(nodes, "calibrated", 1, aggregate=aggregate, log=log))
     hops = nodes * (nodes - 1)
     # A run that logs no packets delivers as many messages; the other one counts the packets.
@@ -29,8 +29,8 @@ def packets(nodes: int, *, aggregate: bool, log: str) -> dict[str, object]:
         "aggregation": "yes" if aggregate else "no",
         "log": log,
         "packets": count if count is not None else "",
-        "packets a CPU second": count / result.cpu if count is not None else "",
-        "messages received a CPU second": hops / result.cpu,
+        "packets per CPU second": count / result.cpu if count is not None else "",
+        "messages received per CPU second": hops / result.cpu,
     }
 
 
@@ -45,7 +45,7 @@ def main() -> None:
         "vcube",
         "Packets of VCube",
         rows,
-        note="Goal: 60,000 packets a CPU second with 1024 nodes and no aggregation.",
+        note="Goal: 60,000 packets per CPU second with 1024 nodes and no aggregation.",
     )
 
 
