@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.core import Codec, Frame, Message, Send
+from antecast.core import Codec, Deliver, Frame, Message, Send
 from antecast.history.log import DiscardSink, EventWriter, SampleWriter
 from antecast.protocols.preventive.frames import Ask, Hello, Notice, Ping, Pong, Refuse, Start, Sync
 from antecast.protocols.preventive.pc import PreventiveBroadcast
@@ -53,8 +53,9 @@ class Beside(PreventiveBroadcast):
 
     def broadcast(self, payload, now, *, lifetime=None):
         effects = super().broadcast(payload, now)
-        self.plain[self.node, self._seq] = (now, 0)
-        return [*(Send(peer, Plain(self.node, self._seq, 1)) for peer in self._links), *effects]
+        seq = next(effect.message.seq for effect in effects if isinstance(effect, Deliver))
+        self.plain[self.node, seq] = (now, 0)
+        return [*(Send(peer, Plain(self.node, seq, 1)) for peer in self._links), *effects]
 
     def receive(self, frame, sender, now):
         if not isinstance(frame, Plain):

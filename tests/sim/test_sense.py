@@ -37,7 +37,6 @@ def scenario(**values):
         ({"network": {"links": [{"a": 4, "b": 4}]}}, "network.links[0]: node 4 cannot be linked with itself"),
         ({"topology": {"kind": "random", "degree": 6}}, "degree: got 6; of 6 nodes each has 5 others at most"),
         ({"topology": {"kind": "ring", "reach": 4}}, "reach: got 4; around a ring of 6 nodes it is 3 at most"),
-        ({"topology": {"kind": "spray", "arcs": 7}}, "arcs: got 7; of 6 nodes each has 5 others at most"),
         (
             {"faults": [{"kind": "crash", "at": "1s", "node": 0}, {"kind": "heal", "at": "6s"}]},
             "faults[1].at: got 6s, after the end of the run at 5s (duration and drain)",

@@ -59,9 +59,9 @@ class Tolerance(Settings, frozen=True, kw_only=True):
     def around(self, paper: float, unit: Unit, reading: float = 0.0) -> float:
         """How far ours may be from this number of the paper, given how exactly it is printed.
 
-        >>> Tolerance(share=0.5, why="an example").around(0.98, "share")
+        >>> Tolerance(share=0.5, why="only an example").around(0.98, "share")
         0.01...
-        >>> Tolerance(sample=100, why="an example").around(0.5, "share")
+        >>> Tolerance(sample=100, why="only an example").around(0.5, "share")
         0.1
         """
         scale = min(abs(paper), abs(1 - paper)) if unit == "share" else abs(paper)

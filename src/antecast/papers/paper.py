@@ -249,7 +249,7 @@ _UNITS = (3600.0, 60.0, 1.0, 0.001)
 
 
 def last_digit(text: str) -> float:
-    """What one more in the last digit of a time in the papers' notation would add, in seconds.
+    r"""What one more in the last digit of a time in the papers' notation would add, in seconds.
 
     >>> last_digit("11h47'"), last_digit("43'50\""), last_digit('0.5"'), last_digit("62 ms")
     (60.0, 1.0, 0.1, 0.001)

@@ -91,6 +91,7 @@ class EndingPacketLink(PacketLink):
         medium = self._medium
         arrives = leaves + medium.draw(self._propagation(parcel))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
+            medium.lost += 1
             return
         if medium.fifo:
             arrives = self._last = max(arrives, self._last)

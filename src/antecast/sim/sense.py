@@ -87,8 +87,6 @@ def _degrees(scenario: Scenario) -> Iterator[tuple[str, str]]:
     if isinstance(topology, Ring) and topology.reach > max(scenario.nodes // 2, Ring().reach):
         most = scenario.nodes // 2
         yield "network.topology.reach", f"got {topology.reach}; around a ring of {of} it is {most} at most"
-    if isinstance(topology, Spray) and topology.arcs is not None and topology.arcs > max(others, 1):
-        yield "network.topology.arcs", f"got {topology.arcs:g}; of {of} each has {others} others at most"
 
 
 def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
