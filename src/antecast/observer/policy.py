@@ -72,7 +72,7 @@ class Policy(Settings, frozen=True, kw_only=True):
         if self.mode in ("exact", "earlier-send", "paced") and self.percent != 100:
             raise ValueError(f"{self.mode!r} waits as long as it must; percent is for dapw, cbd and margin")
         if (self.mode == "paced") != (self.violations is not None):
-            raise ValueError("the mode 'paced' needs the share of violations to allow, and no other mode takes one")
+            raise ValueError("only the mode 'paced' takes, and needs, a share of violations to allow")
         if self.mode == "earlier-send" and self.stamps == "physical":
             raise ValueError("'earlier-send' needs `before`, which physical time alone does not give")
 
