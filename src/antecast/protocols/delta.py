@@ -105,7 +105,7 @@ class Delta(Ordering[Stamp]):
         wanted = self._lifetime if lifetime is None else lifetime
         if not 0 <= wanted <= self._max_lifetime:
             longest = format_duration(self._max_lifetime)
-            raise LocalMisuse(f"a lifetime of {format_duration(wanted)} is not within 0s to max_lifetime, {longest}")
+            raise LocalMisuse(f"a lifetime of {format_duration(wanted)} is not from 0s to max_lifetime, {longest}")
         gone = now - self._clock_bound if self._safe else now
         barrier = {source: entry for source, entry in self._barrier.items() if entry >= gone}
         if len(barrier) > MAX_SOURCES:
