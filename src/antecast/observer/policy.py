@@ -21,9 +21,9 @@ its scans. What goes at one reading of the clock goes in the order of the timest
 What is compared is the timestamp: `bounded` with all or some elements of kn (none: DPC2), `hybrid`, or
 `physical` time alone (DPC1). Only whole timestamps and hybrid clocks are exact.
 
-Why `exact` is exact: everything before m was sent when its sender's clock was r + c of m at the most, so it
-has arrived once that clock is past r + c + δ, which is so when any clock is past r + c + δ + ε. `earlier-send`
-uses the largest clock reading of an earlier *send* in the same way.
+Why `exact` is exact: everything before m was sent when its sender's clock was at most r + c of m, so it has
+arrived once that clock is past r + c + δ, which is so when any clock is past r + c + δ + ε. `earlier-send` uses
+the largest clock reading of an earlier *send* in the same way.
 """
 
 from __future__ import annotations

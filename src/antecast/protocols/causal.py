@@ -90,7 +90,7 @@ class CausalDelivery:
         return ready
 
     def missing(self, message: Stamped) -> dict[NodeId, int]:
-        """What a message waits for and has not been delivered: for each source, the last."""
+        """What a message waits for that has not been delivered: for each source, the last."""
         get = self.counts.get
         lacking = {source: count for source, count in message.stamp.items() if get(source) < count}
         if get(message.origin) < message.seq - 1:

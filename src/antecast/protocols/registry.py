@@ -82,7 +82,7 @@ class Specification:
     """Whether a node takes a neighbour's word for what it missed and nobody keeps, without a message that depends
     on it: a member that names messages not yet broadcast then makes it miss these."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
-    """Where there are cells: `make` makes a host, this a station."""
+    """Where there are cells: makes a station; `make` makes a host."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)
     """What each of the protocol's gauges counts; default: a counter."""
 

@@ -167,7 +167,7 @@ class RetainedLog:
         return {source: count for source, count in upto.items() if count}, beyond
 
     def take_summary(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
-        """Send what the other lacks, and ask for what is lacking here."""
+        """Send what the other lacks, and ask for what is missing here."""
         upto, beyond = summary.upto, summary.beyond
         if self._node in upto or self._node in beyond:
             claimed = max([upto.get(self._node, 0), *beyond.get(self._node, ())])

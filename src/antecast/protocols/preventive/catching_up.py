@@ -43,7 +43,7 @@ JOIN: Final[Timer] = "pc/join"
 
 
 class Refusal(NamedTuple):
-    """What a neighbour no longer keeps and is missing here, and when to give it up."""
+    """What is missing here that a neighbour no longer keeps, and when to give it up."""
 
     lacking: Mapping[NodeId, int]
     until: int
@@ -164,7 +164,7 @@ class CatchingUp:
             out.append(SetTimer(JOIN, now + (self._settings.timeout << SLOWEST)))
 
     def join_elsewhere(self, now: int, out: list[Effect]) -> None:
-        """Whoever was to help has not answered: the next is asked, or the same once more."""
+        """The neighbour that was to help has not answered: ask the next, or the same again."""
         late, self.joining = self.joining, None
         if late is not None and late in self._offers:
             del self._offers[late]

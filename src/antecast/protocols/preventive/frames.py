@@ -1,4 +1,4 @@
-"""What PC-broadcast sends beside messages.
+"""What PC-broadcast sends besides messages.
 
 A message is a `Message` with no stamp: its name, `(origin, seq)`, is all the control information it carries.
 Everything else here is sent when links or sources come and go, never per message.
@@ -121,13 +121,13 @@ class Anew(Frame, frozen=True, array_like=True, tag=12, gc=False):
 
 
 class Claim(Frame, frozen=True, array_like=True, tag=13, gc=False):
-    """The sender has so many messages of the receiver, and no longer keeps them all."""
+    """The sender has this many messages of the receiver, and no longer keeps them all."""
 
     upto: Seq
 
 
 class Disown(Frame, frozen=True, array_like=True, tag=14, gc=False):
-    """The receiver has more messages of the sender than the sender ever broadcast: only so many are its own."""
+    """The receiver has more messages of the sender than the sender ever broadcast: only this many are its own."""
 
     upto: Count
 

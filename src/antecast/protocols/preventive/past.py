@@ -118,11 +118,11 @@ class Past:
         return islice(self.log, position - self.first, None)
 
     def above(self, upto: Mapping[NodeId, int]) -> Iterator[Entry]:
-        """What is kept and another's vector does not cover, in the order of delivery."""
+        """What is kept that another's vector does not cover, in the order of delivery."""
         return (entry for entry in self.log if entry.seq > upto.get(entry.origin, 0))
 
     def lacking(self, upto: Mapping[NodeId, int], births: Announced) -> dict[NodeId, int]:
-        """What another with that vector lacks and this log cannot give."""
+        """What another with that vector lacks that this log cannot give."""
         lacking = {}
         settled: dict[NodeId, bool] = {}
         for source, count in self.trimmed.items():
@@ -149,7 +149,7 @@ class Past:
         return _settle(source, self.births, judge, settled, unclear=unclear)
 
     def gone_before(self, upto: Mapping[NodeId, int], births: Announced) -> list[NodeId]:
-        """Of the sources another knows, those that have gone here, and whose departure is no longer kept."""
+        """The sources another knows that have gone here, and whose departure is no longer kept."""
         settled: dict[NodeId, bool] = {}
         return [
             source

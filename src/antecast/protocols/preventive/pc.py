@@ -229,7 +229,7 @@ class PreventiveBroadcast(Protocol):
                 self._begin_anew(link, now, out)
             case Anew():
                 if sender in self._flowing:
-                    raise RemoteFault(f"node {sender} begins a link anew that it was not asked to")
+                    raise RemoteFault(f"node {sender} begins a link anew without being asked")
                 self._flowing.add(sender)
             case Claim(upto=upto):
                 self._source.claimed(sender, upto, out)

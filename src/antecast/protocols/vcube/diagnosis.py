@@ -12,7 +12,7 @@ of correct nodes come to an end. Until then they cost copies and detours, but no
 the node is taken to be correct, odd while it is doubted. A node that hears itself doubted takes the next even
 number, which spreads in turn.
 
-**Lies.** A node sends to the very nodes that it tests itself, so news from others can only make it turn to the
+**Lies.** A node sends to exactly the nodes that it tests itself, so news from others can only make it turn to the
 next node of a cluster early or late. What keeps them from doing more:
 
 - News is kept and passed on only about nodes that are linked here, or were until a while ago: nodes without a link
@@ -34,7 +34,7 @@ ROUND: Timer = "vcube/round"
 OVERDUE: Timer = "vcube/overdue"
 
 LEAP: Final = 1 << 32
-"""A node would have to be doubted and believed twice a second for 68 years to come so far."""
+"""A node would have to be doubted and believed twice a second for 68 years to get this far."""
 
 HIGHEST: Final = 1 << 62
 """Larger numbers are not believed, so that a node's own next number always fits into a frame."""
@@ -78,7 +78,7 @@ class Diagnosis:
         self.rounds = 0
         """Rounds of tests made so far."""
         self.tested: frozenset[NodeId] = frozenset()
-        """Whom the last round tested."""
+        """The nodes that the last round tested."""
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         self._parted.pop(peer, None)

@@ -11,10 +11,9 @@ on together. It also keeps aggregation from ever delaying a delivery: the packet
 message would have left alone, and none of the others could have been delivered before that one. (Across a
 packet that had to be split this does not hold.)
 
-A node that is doubted but has a link gets its copy all the same, beside the one that takes its place: if it was
-only slow, nothing is lost. Why everybody gets everything while links hold: whoever of a cluster has a message
-first has it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its
-parts.
+A node that is doubted but has a link still gets its copy, besides the one that takes its place: if it was only
+slow, nothing is lost. Why everybody gets everything while links hold: the first node of a cluster to get a message
+gets it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its parts.
 
 Packets come from peers that may be broken. A packet from a node without a link, and one with a message that
 depends on itself, are refused. A message in this node's own name that it never broadcast, or one that depends on

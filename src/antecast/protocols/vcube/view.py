@@ -1,6 +1,6 @@
 """A node's view of the cube: which nodes can be used, and the trees this makes.
 
-Of another node a view knows two things: whether there is a link to it (`linked`), and whether it is taken to
+A view knows two things about another node: whether there is a link to it (`linked`), and whether it is taken to
 have failed (`doubted`). A node is *usable* if it is linked and not doubted. Numbers that no node has, nodes that
 crashed and nodes cut off are all the same to a tree: the first usable node of a cluster takes the place of the
 first one. It covers what that node would have: all nodes of the cluster share the bits that count. So trees exist
