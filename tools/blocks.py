@@ -8,14 +8,18 @@ A block stands between `<!-- NAME: made by tools/blocks.py -->` and `<!-- end of
 packages    in docs/architecture.md: every package, what lives there, and what it imports
 picture     in docs/architecture.md: the same as a picture; arrows that others imply are left out
 protocols   in README.md: the registry
+checked     in docs/checking.md: what tools/checking.py found out
+holes       in docs/checking.md: what tools/holes.py found
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "antecast"
@@ -129,12 +133,53 @@ def protocol_table() -> str:
     return "\n".join(rows)
 
 
+# What `antecast check` found out.
+
+
+def checked_table() -> str:
+    rows = ["| protocol | scope | states | transitions | CPU s | verdict |", "|---|---|---|---|---|---|"]
+    for each in _results("checking"):
+        verdict = each["verdict"]
+        if verdict == "not exhausted":
+            verdict += f": depth {each['depth']}, frontier {each['frontier']:,}"
+        elif verdict == "violated":
+            verdict += f": {each['words']}"
+        numbers = f"{each['states']:,} | {each['transitions']:,} | {each['cpu']}"
+        rows.append(f"| `{each['protocol']}` | {each['scope']} | {numbers} | {verdict} |")
+    return "\n".join(rows)
+
+
+def holes_table() -> str:
+    rows = ["| hole | found | scope | steps | CPU s |", "|---|---|---|---|---|"]
+    for each in _results("holes"):
+        if each["beyond"]:
+            rows.append(f"| `{each['name']}` | not in this model: {each['beyond']} | | | |")
+        elif each["verdict"] == "violated":
+            found = f"{each['property']}: {each['words']}" + (f" ({each['note']})" if each["note"] else "")
+            how = " (random walk)" if each["how"] == "random walk" else ""
+            rows.append(f"| `{each['name']}` | {found} | {each['scope']}{how} | {each['steps']} | {each['cpu']} |")
+        else:
+            rows.append(f"| `{each['name']}` | not yet: {each['why']} | {each['scope']} | | {each['cpu']} |")
+    return "\n".join(rows)
+
+
+def _results(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    return found
+
+
 MAKERS: Mapping[str, Callable[[], str]] = {
     "packages": package_table,
     "picture": picture,
     "protocols": protocol_table,
+    "checked": checked_table,
+    "holes": holes_table,
 }
-PAGES = {"docs/architecture.md": ("picture", "packages"), "README.md": ("protocols",)}
+PAGES = {
+    "docs/architecture.md": ("picture", "packages"),
+    "README.md": ("protocols",),
+    "docs/checking.md": ("checked", "holes"),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -115,6 +115,12 @@ def test_audit(printing):
     assert_documented("audit", violated)
 
 
+def test_check(printing):
+    violated = printing("check", "fifo", "--promise", "causal")
+    assert violated["steps"]
+    assert_documented("check", violated)
+
+
 def test_observe(capsys):
     tally = Tally(refused=Counter({"not JSON": 1}), allowed=0.1)
     observe._report(tally, Path("out"), as_json=True, quiet=False)

@@ -10,6 +10,7 @@ import typer
 
 from antecast.cli import (
     audit,
+    check,
     compare,
     completion,
     contacts,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Check a system": (audit.audit, observe.observe),
+    "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
     "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),

@@ -51,16 +51,22 @@ Rules a protocol keeps:
    hold. Links and timers are not part of it. Every role of a protocol has it.
 7. `broadcast` gives exactly one `Deliver` of the new message, or one `Accepted` in its place where the
    delivery comes later.
+8. `clone()` gives an object that shares nothing with this one that could change, and `canonical()` a value: two
+   objects of one number and settings with equal values give the same effects for the same calls, for ever. Both
+   come from the attributes of the object, whatever they are (`core.structure`); no effect may depend on the order
+   in which a set is gone through. Links are part of this state. Timers are kept by the driver, which compares them
+   itself.
 """
 
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, TypeAlias, runtime_checkable
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar, Self, TypeAlias, runtime_checkable
 
 from antecast.core.effects import Effect
 from antecast.core.frames import Frame
 from antecast.core.ids import NodeId, Timer
+from antecast.core.structure import canonical_form, copy_structure
 from antecast.core.wire import Codec
 
 State: TypeAlias = Mapping[str, Any]
@@ -71,6 +77,8 @@ class Protocol(ABC):
 
     node: NodeId
     codec: Codec
+    tallies: ClassVar[tuple[str, ...]] = ()
+    """Attributes that `gauges` alone looks at, such as counts of what was sent: no part of `canonical()`."""
 
     @abstractmethod
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -103,6 +111,14 @@ class Protocol(ABC):
         """The first call after `restore`: sets the timers that a crash has lost, and does what fell due
         meanwhile. Protocols that wait only for links need not implement it."""
         return []
+
+    def clone(self) -> Self:
+        """An object in the same state, which goes its own way from here."""
+        return copy_structure(self)
+
+    def canonical(self) -> Hashable:
+        """The whole state as a value, links included: equal states behave equally, for ever."""
+        return canonical_form(self)
 
     @abstractmethod
     def gauges(self) -> dict[str, int]:

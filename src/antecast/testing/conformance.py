@@ -9,7 +9,8 @@ state and come back under a new number. `assert_contract` plays a plan, lets the
 - *liveness*: once the network is whole and quiet, a new broadcast of any node reaches all of them, whatever was
   lost or given up before. Where next to nothing is kept, the first may only show that something is missing, and be
   given up with it; the second must arrive;
-- a node is a function of its calls: repeated without the refused frames, they give the same effects;
+- a node is a function of its calls: repeated without the refused frames, on a new object and on a clone, they give
+  the same effects and end in the same canonical state;
 - a state that is saved and restored does not change; frames of peers without a link are refused; a `link_down`
   of a link that is not up does nothing.
 
@@ -397,13 +398,25 @@ class Restless:
             raise ContractBroken("snapshot", f"node {node}: its state differs after a restore")
 
     def _same_effects(self, node: NodeId) -> None:
-        copy = self.bench.make(node)
-        for method, arguments, effects in self.bench.calls[node]:
-            if method == "restore":
-                copy = self.bench.make(node)
-                copy.restore(msgspec.msgpack.decode(arguments[0], strict=False))
-            elif (again := getattr(copy, method)(*arguments)) != effects:
-                raise ContractBroken("determinism", f"node {node}: {method} gave {effects}, and then {again}")
+        """Made again, the calls give the same effects, on an object of their own and on a clone of it taken half
+        way; and all end in the same state."""
+        calls = self.bench.calls[node]
+        copies = [self.bench.make(node)]
+        for place, (method, arguments, effects) in enumerate(calls):
+            if place == len(calls) // 2:
+                copies.append(copies[0].clone())
+            for number, copy in enumerate(copies):
+                if method == "restore":
+                    copies[number] = self.bench.make(node)
+                    copies[number].restore(msgspec.msgpack.decode(arguments[0], strict=False))
+                elif (again := getattr(copy, method)(*arguments)) != effects:
+                    kind = "clone" if number else "determinism"
+                    raise ContractBroken(kind, f"node {node}: {method} gave {effects}, and then {again}")
+        state = self.bench.nodes[node].canonical()
+        for number, copy in enumerate(copies):
+            if copy.canonical() != state:
+                kind = "clone" if number else "canonical"
+                raise ContractBroken(kind, f"node {node}: the same calls lead to another state")
 
 
 def assert_contract(spec: Specification, plan: Plan) -> Bench:

@@ -15,7 +15,7 @@ until the neighbour has begun anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, ValuesView
-from typing import Final
+from typing import ClassVar, Final
 
 from antecast.core import Alert, Effect, Frame, NodeId, Send
 from antecast.protocols.preventive.frames import CODEC, Part
@@ -62,6 +62,8 @@ class Link:
 
 class Links:
     """All links by neighbour, which of them are safe, and the neighbours whose messages count."""
+
+    tallies: ClassVar = ("costs",)
 
     def __init__(self, costs: dict[str, int]) -> None:
         self._up: dict[NodeId, Link] = {}

@@ -63,6 +63,8 @@ class PrintedSettings(Settings, frozen=True, kw_only=True):
 class PrintedBroadcast(Protocol):
     """The names of the paper's variables are kept: Q, B, I and R."""
 
+    tallies = ("_pings",)
+
     def __init__(self, node: NodeId, settings: PrintedSettings) -> None:
         self.node = node
         self.codec = CODEC

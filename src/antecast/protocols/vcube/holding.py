@@ -22,7 +22,6 @@ Holding back saves packets and is never needed for order, so where the lists of 
 """
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any, Final, NamedTuple
 
 from antecast.core import Message, NodeId
@@ -60,7 +59,7 @@ class HoldBack:
         self._height = height
         self._held: dict[tuple[NodeId, int], _Held] = {}
         self._waiting: dict[tuple[NodeId, int], list[_Held]] = {}
-        self._order = count()
+        self._order = 0
         self._listed = 0
 
     def __len__(self) -> int:
@@ -74,16 +73,21 @@ class HoldBack:
         origin, seq = message.origin, message.seq
         upto = self._received.upto
         if upto.get(origin, 0) < seq:
-            held = self._held[origin, seq] = _Held(message, height, next(self._order))
+            held = self._hold(message, height)
             self._waiting.setdefault((origin, seq), []).append(held)
             return height
         missing = self._missing(message, height)
         if not missing:
             return 0
-        held = self._held[origin, seq] = _Held(message, height, next(self._order))
+        held = self._hold(message, height)
         held.missing = missing
         self._listed += len(missing)
         return self._wait(held)
+
+    def _hold(self, message: Message[Any], height: int) -> _Held:
+        self._order += 1
+        held = self._held[message.origin, message.seq] = _Held(message, height, self._order)
+        return held
 
     def release(self, origin: NodeId, before: int) -> list[Part]:
         """A source's messages beyond number `before` have come, without a gap up to the count in `received`;

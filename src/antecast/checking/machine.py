@@ -1,0 +1,294 @@
+"""The nodes of a world: local states of the real protocol objects, each kept once, and calls made once.
+
+A search visits very many worlds, in which few local states come back again and again. So each local state is
+given a number when it first occurs, and what a call does to it is remembered: (state, call) → (state, effects). A
+step of the world then runs no protocol at all, but looks up numbers; a protocol runs once per distinct local call.
+
+This rests on rule 8 of `core.protocol`: states with equal canonical values behave equally.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from antecast.core import (
+    Accepted,
+    Alert,
+    CancelTimer,
+    Deliver,
+    Discard,
+    Frame,
+    Leaving,
+    LocalMisuse,
+    MessageId,
+    NodeId,
+    Protocol,
+    RemoteFault,
+    Send,
+    SetTimer,
+    Transmit,
+)
+from antecast.protocols.registry import Specification
+
+ABSENT: Final = 0
+"""The local state of a node that is not there: not yet, or no more."""
+
+EVERYBODY: Final = -1
+"""Where a `Transmit` goes."""
+
+PAYLOAD: Final = b"x"
+
+
+class Down(NamedTuple):
+    """A node that has crashed: what it saved, and deliveries that were not handed on."""
+
+    node: NodeId
+    saved: bytes
+    owed: tuple[int, ...]
+
+
+class Step:
+    """What a call does: the next state, and its effects in numbers."""
+
+    __slots__ = (
+        "deliveries",
+        "effects",
+        "idle",
+        "named",
+        "plain",
+        "problem",
+        "refused",
+        "sends",
+        "state",
+        "timers",
+    )
+
+    def __init__(self, state: int, effects: tuple[tuple[Any, ...], ...], *, problem: str | None = None) -> None:
+        self.state = state
+        self.effects = effects
+        """In their order: ("send", peer, frame), ("deliver", message), ("timer", token, at or None)."""
+        self.sends = tuple((each[1], each[2]) for each in effects if each[0] == "send")
+        self.deliveries = tuple(each[1] for each in effects if each[0] == "deliver")
+        self.timers = tuple((each[1], each[2]) for each in effects if each[0] == "timer")
+        self.named = tuple(each[1] for each in effects if each[0] == "accepted")
+        self.problem = problem
+        self.refused = ""
+        """Why a frame was not taken."""
+        self.idle = False
+        """Whether the call left everything as it was."""
+        self.plain = not (self.deliveries or self.timers or self.named or problem)
+
+
+def _as_bytes(value: tuple[Any, ...]) -> bytes:
+    """A value as bytes, the same for equal values."""
+    try:
+        return marshal.dumps(value, 0)  # later versions of the format look at identities, too
+    except ValueError:  # a canonical value of a protocol's own making
+        return repr(value).encode()
+
+
+class Machine:
+    """All local states of a check, by number; number 0 is a node that is not there."""
+
+    def __init__(self, spec: Specification, settings: Any, *, stations: range, clocks: tuple[int, ...]) -> None:
+        self.spec = spec
+        self.settings = settings
+        self._stations = stations
+        self._clocks = clocks
+        self.states: list[Protocol | Down | None] = [None]
+        self.digests: list[bytes] = [b"absent"]
+        self._numbers: dict[bytes, int] = {}
+        self.frames: list[Frame] = []
+        self.frame_bytes: list[bytes] = []
+        self._frame_numbers: dict[bytes, int] = {}
+        self.messages: list[MessageId] = []
+        self._message_numbers: dict[MessageId, int] = {}
+        self.memo: dict[tuple[Any, ...], Step] = {}
+        """Calls that have been made: (state, now, method, arguments) → step."""
+        self.calls = 0
+        """How often a protocol ran."""
+        self.first: list[tuple[Any, ...]] = [()]
+        """How each state first came about: ("start", node), or the state before, then time, method, arguments."""
+        self.first_sent: list[tuple[tuple[Any, ...], int]] = []
+        """For each frame a step that sends it, by its key, and the place among its effects."""
+        self.first_set: dict[tuple[NodeId, str], tuple[tuple[Any, ...], int]] = {}
+        """The same for each timer of a node."""
+        self._cause: tuple[Any, ...] = ()
+
+    # Numbers.
+
+    def _intern(self, node: NodeId, state: Protocol | Down) -> int:
+        value = ("down", *state) if isinstance(state, Down) else (node, state.canonical())
+        digest = hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
+        number = self._numbers.get(digest)
+        if number is None:
+            number = self._numbers[digest] = len(self.states)
+            self.states.append(state)
+            self.digests.append(digest)
+            self.first.append(self._cause)
+        return number
+
+    def frame(self, codec: Any, frame: Frame, place: int) -> int:
+        """A frame by number. It goes over the wire: what is received is not the object that was sent."""
+        data = codec.encode(frame)
+        number = self._frame_numbers.get(data)
+        if number is None:
+            number = self._frame_numbers[data] = len(self.frames)
+            self.frames.append(codec.decode(data))
+            self.frame_bytes.append(data)
+            self.first_sent.append((self._cause, place))
+        return number
+
+    def message(self, name: MessageId) -> int:
+        number = self._message_numbers.get(name)
+        if number is None:
+            number = self._message_numbers[name] = len(self.messages)
+            self.messages.append(name)
+        return number
+
+    def protocol(self, state: int) -> Protocol | None:
+        """The object in a local state, to look at; None where the node is down or not there."""
+        found = self.states[state]
+        return found if isinstance(found, Protocol) else None
+
+    def clock(self, node: NodeId, now: int) -> int:
+        return now + (self._clocks[node] if node < len(self._clocks) else 0)
+
+    # Calls.
+
+    def start(self, node: NodeId) -> int:
+        """A new node."""
+        self._cause = ("start", node)
+        return self._intern(node, self._make(node))
+
+    def _make(self, node: NodeId) -> Protocol:
+        make = self.spec.make_station if node in self._stations else self.spec.make
+        assert make is not None
+        return make(node, self.settings)
+
+    def step(self, state: int, node: NodeId, now: int, method: str, *arguments: Any) -> Step:
+        """A call, made or remembered. A received frame is given by number, with its sender."""
+        key = (state, now, method, *arguments)
+        found = self.memo.get(key)
+        if found is None:
+            self._cause = key
+            found = self.memo[key] = self._call(state, node, now, method, arguments)
+            found.idle = found.state == state and not (found.effects or found.problem or found.refused)
+        return found
+
+    def _call(self, state: int, node: NodeId, now: int, method: str, arguments: tuple[Any, ...]) -> Step:
+        original = self.states[state]
+        assert isinstance(original, Protocol)
+        protocol = self._before(original)
+        clock = self.clock(node, now)
+        self.calls += 1
+        try:
+            if method == "receive":
+                effects = protocol.receive(self.frames[arguments[0]], arguments[1], clock)
+            elif method == "broadcast":
+                effects = protocol.broadcast(PAYLOAD, clock, lifetime=arguments[0])
+            elif method == "leave":
+                assert isinstance(protocol, Leaving)
+                effects = protocol.leave(clock)
+            else:
+                effects = getattr(protocol, method)(*arguments, clock)
+        except RemoteFault as fault:
+            refused = Step(state, (), problem=None if method == "receive" else f"{method} raised {fault!r}")
+            refused.refused = str(fault)
+            return refused
+        except LocalMisuse as misuse:
+            return Step(state, (), problem=f"{method} raised {misuse!r}")
+        except Exception as error:
+            return Step(state, (), problem=f"{method} raised {type(error).__name__}: {error}")
+        return self._done(node, protocol, effects, method)
+
+    def _before(self, original: Protocol) -> Protocol:
+        return original.clone()
+
+    def _done(self, node: NodeId, protocol: Protocol, effects: Iterable[object], method: str) -> Step:
+        codec = protocol.codec
+        told: list[tuple[Any, ...]] = []
+        problem = None
+        for effect in effects:
+            match effect:
+                case Send(to=to, frame=frame):
+                    told.append(("send", to, self.frame(codec, frame, len(told))))
+                case Transmit(frame=frame):
+                    told.append(("send", EVERYBODY, self.frame(codec, frame, len(told))))
+                case Deliver(message=message):
+                    told.append(("deliver", self.message(message.id)))
+                case Accepted(id=name):
+                    told.append(("accepted", self.message(name)))
+                case SetTimer(token=token, at=at):
+                    self.first_set.setdefault((node, token), (self._cause, len(told)))
+                    told.append(("timer", token, at - self.clock(node, 0)))
+                case CancelTimer(token=token):
+                    self.first_set.setdefault((node, token), (self._cause, len(told)))
+                    told.append(("timer", token, None))
+                case Discard() | Alert():
+                    pass
+                case other:
+                    problem = f"{method} gave {other!r}, which is not an effect"
+        if method == "broadcast":
+            names = [each[1] for each in told if each[0] == "accepted"]
+            names += [e[1] for e in told if e[0] == "deliver" and self.messages[e[1]].origin == node]
+            if len(names) != 1:
+                problem = f"a broadcast gave {len(names)} deliveries of its message; exactly one is due"
+            elif not any(each[0] == "accepted" for each in told):
+                told.append(("accepted", names[0]))
+        return Step(self._intern(node, protocol), tuple(told), problem=problem)
+
+    # Crashes.
+
+    def crash(self, state: int, node: NodeId, owed: tuple[int, ...] = ()) -> int:
+        """A node stops; what it saved stays."""
+        protocol = self.states[state]
+        assert isinstance(protocol, Protocol)
+        self._cause = (state, 0, "crash", owed)
+        return self._intern(node, Down(node, msgspec.msgpack.encode(protocol.snapshot()), owed))
+
+    def recover(self, state: int, node: NodeId, now: int) -> Step:
+        """A new object, its saved state, `resume`. What was owed is delivered first, by the world."""
+        key = (state, now, "recover")
+        found = self.memo.get(key)
+        if found is None:
+            down = self.states[state]
+            assert isinstance(down, Down)
+            protocol = self._make(node)
+            self._cause = key
+            try:
+                protocol.restore(msgspec.msgpack.decode(down.saved, strict=False))
+                effects = protocol.resume(self.clock(node, now))
+            except Exception as error:
+                found = Step(state, (), problem=f"recovery raised {type(error).__name__}: {error}")
+            else:
+                found = self._done(node, protocol, effects, "resume")
+                owed = tuple(("deliver", each) for each in down.owed)
+                if owed:
+                    found = Step(found.state, (*owed, *found.effects), problem=found.problem)
+            self.memo[key] = found
+        return found
+
+
+class LiveMachine(Machine):
+    """The same without a memory: one object per node, on which every call is really made. For replays."""
+
+    def _before(self, original: Protocol) -> Protocol:
+        return original
+
+    def _intern(self, node: NodeId, state: Protocol | Down) -> int:
+        number = super()._intern(node, state)
+        self.states[number] = state  # it is in this state now, and leaves it with the next call
+        return number
+
+    def step(self, state: int, node: NodeId, now: int, method: str, *arguments: Any) -> Step:
+        return self._call(state, node, now, method, arguments)
+
+    def recover(self, state: int, node: NodeId, now: int) -> Step:
+        self.memo.clear()
+        return super().recover(state, node, now)

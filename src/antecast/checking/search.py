@@ -1,0 +1,286 @@
+"""The searches: breadth first, depth first, and random walks.
+
+A search sees each world once. What it remembers of a world is a fingerprint of 64 bits; that two of n worlds have
+the same one, and one of them is missed, has a probability of about n² / 2⁶⁵, which is told with the result. To see
+worlds again, on the way of a counterexample, the way is walked once more.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal, TypeAlias
+
+from antecast.checking.calm import Calm
+from antecast.checking.records import Problem
+from antecast.checking.reduction import Eager, Unverified
+from antecast.checking.symmetry import NotSymmetric, Symmetry
+from antecast.checking.world import Action, World, Worlds
+
+Verdict: TypeAlias = Literal["exhausted", "violated", "not exhausted"]
+
+Progress: TypeAlias = Callable[[int, int, int, int], str | None]
+"""Told states, transitions, frontier and depth now and then; a text ends the search, and says why."""
+
+Property: TypeAlias = Callable[["View"], str | None]
+"""A property of one's own: what is wrong with a world, in words, or None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search found out."""
+
+    verdict: Verdict
+    states: int
+    transitions: int
+    depth: int
+    """Steps from the beginning to the furthest world that was reached."""
+    frontier: int = 0
+    """Worlds that were reached and not looked into."""
+    seconds: float = 0.0
+    """Of the processor."""
+    problem: Problem | None = None
+    actions: tuple[Action, ...] = ()
+    """The counterexample."""
+    calm: int = 0
+    """How many of its actions come before the network calms down."""
+    why: str = ""
+    """Why the search ended before it had seen everything."""
+    reduction: tuple[str, ...] = ()
+    """The reductions that were made, and those that could not be."""
+    exact: bool = False
+
+    @property
+    def collision(self) -> float:
+        """About the probability that two worlds were taken for one."""
+        return 0.0 if self.exact else min(1.0, self.states**2 / 2**65)
+
+
+class View:
+    """A world, to be looked at by a property. Nothing in it may be changed."""
+
+    def __init__(self, worlds: Worlds, world: World) -> None:
+        self._worlds, self._world = worlds, world
+        self.nodes = worlds.protocols(world)
+        """The protocol objects of the nodes that are up."""
+        self.now = world[worlds.NOW]
+
+    def delivered(self, node: int) -> set[object]:
+        """The names of the messages that a node has delivered."""
+        bits = self._worlds.record(self._world, node).delivered
+        names = self._worlds.machine.messages
+        return {name for place, name in enumerate(names) if bits >> place & 1}
+
+
+class Reducer:
+    """What a search remembers of a world, by the reductions in force."""
+
+    def __init__(self, worlds: Worlds, eager: Eager | None, symmetry: Symmetry | None, *, exact: bool) -> None:
+        self.worlds, self.eager, self.symmetry, self.exact = worlds, eager, symmetry, exact
+
+    def reduced(self, world: World) -> World:
+        if self.eager is not None:
+            world = self.worlds.without_idle(world, self.eager)[0]
+        return world if self.symmetry is None else self.symmetry.representative(world)
+
+    def key(self, world: World) -> World | int:
+        """Of a reduced world."""
+        if self.exact:
+            return world
+        return int.from_bytes(blake2b(array("q", world).tobytes(), digest_size=8).digest(), "little")
+
+
+class Graph:
+    """The worlds seen so far, and from which world each was reached first."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
+        self.places: dict[World | int, int] = {}
+        self.parents = array("q")
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def add(self, key: World | int, parent: int) -> int:
+        place = self.places[key] = len(self.parents)
+        self.parents.append(parent)
+        return place
+
+    def way(self, place: int) -> tuple[World, list[Action]]:
+        """A real world that stands behind a place, and the actions that lead there from the beginning."""
+        worlds, reducer = self.reducer.worlds, self.reducer
+        chain = []
+        while place >= 0:
+            chain.append(place)
+            place = self.parents[place]
+        keys = {place: key for key, place in self.places.items() if place in set(chain)}
+        world, actions = worlds.beginning(), []
+        for place in chain[::-1][1:]:
+            if reducer.eager is not None:
+                world, idle = worlds.without_idle(world, reducer.eager)
+                actions += idle
+            for action, after, problem in worlds.expand(world):
+                if problem is None and reducer.key(reducer.reduced(after)) == keys[place]:
+                    world = after
+                    actions.append(action)
+                    break
+            else:
+                raise NotSymmetric
+        return world, actions
+
+
+class Search:
+    """One search of all worlds, with the reductions that it is given."""
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        *,
+        eager: Eager | None,
+        symmetric: bool,
+        exact: bool = False,
+        properties: Iterable[Property] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        self.worlds = worlds
+        self.beginning = worlds.beginning()
+        symmetry = Symmetry(worlds, self.beginning) if symmetric else None
+        self.symmetry = symmetry if symmetry is not None and symmetry.renamings else None
+        self.reducer = Reducer(worlds, eager, self.symmetry, exact=exact)
+        self.calm = Calm(worlds)
+        self.graph = Graph(self.reducer)
+        self.properties = tuple(properties)
+        self.progress = progress
+        self.transitions = 0
+        self.depth = 0
+        self.times = {self.beginning[worlds.NOW]}
+        """All times that there have been."""
+        self._started = time.process_time()
+
+    def found(self, verdict: Verdict, **more: object) -> Found:
+        values = {
+            "states": len(self.graph),
+            "transitions": self.transitions,
+            "depth": self.depth,
+            "seconds": time.process_time() - self._started,
+            "exact": self.reducer.exact,
+        }
+        return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
+
+    def enough(self) -> str | None:
+        """Why the search should end, if it should."""
+        return (
+            self.progress(len(self.graph), self.transitions, 0, self.depth) if self.progress is not None else None
+        )
+
+    def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
+        """What is wrong with a world, or with where it leads once all is calm."""
+        if self.properties:
+            view = View(self.worlds, world)
+            for each in self.properties:
+                words = each(view)
+                if words:
+                    return Problem(getattr(each, "__name__", "property"), words), []
+        return self.calm.judge(world) if self.calm.is_quiet(world) else None
+
+    def run(self, *, depth_first: bool = False) -> Found:
+        """Look at all worlds: those reached in the fewest steps first, so that the first violation is a shortest;
+        or the newest first, which keeps the worlds that wait few."""
+        reducer, graph, worlds = self.reducer, self.graph, self.worlds
+        beginning = reducer.reduced(self.beginning)
+        waiting: deque[tuple[World, int, int]] = deque([(beginning, graph.add(reducer.key(beginning), -1), 0)])
+        take = waiting.pop if depth_first else waiting.popleft
+        places, looked = graph.places, 0
+        while waiting:
+            world, place, depth = take()
+            if depth > self.depth:
+                self.depth = depth
+            looked += 1
+            bad = self.judge(world)
+            if bad is not None:
+                return self._violated(place, None)
+            for _, after, problem in worlds.expand(world):
+                self.transitions += 1
+                if problem is not None:
+                    return self._violated(place, problem)
+                after = reducer.reduced(after)
+                key = reducer.key(after)
+                if key not in places:
+                    waiting.append((after, graph.add(key, place), depth + 1))
+                    self.times.add(after[worlds.NOW])
+            if not looked & 63 and self.progress is not None:
+                why = self.progress(len(graph), self.transitions, len(waiting), depth)
+                if why:
+                    return self.found("not exhausted", why=why, frontier=len(waiting))
+        return self.found("exhausted")
+
+    def _violated(self, place: int, problem: Problem | None) -> Found:
+        """A violation at a real world that stands behind a place."""
+        world, actions = self.graph.way(place)
+        if problem is None:
+            if self.reducer.eager is not None:
+                world, idle = self.worlds.without_idle(world, self.reducer.eager)
+                actions += idle
+            bad = Search.judge(self, world)
+            if bad is None:
+                raise NotSymmetric
+            return self.found("violated", problem=bad[0], actions=(*actions, *bad[1]), calm=len(actions))
+        if self.reducer.eager is not None:
+            world, idle = self.worlds.without_idle(world, self.reducer.eager)
+            actions += idle
+        for action, _, broken in self.worlds.expand(world):
+            if broken is not None:
+                actions.append(action)
+                return self.found("violated", problem=broken, actions=tuple(actions), calm=len(actions))
+        raise NotSymmetric
+
+
+def explore(
+    worlds: Worlds,
+    *,
+    reduce: bool = True,
+    depth_first: bool = False,
+    exact: bool = False,
+    properties: Iterable[Property] = (),
+    progress: Progress | None = None,
+) -> Found:
+    """Search all worlds, reduced as far as the protocol allows.
+
+    A reduction rests on assumptions that are verified when the search is done; if one fails, the search is made
+    again without it. A violation needs no such care: its way is one that the protocol really goes.
+    """
+    eager = Eager() if reduce else None
+    symmetric, notes, started = reduce, [], time.process_time()
+    while True:
+        search = Search(
+            worlds, eager=eager, symmetric=symmetric, exact=exact, properties=properties, progress=progress
+        )
+        try:
+            found = search.run(depth_first=depth_first)
+        except NotSymmetric:
+            symmetric = False
+            notes.append("the nodes turned out not to be interchangeable")
+            continue
+        if found.verdict == "exhausted":
+            if search.symmetry is not None and search.symmetry.broken():
+                symmetric = False
+                notes.append("the nodes turned out not to be interchangeable")
+                continue
+            try:
+                lively = set() if eager is None else eager.broken(worlds.machine, search.times, search.enough)
+            except Unverified as late:
+                why = f"all was seen, but not all that the reduction rests on was verified: {late}"
+                return replace(found, verdict="not exhausted", why=why, seconds=time.process_time() - started)
+            if eager is not None and lively:
+                eager = Eager(eager.lively | lively)
+                notes.append(f"{len(lively)} frames turned out to mean something later")
+                continue
+        if eager is not None:
+            notes.append(f"{len(eager.assumed)} frames that mean nothing arrive at once")
+        if search.symmetry is not None:
+            notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
+        return replace(found, reduction=tuple(notes), seconds=time.process_time() - started)

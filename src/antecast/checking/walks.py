@@ -1,0 +1,129 @@
+"""Random walks through worlds that are too many to be seen all, and counterexamples made shorter."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+from antecast.checking.calm import Calm
+from antecast.checking.records import Problem
+from antecast.checking.search import Found, Progress, Property, View
+from antecast.checking.world import Action, World, Worlds
+
+LONGEST = 10_000
+"""Steps of a walk that does not come to rest by itself."""
+
+RARE = 0.25
+"""How likely a step is something other than a frame that arrives, while frames are under way."""
+
+
+def walk(
+    worlds: Worlds,
+    *,
+    seed: int = 0,
+    walks: int | None = None,
+    properties: tuple[Property, ...] = (),
+    progress: Progress | None = None,
+) -> Found:
+    """Walk at random, again and again, each time from the beginning until nothing is left to happen; then all has
+    to come to a good end. It is the same walk for the same seed."""
+    random, calm, started = Random(seed), Calm(worlds), time.process_time()
+    beginning = worlds.beginning()
+    made = transitions = deepest = 0
+
+    def found(verdict: str, **more: object) -> Found:
+        values = {"states": made, "transitions": transitions, "depth": deepest, "exact": True}
+        values["seconds"] = time.process_time() - started  # type: ignore[assignment]
+        return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
+
+    while walks is None or made < walks:
+        world = beginning
+        way: list[Action] = []
+        problem: Problem | None = None
+        while len(way) < LONGEST:
+            action = _chosen(worlds, world, random)
+            if action is None:
+                break
+            way.append(action)
+            transitions += 1
+            world, problem = worlds.perform(world, action)
+            if problem is None:
+                problem = _judged(worlds, world, properties)
+            if problem is not None:
+                return found("violated", problem=problem, actions=tuple(way), calm=len(way))
+        made += 1
+        deepest = max(deepest, len(way))
+        bad = calm.judge(world) if calm.is_quiet(world) else None
+        if bad is not None:
+            return found("violated", problem=bad[0], actions=(*way, *bad[1]), calm=len(way))
+        why = progress(made, transitions, 0, len(way)) if progress is not None else None
+        if why:
+            return found("not exhausted", why=f"{made} random walks, seed {seed}: {why}")
+    return found("not exhausted", why=f"{made} random walks, seed {seed}")
+
+
+def _judged(worlds: Worlds, world: World, properties: tuple[Property, ...]) -> Problem | None:
+    for each in properties:
+        words = each(View(worlds, world))
+        if words:
+            return Problem(getattr(each, "__name__", "property"), words)
+    return None
+
+
+def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
+    arriving: list[Action] = []
+    others: list[Action] = []
+    for action in worlds.actions(world):
+        (arriving if action[0] in ("receive", "hear") else others).append(action)
+    if not arriving and not others:
+        return None
+    action = random.choice(others if others and (not arriving or random.random() < RARE) else arriving)
+    budget = worlds.left(world)
+    if action[0] in ("receive", "hear", "broadcast", "timer", "up", "down") and any(budget[1:]):
+        worlds.perform(world, action)
+        variants = list(worlds.variants(world, action, worlds.effects))
+        if variants and random.random() < 0.5:
+            return random.choice(variants)
+    return action
+
+
+def shorten(worlds: Worlds, found: Found) -> Found:
+    """The same violation in fewer steps: each action that can be left out is. What broke, breaks still."""
+    if found.problem is None:
+        return found
+    actions, calm = list(found.actions[: found.calm]), Calm(worlds)
+    problem, tail = found.problem, found.actions[found.calm :]
+    place = len(actions) - 1
+    while place >= 0:
+        fewer = actions[:place] + actions[place + 1 :]
+        again = _played(worlds, fewer, calm, found.problem.property)
+        if again is not None:
+            problem, actions, tail = again
+            place = min(place, len(actions))
+        place -= 1
+    return _replaced(found, problem, actions, tail)
+
+
+def _replaced(found: Found, problem: Problem, actions: list[Action], tail: tuple[Action, ...]) -> Found:
+    from dataclasses import replace
+
+    return replace(found, problem=problem, actions=(*actions, *tail), calm=len(actions))
+
+
+def _played(
+    worlds: Worlds, actions: list[Action], calm: Calm, broken: str
+) -> tuple[Problem, list[Action], tuple[Action, ...]] | None:
+    """Whether these actions still break the same property: then how, and in how many of them."""
+    world = worlds.beginning()
+    for place, action in enumerate(actions):
+        if not worlds.is_possible(world, action):
+            return None
+        world, problem = worlds.perform(world, action)
+        if problem is not None:
+            same = problem.property == broken
+            return (problem, actions[: place + 1], ()) if same else None
+    if broken in ("termination", "agreement") and calm.is_quiet(world):
+        bad = calm.judge(world)
+        if bad is not None and bad[0].property == broken:
+            return bad[0], actions, tuple(bad[1])
+    return None

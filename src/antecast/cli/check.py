@@ -1,0 +1,461 @@
+"""`antecast check`: every interleaving of a protocol at small scope, and the shortest counterexample."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from antecast.cli.console import Exit, Json, Quiet, err, out
+from antecast.core import ConfigurationError, OutputError
+
+if TYPE_CHECKING:
+    from antecast.checking.check import Checked
+    from antecast.checking.counterexample import Counterexample, Replay
+    from antecast.checking.scope import Scope
+
+_SHOWN_STEPS = 60
+_LINE_SECONDS = 30.0
+
+
+def _count(text: str) -> Any:
+    return typer.Option(help=text, min=0, max=99, rich_help_panel="Scope")
+
+
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME|all|MODULE:SPEC]...", help="Which protocols; all for every one of them."),
+    ] = None,
+    nodes: Annotated[int, typer.Option(help="Nodes; hosts, where there are cells.", rich_help_panel="Scope")] = 3,
+    stations: Annotated[int, _count("Stations, where there are cells (default: 2).")] = 0,
+    topology: Annotated[
+        str, typer.Option(help="complete, line, ring or star.", rich_help_panel="Scope")
+    ] = "complete",
+    broadcasts: Annotated[int, _count("Broadcasts, by any node at any time.")] = 1,
+    answers: Annotated[int, _count("Broadcasts from inside a delivery.")] = 1,
+    losses: Annotated[int, _count("Frames that are lost.")] = 0,
+    breaks: Annotated[int, _count("Links that break, and may come back.")] = 0,
+    appears: Annotated[int, _count("Links that appear where none was.")] = 0,
+    crashes: Annotated[int, _count("Crashes, with recovery from what was saved.")] = 0,
+    joins: Annotated[int, _count("Nodes that join.")] = 0,
+    leaves: Annotated[int, _count("Nodes that leave for good.")] = 0,
+    partitions: Annotated[int, _count("Cuts of the network in two.")] = 0,
+    moves: Annotated[int, _count("Hosts that change their cell.")] = 0,
+    timeouts: Annotated[int, _count("Timers that fire while something is under way.")] = 0,
+    ticks: Annotated[int, _count("Times that a tick passes.")] = 0,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope",
+            metavar="FIELD=VALUE",
+            help="Any other field of the scope, such as tick=5s or fifo=true. Repeatable.",
+            rich_help_panel="Scope",
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A setting of the protocol. Repeatable."),
+    ] = None,
+    promises: Annotated[
+        list[str] | None,
+        typer.Option("--promise", help="Check this too, promised or not: causal, fifo, agreement. Repeatable."),
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="MODULE:FUNCTION", help="A property of your own. Repeatable."),
+    ] = None,
+    strategy: Annotated[str, typer.Option(help="breadth, depth, growing or walk.")] = "breadth",
+    reduce: Annotated[
+        bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")
+    ] = True,
+    exact: Annotated[bool, typer.Option("--exact", help="Remember whole worlds, not fingerprints.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed of random walks.")] = 0,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory of the process, such as 2GB; then it goes on as a random walk.")
+    ] = None,
+    limit: Annotated[str | None, typer.Option("--time", help="End after so long, such as 60s.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Protocols that are checked at the same time.")] = 1,
+    replayed: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Play a counterexample again.")
+    ] = None,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Replay it although the protocol has changed since.")
+    ] = False,
+    stop_at: Annotated[
+        int | None,
+        typer.Option("--break-at", metavar="STEP", help="Enter the debugger before this step of a replay."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the counterexample goes.")
+    ] = None,
+    save_test: Annotated[
+        Path | None, typer.Option("--save-test", metavar="FILE", help="Write the counterexample as a pytest case.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Explore everything that can happen to a protocol within a small scope.
+
+    The exit code is 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
+    """
+    if replayed is not None:
+        _replay(replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, as_json=as_json)
+        return
+    if not names:
+        raise ConfigurationError("which protocol? a name, all, or package.module:SPEC", field="NAME")
+    fields = {
+        "nodes": nodes, "stations": stations, "topology": topology, "broadcasts": broadcasts, "answers": answers,
+        "losses": losses, "breaks": breaks, "appears": appears, "crashes": crashes, "joins": joins,
+        "leaves": leaves, "partitions": partitions, "moves": moves, "timeouts": timeouts, "ticks": ticks,
+    } | _values(more or [], "--scope")  # fmt: skip
+    orders = _orders(names)
+    options: dict[str, Any] = {
+        "settings": _values(overrides or [], "--set"),
+        "more": _guarantees(promises or []),
+        "strategy": strategy,
+        "reduce": reduce,
+        "exact": exact,
+        "seed": seed,
+        "memory": _bytes(memory),
+        "seconds": _seconds(limit),
+        "properties": properties or [],
+    }
+    many = len(orders) > 1
+    results = list(_all(orders, fields, options, jobs=jobs, quiet=quiet or as_json, fit=many))
+    for each in results:
+        if each.counterexample is not None:
+            _save(each.counterexample, save if not many else None, save_test if not many else None)
+    if as_json:
+        rows = [_as_json(each) for each in results]
+        print(json.dumps(rows if many else rows[0], indent=2))
+    elif many:
+        _table(results)
+    elif not quiet:
+        _tell(results[0], save)
+    raise typer.Exit(_exit_code(results))
+
+
+def _exit_code(results: list[Checked]) -> int:
+    verdicts = {each.found.verdict for each in results}
+    if "violated" in verdicts:
+        return Exit.VIOLATION
+    if any(each.found.why == "interrupted" for each in results):
+        return Exit.INTERRUPTED
+    return Exit.INCONCLUSIVE if "not exhausted" in verdicts else Exit.OK
+
+
+# What was asked for.
+
+
+def _orders(names: list[str]) -> list[str]:
+    from antecast.protocols import specification, specifications
+
+    chosen = [each.name for each in specifications()] if "all" in names else names
+    for name in chosen:
+        specification(name, path="NAME")
+    return chosen
+
+
+def _values(assignments: list[str], option: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for each in assignments:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise ConfigurationError(f"expected FIELD=VALUE, got {each!r}", field=option)
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = text
+    return found
+
+
+def _guarantees(names: list[str]) -> list[str]:
+    from antecast.protocols import Guarantee
+
+    known = [each.value for each in Guarantee]
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(
+                f"unknown promise {name!r}; choose one of {', '.join(known)}", field="--promise"
+            )
+    return names
+
+
+def _bytes(text: str | None) -> int | None:
+    from antecast.text.sizes import parse_size
+
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise ConfigurationError(str(error), field="--memory") from None
+
+
+def _seconds(text: str | None) -> float | None:
+    from antecast.core.settings import parse_duration
+
+    try:
+        return None if text is None else parse_duration(text) / 10**9
+    except ValueError as error:
+        raise ConfigurationError(str(error), field="--time") from None
+
+
+def _own_properties(names: list[str]) -> tuple[Any, ...]:
+    found = []
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    for name in names:
+        module, _, function = name.partition(":")
+        try:
+            found.append(getattr(importlib.import_module(module), function))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigurationError(
+                f"unknown property {name!r}: {error}; name it as package.module:function", field="--property"
+            ) from None
+    return tuple(found)
+
+
+# The search.
+
+
+def _all(
+    names: list[str], fields: dict[str, Any], options: dict[str, Any], *, jobs: int, quiet: bool, fit: bool
+) -> Iterator[Checked]:
+    if jobs > 1 and len(names) > 1:
+        from concurrent.futures import ProcessPoolExecutor
+
+        with ProcessPoolExecutor(jobs) as pool:
+            done = [pool.submit(_one, name, fields, options, fit=fit) for name in names]
+            yield from (each.result() for each in done)
+        return
+    with _interruptible() as interrupted:
+        for name in names:
+            show = _Shown(name, quiet=quiet)
+            yield _one(name, fields, options, fit=fit, show=show, interrupted=interrupted)
+            show.done()
+            if interrupted():
+                return
+
+
+def _one(
+    name: str,
+    fields: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    fit: bool,
+    show: Callable[[int, int, int, int], None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Checked:
+    from antecast.checking.check import Limits, check
+    from antecast.checking.scope import Scope, fitting
+    from antecast.core.settings import read_settings
+    from antecast.protocols import Guarantee, specification
+
+    spec = specification(name, path="NAME")
+    scope = read_settings(fields, Scope, path="scope")
+    configured = spec.configure(options["settings"])
+    from antecast.protocols import Need
+
+    if fit or (Need.CELLS in spec.needs(configured) and not scope.stations):
+        scope = fitting(spec, configured, scope)
+    return check(
+        spec,
+        scope,
+        settings=options["settings"],
+        promises=spec.guarantees | {Guarantee(each) for each in options["more"]},
+        properties=_own_properties(options["properties"]),
+        strategy=options["strategy"],
+        reduce=options["reduce"],
+        exact=options["exact"],
+        seed=options["seed"],
+        limits=Limits(memory=options["memory"], seconds=options["seconds"]),
+        progress=show,
+        interrupted=interrupted,
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """While this lasts, Ctrl-C ends the search with what is known so far."""
+    asked = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Shown:
+    """Progress on standard error: states a second, frontier and depth."""
+
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        self._name, self._quiet = name, quiet
+        self._started = self._last = time.monotonic()
+        self._before = 0
+
+    def __call__(self, states: int, transitions: int, frontier: int, depth: int) -> None:
+        now = time.monotonic()
+        if self._quiet or now - self._last < (0.5 if err.is_terminal else _LINE_SECONDS):
+            return
+        rate = (states - self._before) / (now - self._last)
+        self._last, self._before = now, states
+        text = f"{self._name}: {states:,} states, {rate:,.0f} a second, frontier {frontier:,}, depth {depth}"
+        err.print(text, end="\r" if err.is_terminal else "\n", markup=False, soft_wrap=True)
+
+    def done(self) -> None:
+        if err.is_terminal and not self._quiet:
+            err.print(" " * 78, end="\r")
+
+
+# What came of it.
+
+
+def _tell(done: Checked, save: Path | None) -> None:
+    from antecast.checking.scope import described
+
+    found = done.found
+    out.print(f"{done.protocol}: {described(done.scope)}", markup=False)
+    style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
+    out.print(_verdict(done), style=style, markup=False)
+    reduced = f"; {'; '.join(found.reduction)}" if found.reduction else ""
+    out.print(
+        f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}", markup=False
+    )
+    if found.verdict == "exhausted" and not found.exact:
+        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}", markup=False)
+    if done.counterexample is not None:
+        from antecast.checking.counterexample import replay
+        from antecast.protocols import specification
+
+        _tell_replay(replay(done.counterexample, specification(done.counterexample.protocol)))
+        out.print(f"\nPlay it again: antecast check --replay {_file(done.counterexample, save)}", style="dim")
+
+
+def _verdict(done: Checked) -> str:
+    found = done.found
+    if found.problem is not None:
+        return f"violated: {found.problem.property}: {found.problem.words}"
+    if found.verdict == "exhausted":
+        return "exhausted: every promise holds"
+    return f"not exhausted: depth {found.depth}, frontier {found.frontier:,}: {found.why}"
+
+
+def _tell_replay(played: Replay) -> None:
+    out.print()
+    shown = played.steps if len(played.steps) <= _SHOWN_STEPS else played.steps[:_SHOWN_STEPS]
+    for number, step in enumerate(shown, 1):
+        out.print(f"{number:3}. {step}", markup=False)
+    if len(played.steps) > len(shown):
+        out.print(f"     … {len(played.steps) - len(shown)} further steps", markup=False)
+    out.print()
+    out.print(str(played.witness), markup=False)
+
+
+def _table(results: list[Checked]) -> None:
+    from antecast.checking.scope import described
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("protocol", no_wrap=True)
+    table.add_column("scope")
+    for column in ("states", "transitions", "CPU s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    for each in results:
+        found = each.found
+        style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
+        numbers = f"{found.states:,}", f"{found.transitions:,}", f"{found.seconds:.1f}"
+        words = "exhausted" if found.verdict == "exhausted" else _verdict(each)
+        table.add_row(each.protocol, described(each.scope), *numbers, f"[{style}]{words}[/]")
+    out.print(table)
+
+
+def _as_json(done: Checked) -> dict[str, object]:
+    from antecast.core.settings import plain_settings
+
+    found = done.found
+    return {
+        "protocol": done.protocol,
+        "scope": plain_settings(done.scope),
+        "verdict": found.verdict,
+        "states": found.states,
+        "transitions": found.transitions,
+        "depth": found.depth,
+        "frontier": found.frontier,
+        "cpu_seconds": round(found.seconds, 3),
+        "wall_seconds": round(done.wall, 3),
+        "property": None if found.problem is None else found.problem.property,
+        "words": None if found.problem is None else found.problem.words,
+        "steps": None if done.counterexample is None else done.counterexample.steps,
+        "reduction": list(found.reduction),
+        "collision_probability": found.collision,
+        "why": found.why or None,
+    }
+
+
+# Counterexamples.
+
+
+def _file(found: Counterexample, save: Path | None) -> Path:
+    return save or Path(f"{found.protocol.replace(':', '.')}.counterexample.json")
+
+
+def _save(found: Counterexample, save: Path | None, save_test: Path | None) -> None:
+    from antecast.checking.counterexample import as_json
+    from antecast.checking.saved_test import as_test
+
+    texts = {_file(found, save): as_json(found)}
+    if save_test is not None:
+        texts[save_test] = as_test(found)
+    for path, text in texts.items():
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot be written: {error.strerror}", path=path) from None
+
+
+def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Path | None, as_json: bool) -> None:
+    from antecast.checking.counterexample import check_version, read_counterexample, replay
+    from antecast.checking.scope import Scope, described
+    from antecast.core.settings import read_settings
+
+    found = read_counterexample(path)
+    if not any_version:
+        check_version(found, path)
+
+    def before(number: int, words: str) -> None:
+        if number == stop_at:
+            breakpoint()
+
+    played = replay(found, before=before)
+    if save_test is not None:
+        _save(found, path, save_test)
+    if as_json:
+        problem = played.problem
+        words = {"property": problem.property, "words": problem.words} if problem else {}
+        print(
+            json.dumps({"broken": problem is not None, "stopped": played.stopped, "steps": played.steps} | words)
+        )
+    else:
+        scope: Scope = read_settings(found.scope, Scope, path="scope")
+        out.print(f"{found.protocol}: {described(scope)}", markup=False)
+        _tell_replay(played)
+        if played.stopped is not None:
+            out.print(f"Step {played.stopped} is no longer possible: the protocol has changed.", style="yellow")
+    raise typer.Exit(Exit.VIOLATION if played.problem is not None else Exit.OK)

@@ -1,0 +1,260 @@
+"""The state of an object as a structure: copies of it, and its canonical form.
+
+A protocol keeps its state in ordinary attributes, so a copy of it and a value to compare it by can be made without
+its help. Both walk the same structure:
+
+- *Values* never change and are shared: numbers, text, bytes, enumerations, types, frozen structs (frames,
+  settings), codecs, functions without a closure.
+- *Containers* are lists, dicts, sets, deques and tuples, and what derives from them. The order of a dict counts,
+  since effects may follow it; that of a set does not, and must not matter to its owner.
+- *Objects* are known by their class and their attributes, `__slots__` included. A class can name attributes that
+  only `gauges()` reports in `tallies`: they are copied, and are no part of the canonical form.
+- *Methods* and functions with a closure are known by their name and by what they are bound to.
+
+What is reached twice stays one thing: two attributes that share a list are told from two that hold equal lists.
+Anything else, such as an iterator or an open file, is a `TypeError` that names it; a class that needs one says how
+it is copied in `clone()`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from antecast.core.wire import Codec
+
+T = TypeVar("T")
+
+_VALUES = (int, float, complex, str, bytes, bool, type(None), type, Enum, Codec, types.ModuleType, type(Ellipsis))
+
+_PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
+"""What stands for itself."""
+_BARE = frozenset({dict, list, set, frozenset, deque})
+"""Containers without attributes."""
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+_OF_A_CLASS_STATEMENT = 1 << 9
+"""A flag of types that a `class` statement made, not an extension in C."""
+
+
+def copy_structure(thing: T) -> T:
+    """A copy that shares values with its original, and nothing that can change.
+
+    >>> shared = [1]
+    >>> first, second = copy_structure((shared, shared))
+    >>> first is second, first is shared
+    (True, False)
+    """
+    return cast("T", _copy(thing, {}))
+
+
+def _copy(thing: Any, done: dict[int, Any]) -> Any:
+    kind = type(thing)
+    if _is_value(kind):
+        return thing
+    known = done.get(id(thing))
+    if known is not None:
+        return known
+    if kind is dict:
+        made: Any = {}
+        done[id(thing)] = made
+        for key, value in thing.items():
+            made[_copy(key, done)] = _copy(value, done)
+        return made
+    if kind is list:
+        made = []
+        done[id(thing)] = made
+        made.extend(_copy(each, done) for each in thing)
+        return made
+    if issubclass(kind, tuple):
+        parts = [_copy(each, done) for each in thing]
+        if all(new is old for new, old in zip(parts, thing, strict=True)):
+            return thing
+        return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
+    if kind is set or kind is frozenset:
+        done[id(thing)] = made = kind(_copy(each, done) for each in thing)
+        return made
+    return _copy_other(thing, kind, done)
+
+
+def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
+    made: Any
+    if kind is types.FunctionType:
+        return _copy_function(thing, done)
+    if kind in _METHODS:
+        return _method(_copy(thing.__self__, done), thing)
+    if kind is types.CellType:
+        made = done[id(thing)] = types.CellType()
+        if not _is_empty(thing):
+            made.cell_contents = _copy(thing.cell_contents, done)
+        return made
+    if kind is partial:
+        return partial(_copy(thing.func, done), *_copy(thing.args, done), **_copy(thing.keywords, done))
+    if issubclass(kind, deque):
+        made = done[id(thing)] = kind(maxlen=thing.maxlen)
+        made.extend(_copy(each, done) for each in thing)
+    elif issubclass(kind, dict | list | set):
+        made = done[id(thing)] = kind.__new__(kind)
+        if issubclass(kind, dict):
+            made.update((_copy(key, done), _copy(value, done)) for key, value in thing.items())
+            if hasattr(thing, "default_factory"):
+                made.default_factory = _copy(thing.default_factory, done)
+        elif issubclass(kind, list):
+            made.extend(_copy(each, done) for each in thing)
+        else:
+            made.update(_copy(each, done) for each in thing)
+    else:
+        _check_object(thing, kind)
+        made = done[id(thing)] = kind.__new__(kind)
+    for name, value in _attributes(thing):
+        object.__setattr__(made, name, _copy(value, done))
+    return made
+
+
+def _copy_function(function: types.FunctionType, done: dict[int, Any]) -> Any:
+    if not function.__closure__:
+        return function
+    cells = tuple(_copy(cell, done) for cell in function.__closure__)
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    done[id(function)] = made
+    return made
+
+
+def _method(owner: Any, method: Any) -> Any:
+    """The same method of another object; found anew, since an attribute of the object may hide its class's."""
+    if isinstance(method, types.MethodType):
+        return types.MethodType(method.__func__, owner)
+    return getattr(owner, method.__name__)
+
+
+def canonical_form(thing: object) -> object:
+    """A value made of tuples that is equal for equal structures, and whose `repr` is too.
+
+    >>> canonical_form({1: [2]}) == canonical_form({1: [2]}), canonical_form([1]) == canonical_form([2])
+    (True, False)
+    """
+    return cast("object", _form(thing, {}, []))
+
+
+def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
+    kind = type(thing)
+    if kind in _PLAIN:
+        return thing
+    if _is_value(kind):
+        return _value_form(thing, kind)
+    if issubclass(kind, tuple):
+        return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
+    if kind in _METHODS:  # made anew whenever they are asked for, so their identity means nothing
+        name = getattr(thing, "__qualname__", thing.__name__)
+        return (kind.__qualname__, name, _form(thing.__self__, seen, held))
+    known = seen.get(id(thing))
+    if known is not None:
+        return ("again", known)
+    seen[id(thing)] = len(seen)
+    held.append(thing)  # while it is held, no other thing has its id
+    if issubclass(kind, dict):
+        parts: tuple[Any, ...] = tuple([(_form(k, seen, held), _form(v, seen, held)) for k, v in thing.items()])
+    elif issubclass(kind, set | frozenset):
+        parts = tuple(sorted([_form(each, seen, held) for each in thing], key=repr))
+    elif issubclass(kind, list | deque):
+        parts = tuple([_form(each, seen, held) for each in thing])
+    else:
+        parts = _other_form(thing, kind, seen, held)
+    if kind in _BARE:
+        return (kind.__qualname__, parts)
+    skipped = getattr(kind, "tallies", ())
+    named = tuple([(n, _form(v, seen, held)) for n, v in sorted(_attributes(thing)) if n not in skipped])
+    return (kind.__qualname__, parts, named)
+
+
+def _other_form(thing: Any, kind: type, seen: dict[int, int], held: list[Any]) -> tuple[Any, ...]:
+    if kind is types.FunctionType:
+        cells = thing.__closure__ or ()
+        contents = [_form(None if _is_empty(cell) else cell.cell_contents, seen, held) for cell in cells]
+        return (thing.__module__, thing.__qualname__, *contents)
+    if kind is partial:
+        return tuple(_form(each, seen, held) for each in (thing.func, thing.args, thing.keywords))
+    _check_object(thing, kind)
+    return ()
+
+
+def _value_form(thing: Any, kind: type) -> Any:
+    if issubclass(kind, msgspec.Struct):
+        return (kind.__qualname__, *[_form(getattr(thing, name), {}, []) for name in kind.__struct_fields__])
+    if issubclass(kind, Enum):
+        return (kind.__qualname__, thing.name)
+    if issubclass(kind, type):
+        return (thing.__module__, thing.__qualname__)
+    if issubclass(kind, Codec | types.ModuleType):
+        return kind.__qualname__
+    return (kind.__qualname__, repr(thing)) if kind not in (int, complex) else thing
+
+
+_known_values: dict[type, bool] = {}
+_known_slots: dict[type, tuple[str, ...]] = {}
+"""What is true of a class is worked out once."""
+
+
+def _is_value(kind: type) -> bool:
+    found = _known_values.get(kind)
+    if found is None:
+        frozen = issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
+        found = _known_values[kind] = frozen or issubclass(kind, _VALUES)
+    return found
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  (the only way to ask)
+    except ValueError:
+        return True
+    return False
+
+
+def _check_object(thing: object, kind: type) -> None:
+    own = hasattr(thing, "__dict__") or bool(_slots(kind)) or issubclass(kind, msgspec.Struct)
+    if not own and not kind.__flags__ & _OF_A_CLASS_STATEMENT:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise TypeError(f"a {name} cannot be copied as a structure; keep plain values, or write clone()")
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(thing)
+    if kind is types.FunctionType or kind is partial:
+        return
+    own = getattr(thing, "__dict__", None)
+    if own is not None:
+        yield from own.items()
+    names = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else _slots(kind)
+    for name in names:
+        try:
+            yield name, getattr(thing, name)
+        except AttributeError:
+            continue
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = _known_slots.get(kind)
+    if names is None:
+        names = _known_slots[kind] = _find_slots(kind)
+    return names
+
+
+def _find_slots(kind: type) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                mangled = name.startswith("__") and not name.endswith("__")
+                found[f"_{base.__name__.lstrip('_')}{name}" if mangled else name] = None
+    return tuple(found)

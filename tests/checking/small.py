@@ -1,0 +1,171 @@
+"""Protocols small enough to be worked out by hand, and random ones."""
+
+from dataclasses import replace
+
+from antecast.core import Codec, Deliver, Message, Protocol, Send, SetTimer
+from antecast.core.settings import Settings
+from antecast.protocols import Guarantee, Need, Specification
+
+
+class Direct(Protocol):
+    """Sends to every neighbour, passes nothing on, delivers whatever comes: reliable over links that stay."""
+
+    codec = Codec([Message[None]])
+
+    def __init__(self, node, settings):
+        self.node = node
+        self.seq = 0
+        self.links = []
+        self.got = []
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        self.seq += 1
+        message = Message(self.node, self.seq, payload, None)
+        self.got.append(message.id)
+        return [*(Send(peer, message) for peer in self.links), Deliver(message)]
+
+    def receive(self, frame, sender, now):
+        if frame.id in self.got:
+            return []
+        self.got.append(frame.id)
+        return [Deliver(frame)]
+
+    def link_up(self, peer, now):
+        if peer not in self.links:
+            self.links.append(peer)
+        return []
+
+    def link_down(self, peer, now):
+        if peer in self.links:
+            self.links.remove(peer)
+        return []
+
+    def timer(self, token, now):
+        return []
+
+    def snapshot(self):
+        return {"seq": self.seq, "got": [list(name) for name in self.got]}
+
+    def restore(self, state):
+        self.seq = state["seq"]
+        self.got = [tuple(name) for name in state["got"]]
+
+    def gauges(self):
+        return {}
+
+
+SPEC = Specification(
+    name="direct",
+    title="for tests",
+    reference="",
+    guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT}),
+    needs=lambda settings: frozenset({Need.RELIABLE_LINKS}),
+    control="",
+    memory="",
+    delivery="",
+    settings=Settings,
+    make=Direct,
+)
+
+
+def spec_of(make, **changes):
+    return replace(SPEC, name=make.__name__.lower(), make=make, **changes)
+
+
+class Repeats(Direct):
+    """Delivers copies."""
+
+    def receive(self, frame, sender, now):
+        super().receive(frame, sender, now)
+        return [Deliver(frame)]
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        effects = super().broadcast(payload, now)
+        return [*effects[:-1], *effects]
+
+
+class Raises(Direct):
+    """Has not thought of a second message."""
+
+    def receive(self, frame, sender, now):
+        return [Deliver(frame)] if frame.seq == 1 else [][0]
+
+
+class Stray(Direct):
+    """Does not notice that a link is gone."""
+
+    def link_down(self, peer, now):
+        return []
+
+
+class Idles(Direct):
+    """Waits for ever, and sets a timer to do so."""
+
+    def receive(self, frame, sender, now):
+        self.waiting = frame
+        return [SetTimer("wait", now + 10)]
+
+    def timer(self, token, now):
+        return [SetTimer("wait", now + 10)]
+
+
+class Whim(Protocol):
+    """Does what a table says: any small automaton, sensible or not.
+
+    An entry of the table is, for a state and the kind of a frame: the next state, whether the message is
+    delivered, whether only once, to whom it is passed on (nobody, the sender, everyone), and as what kind.
+    """
+
+    codec = Codec([Message[tuple[int, int]]])
+    table = {}
+    numbered = False
+
+    def __init__(self, node, settings):
+        self.node = node
+        self.seq = 0
+        self.state = 0
+        self.links = {}
+        self.had = set()
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        self.seq += 1
+        message = Message(self.node, self.seq, payload, (self.state % 2, 2))
+        self.had.add(message.id)
+        return [*(Send(peer, message) for peer in self.links), Deliver(message)]
+
+    def receive(self, frame, sender, now):
+        kind, hops = frame.stamp
+        row = self.state + (self.node % 2 if self.numbered else 0)
+        self.state, delivers, once, onward, next_kind = self.table[row % 3, kind]
+        out = []
+        if hops:
+            copy = Message(frame.origin, frame.seq, frame.payload, (next_kind, hops - 1))
+            if onward == 1:
+                out.append(Send(sender, copy))
+            elif onward == 2:
+                out += [Send(peer, copy) for peer in self.links if peer != sender]
+        if delivers and not (once and frame.id in self.had):
+            self.had.add(frame.id)
+            out.append(Deliver(frame))
+        return out
+
+    def link_up(self, peer, now):
+        self.links[peer] = None
+        return []
+
+    def link_down(self, peer, now):
+        self.links.pop(peer, None)
+        return []
+
+    def timer(self, token, now):
+        return []
+
+    def snapshot(self):
+        return {"seq": self.seq, "state": self.state, "had": sorted(self.had)}
+
+    def restore(self, state):
+        self.seq, self.state = state["seq"], state["state"]
+        self.had = {tuple(name) for name in state["had"]}
+
+    def gauges(self):
+        return {}

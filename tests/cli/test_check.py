@@ -1,0 +1,122 @@
+"""`antecast check`: what it prints, what it writes, how it ends."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_all_that_can_happen_is_seen(antecast):
+    code, said, _ = antecast("check", "vector")
+    assert code == 0
+    assert "exhausted: every promise holds" in said
+    assert "probability that a state was missed" in said
+
+
+def test_a_violation_is_told_drawn_written_and_played_again(antecast, tmp_path):
+    code, said, _ = antecast("check", "fifo", "--promise", "causal", "--save-test", "test_it.py")
+    assert code == 1
+    assert "violated: causal" in said
+    assert "deliver 0:1 @2" in said
+    file = tmp_path / "fifo.counterexample.json"
+    values = json.loads(file.read_text())
+    assert (values["property"], len(values["steps"])) == ("causal", 4)
+    code, again, _ = antecast("check", "--replay", file)
+    assert code == 1
+    assert again.splitlines()[-1] == said.splitlines()[-3]
+    namespace: dict[str, object] = {}
+    exec((tmp_path / "test_it.py").read_text(), namespace)
+    with pytest.raises(AssertionError, match="node 2 delivered"):
+        namespace["test_fifo_keeps_causal"]()  # type: ignore[operator]
+
+
+def test_a_counterexample_of_another_version_is_refused(antecast, tmp_path):
+    antecast("check", "fifo", "--promise", "causal", "--out", "it.json")
+    file = tmp_path / "it.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps(values | {"version": "another"}))
+    code, _, said = antecast("check", "--replay", file)
+    assert code == 2
+    assert "found in another version of fifo" in said
+    assert antecast("check", "--replay", file, "--any-version")[0] == 1
+
+
+def test_what_is_no_longer_possible_is_said(antecast, tmp_path):
+    antecast("check", "fifo", "--promise", "causal", "--out", "it.json")
+    file = tmp_path / "it.json"
+    values = json.loads(file.read_text())
+    values["actions"][1] = ["receive", 1, 2, 0, 0, -1]
+    file.write_text(json.dumps(values))
+    code, said, _ = antecast("check", "--replay", file)
+    assert (code, "Step 2 is no longer possible" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["vectr"], "did you mean 'vector'?"),
+        (["vector", "--promise", "orderly"], "unknown promise 'orderly'"),
+        (["vector", "--property", "nowhere:at_all"], "unknown property"),
+        (["vector", "--nodes", "1"], "nodes: one node alone keeps every order"),
+        (["vector", "--broadcasts", "0"], "broadcasts: nobody would ever say anything"),
+        (["vector", "--losses", "1"], "losses: vector needs links that lose nothing"),
+        (["vector", "--strategy", "deep"], "unknown strategy 'deep'"),
+        (["vector", "--memory", "much"], "--memory: expected a size"),
+        (["vector", "--scope", "tickk=1s"], "unknown key 'tickk'"),
+        (["--replay", "nothing.json"], "nothing.json: cannot be read"),
+        ([], "which protocol?"),
+    ],
+)
+def test_a_mistake_is_one_line(antecast, arguments, said):
+    code, _, told = antecast("check", *arguments)
+    assert code == 2
+    assert said in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_what_is_not_a_counterexample_is_named(antecast, tmp_path):
+    (tmp_path / "it.json").write_text("{}")
+    code, _, said = antecast("check", "--replay", "it.json")
+    assert code == 2
+    assert "it.json: not a counterexample" in said
+
+
+def test_a_protocol_and_a_property_of_one_s_own(antecast, tmp_path):
+    shutil.copytree(ROOT / "examples" / "checking", tmp_path / "examples" / "checking")
+    code, said, _ = antecast("check", "examples.checking.counting:COUNTING", "--broadcasts", "2", "--json")
+    assert (code, json.loads(said)["property"]) == (1, "causal")
+    assert antecast("check", "examples.checking.counting:NAMING", "--broadcasts", "2")[0] == 0
+    waits = "next((f'node {n} waits' for n, p in view.nodes.items() if p.gauges()['pending']), None)"
+    (tmp_path / "mine.py").write_text(f"def nobody_waits(view):\n    return {waits}\n")
+    code, said, _ = antecast("check", "vector", "--property", "mine:nobody_waits")
+    assert code == 1
+    assert "violated: nobody_waits: node" in said
+
+
+def test_several_protocols_are_checked_each_for_what_it_bears(antecast):
+    scope = ["--crashes", "1", "--nodes", "2", "--answers", "0"]
+    code, said, _ = antecast("check", "vector", "tcp-flooding", *scope, "--json")
+    assert code == 0
+    crashes = {each["protocol"]: each["scope"]["crashes"] for each in json.loads(said)}
+    assert crashes == {"vector": 1, "tcp-flooding": 0}
+    code, said, _ = antecast("check", "fifo", "r-broadcast", "--nodes", "2")
+    named = [line.split()[0] for line in said.splitlines() if not line.startswith(" ")]
+    assert (code, named) == (0, ["protocol", "fifo", "r-broadcast"])
+
+
+def test_what_was_not_seen_is_said(antecast):
+    code, said, _ = antecast("check", "vector", "--broadcasts", "3", "--time", "1ms", "--json")
+    values = json.loads(said)
+    assert (code, values["verdict"]) == (3, "not exhausted")
+    assert values["frontier"] > 0
+
+
+def test_an_interrupt_ends_with_what_is_known(antecast, tmp_path):
+    once = "import os, signal\n\nasked = []\n\n\ndef interrupts(view):\n    if not asked:\n"
+    (tmp_path / "asking.py").write_text(f"{once}        asked.append(os.kill(os.getpid(), signal.SIGINT))\n")
+    scope = ["--nodes", "2", "--broadcasts", "6", "--answers", "0", "--no-reduce"]
+    code, said, _ = antecast("check", "vector", *scope, "--property", "asking:interrupts")
+    assert (code, "interrupted" in said) == (130, True)
