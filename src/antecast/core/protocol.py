@@ -53,8 +53,8 @@ Rules a protocol keeps:
    delivery comes later.
 8. `clone()` gives an object that shares nothing with this one that could change, and `canonical()` a value: two
    objects of one number and settings with equal values give the same effects for the same calls, for ever. Both
-   come from the attributes of the object, whatever they are (`core.structure`); no effect may depend on the order
-   in which a set is gone through. Links are part of this state. Timers are kept by the driver, which compares them
+   come from the attributes of the object, whatever they are (`core.structure`); no effect may depend on the
+   iteration order of a set. Links are part of this state. Timers are kept by the driver, which compares them
    itself.
 """
 
@@ -78,7 +78,7 @@ class Protocol(ABC):
     node: NodeId
     codec: Codec
     tallies: ClassVar[tuple[str, ...]] = ()
-    """Attributes that `gauges` alone looks at, such as counts of what was sent: no part of `canonical()`."""
+    """Attributes that only `gauges` reads, such as counts of what was sent: not part of `canonical()`."""
 
     @abstractmethod
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -113,7 +113,7 @@ class Protocol(ABC):
         return []
 
     def clone(self) -> Self:
-        """An object in the same state, which goes its own way from here."""
+        """An object in the same state, independent from here on."""
         return copy_structure(self)
 
     def canonical(self) -> Hashable:

@@ -398,8 +398,8 @@ class Restless:
             raise ContractBroken("snapshot", f"node {node}: its state differs after a restore")
 
     def _same_effects(self, node: NodeId) -> None:
-        """Made again, the calls give the same effects, on an object of their own and on a clone of it taken half
-        way; and all end in the same state."""
+        """Repeated on a new object, and on a clone of it taken half way, the calls give the same effects and end
+        in the same state."""
         calls = self.bench.calls[node]
         copies = [self.bench.make(node)]
         for place, (method, arguments, effects) in enumerate(calls):
@@ -416,7 +416,7 @@ class Restless:
         for number, copy in enumerate(copies):
             if copy.canonical() != state:
                 kind = "clone" if number else "canonical"
-                raise ContractBroken(kind, f"node {node}: the same calls lead to another state")
+                raise ContractBroken(kind, f"node {node}: the same calls lead to a different state")
 
 
 def assert_contract(spec: Specification, plan: Plan) -> Bench:
