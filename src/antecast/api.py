@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from antecast.comparison.result import Comparison
+    from antecast.history.histories import Clock
     from antecast.history.verdict import Verdict
     from antecast.papers.findings import Results
     from antecast.papers.job import Stage
@@ -72,31 +73,51 @@ def run(
     return simulate(loaded, out=out, replace=replace, on_progress=on_progress)
 
 
-def audit(events: RunResult | pa.Table | DataFrame | PathLike, **options: Any) -> Verdict:
+def audit(
+    events: RunResult | pa.Table | DataFrame | PathLike | Sequence[PathLike],
+    *,
+    columns: Mapping[str, str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    format: str | None = None,  # noqa: A002
+    clock: Clock | None = None,
+    **options: Any,
+) -> Verdict:
     """Judge the causal order of a log.
 
-    A Spark DataFrame is judged on Spark; a run, an Arrow table, or the path of a run folder or of an
-    event log in Parquet in this process. Options are those of `antecast.history.audit.audit` (such as
-    `pairs=True`) and `antecast.spark.audit.audit`.
+    Paths are those of the command: run folders, sweep folders, files, folders of files, patterns. They are
+    judged in this process, as a run and an Arrow table are; a Spark DataFrame is judged on Spark. `columns` says
+    what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and deliver, `format`
+    what its files are where their names do not tell. `clock="global"` says that times of different nodes
+    compare, which is the default for logs that Antecast wrote. Other options are those of
+    `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
     from antecast.history import audit as kernel
-    from antecast.history.log import iter_events
+    from antecast.history.log_audit import audit_log, audit_table
+    from antecast.history.log_files import open_log
     from antecast.sim.run import RunResult
+
+    names: dict[str, Any] = {"columns": columns, "kinds": kinds}
 
     if type(events).__module__.startswith("pyspark."):
         from antecast.spark.audit import audit as audit_on_spark
+        from antecast.spark.audit import check_kinds
 
-        return audit_on_spark(cast("DataFrame", events), **options)
+        frame = cast("DataFrame", events)
+        verdict = audit_on_spark(frame, clock=clock or "local", **names, **options)
+        if not (verdict.messages and verdict.tally.deliveries):
+            check_kinds(frame, **names)
+        return verdict
     if isinstance(events, RunResult):
-        return kernel.audit(events.events, **{"clock": "global"} | options)
-    if isinstance(events, Path | str):
-        path = events
-        return kernel.audit(lambda: iter_events(path), **options)
+        return kernel.audit(events.events, clock=clock or "global", **options)
     if isinstance(events, pa.Table):
-        return kernel.audit(events, **options)
-    expected = "a RunResult, an Arrow table, a Spark DataFrame, or the path of a run folder or Parquet file"
+        return audit_table(events, clock=clock or "local", **names, **options)
+    paths = [events] if isinstance(events, Path | str) else events
+    if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
+        log = open_log([str(path) for path in paths], file_format=format, clock=clock, **names)
+        return audit_log(log, **options)
+    expected = "a RunResult, an Arrow table, a Spark DataFrame, or the path of a run folder or a log, or several"
     raise _unexpected("events", events, expected)
 
 

@@ -226,7 +226,9 @@ def test_files_that_do_not_go_together_are_refused(audit: Call) -> None:
 
 def test_positions_must_be_whole_numbers(audit: Call) -> None:
     write("log.parquet", [row | {"pos": 0.5 + row["pos"]} for row in rows_of(CAUSAL)])
-    assert "error: log.parquet: column 'pos' must hold whole numbers, not double" in audit("log.parquet")[2]
+    assert (
+        "error: log.parquet: column 'pos' must hold whole numbers or times, not double" in audit("log.parquet")[2]
+    )
 
 
 @pytest.mark.parametrize(

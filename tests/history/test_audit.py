@@ -247,6 +247,7 @@ def test_counts_by_name() -> None:
         "messages": 2,
         "deliveries": 2,
         "early": 1,
+        "early_broadcasts": 0,
         "late": 1,
         "duplicates": 0,
         "unknown": 0,

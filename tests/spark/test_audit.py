@@ -283,7 +283,7 @@ def test_files_read_by_spark_and_by_arrow_are_the_same_log(
     for number in range(2):
         write(tmp_path / f"part-{number}{suffix}", many_logs[number::2])
     log = open_log([str(tmp_path)])
-    verdict = audit(log_frame(spark, log), columns=log.columns, kinds=log.kinds)
+    verdict = audit(log_frame(spark, log))
     assert all_of(verdict) == all_of(audit_here(log.batches))
     assert verdict.counts["nodes"] == len({(row["run"], row["node"]) for row in many_logs})
 

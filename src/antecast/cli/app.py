@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -91,7 +92,8 @@ def main() -> None:
         sys.exit(Exit.OK)
     except Exception as error:
         if not hasattr(error, "format_message"):
-            raise
+            traceback.print_exc()
+            sys.exit(Exit.DEFECT)  # and not what Python exits with, which would mean a violation
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:

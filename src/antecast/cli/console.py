@@ -46,6 +46,7 @@ class Exit(IntEnum):
     VIOLATION = 1
     USAGE = 2
     INCONCLUSIVE = 3
+    DEFECT = 70
     INTERRUPTED = 130
 
 

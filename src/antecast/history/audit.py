@@ -136,6 +136,7 @@ def check_block(
     if not early.any():
         return BlockCheck(Tally(), violation_schema(index.types).empty_table())
     tables = [_list(block, index, "early", low, position, reach, early, limit)]
+    own = _early_broadcasts(block, index, low, position, reach)
     wrong = 0
     if pairs:
         early_message, early_node = np.nonzero((position >= 0) & (reach > position))
@@ -148,8 +149,20 @@ def check_block(
         is_late = ((unsigned != _ABSENT) & (future < unsigned)).any(axis=1)
         suspects = np.flatnonzero(is_late)
         wrong = _count_pairs(position, order, indptr, deps, suspects, early_message, early_node)
-    tally = Tally(early=int(early.sum()), late=int(late.sum()), pairs=wrong)
+    tally = Tally(early=int(early.sum()), early_broadcasts=own, late=int(late.sum()), pairs=wrong)
     return BlockCheck(tally, merge_violations(tables, limit))
+
+
+def _early_broadcasts(block: Histories, index: MessageIndex, low: int, position: IntArray, reach: IntArray) -> int:
+    """Early messages whose position is that of their broadcast, since their node delivers none of its own."""
+    count = 0
+    for row, source in enumerate(block.sources.tolist()):
+        codes = block.codes[block.span(row)]
+        if source < len(index.nodes) and not (index.origin[codes[codes >= 0]] == source).any():
+            own = slice(int(index.offsets[source]) - low, int(index.offsets[source + 1]) - low)
+            here = position[own, row]
+            count += int(((here >= 0) & (reach[own, row] > here)).sum())
+    return count
 
 
 def _list(

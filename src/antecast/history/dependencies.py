@@ -153,8 +153,7 @@ def cycle_error(cycle: list[int], histories: Histories, index: MessageIndex, *, 
         run=run,
         node=origin,
         pos=int(index.pos[first]),
-        origin=origin,
-        seq=int(index.seq[first]),
+        **index.keys(first),
     )
 
 

@@ -116,14 +116,15 @@ def read_histories(
     for batch in batches:
         rows = read_rows(batch, ("broadcast", "deliver"), timed=clock == "global")
         node = nodes.encode(rows.run, rows.node, add=True)
-        message = index.find(index.nodes.encode(rows.run, rows.origin), rows.seq)
+        message = index.find_rows(rows)
         delivered = rows.kind == 1
         deliveries += int(delivered.sum())
         missing = message == UNKNOWN
         unknown += int(missing.sum())
         for i in np.flatnonzero(missing)[: EXAMPLES - len(examples)]:
             where = f"delivered at node {nodes.names[node[i]].node}, position {rows.pos[i]}"
-            examples.append(f"{rows.origin[i].as_py()}:{rows.seq[i]} {where}")
+            named = None if rows.message is None else rows.message[i].as_py()
+            examples.append(f"{named or f'{rows.origin[i].as_py()}:{rows.seq[i]}'} {where}")
         if rows.t is not None and index.t is not None:
             soon = np.flatnonzero(delivered & ~missing)
             soon = soon[rows.t[soon] < index.t[message[soon]]]
@@ -210,8 +211,7 @@ def _first_deliveries(histories: Histories, index: MessageIndex, limit: int) -> 
         problem = (
             f"delivers its own {index.name(message)} before it broadcasts it at position {index.pos[message]}"
         )
-        seq = int(index.seq[message])
-        raise BrokenLog(problem, run=run, node=node, pos=pos, origin=node, seq=seq)
+        raise BrokenLog(problem, run=run, node=node, pos=pos, **index.keys(message))
     row, pos, message, first = repeats[:count].T
     names = [histories.names[each] for each in row]
     table = violation_table(index, "duplicate", names, pos, message, message, first)

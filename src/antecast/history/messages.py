@@ -2,15 +2,16 @@
 
 A node is named by (run, node); logs without a `run` column have run None. The messages of a source get
 consecutive numbers in the order of its broadcasts, which is the order that counts: for two messages
-of one source, the smaller number came first, whatever their `seq` says. Sources are numbered by name, so
+of one source, the smaller number came first, whatever their `seq` says. Where messages have names of their own
+(`message`), their `seq` is made here: 1, 2, 3 in that order. Sources are numbered by name, so
 the messages of a run stand together, and no dependency leads out of their range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -93,13 +94,15 @@ class Types:
     run: pa.DataType | None = None
     node: pa.DataType = field(default_factory=pa.int64)
     origin: pa.DataType = field(default_factory=pa.int64)
+    message: pa.DataType | None = None
 
     @classmethod
     def of(cls, rows: Rows) -> Types:
         def plain(column: pa.Array) -> pa.DataType:
             return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
-        return cls(None if rows.run is None else plain(rows.run), plain(rows.node), plain(rows.origin))
+        run, message = (None if each is None else plain(each) for each in (rows.run, rows.message))
+        return cls(run, plain(rows.node), plain(rows.origin), message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +126,10 @@ class MessageIndex:
     _by_seq: IntArray
     _contiguous: BoolArray
     """Sources whose seqs count up by one in the order of broadcast: looked up by subtraction."""
+    ids: Nodes | None = None
+    """The messages' own names, by run, where they have some; `_id_of` and `_by_id` lead there and back."""
+    _id_of: IntArray = field(default_factory=lambda: np.empty(0, np.int32))
+    _by_id: IntArray = field(default_factory=lambda: np.empty(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -130,7 +137,7 @@ class MessageIndex:
     @classmethod
     def read(cls, batches: Batches, *, timed: bool = False) -> MessageIndex:
         """Build the index from the broadcasts in the batches. Memory: some 40 bytes a message."""
-        nodes, types = Nodes(), Types()
+        nodes, ids, types = Nodes(), Nodes(), Types()
         no_numbers = np.empty(0, np.int64)
         columns = [(np.empty(0, np.int32), no_numbers, no_numbers, no_numbers)]
         for batch in batches:
@@ -145,9 +152,47 @@ class MessageIndex:
                 owner, seq = nodes.names[origin[i]].node, int(rows.seq[i])
                 problem = f"broadcasts {owner}:{seq}, which is not its own message"
                 raise BrokenLog(problem, run=run, node=name, pos=int(rows.pos[i]), origin=owner, seq=seq)
-            columns.append((node, rows.seq, rows.pos, rows.pos if rows.t is None else rows.t))
+            numbers = rows.seq
+            if rows.message is not None:
+                numbers = ids.encode(rows.run, rows.message, add=True).astype(np.int64)
+            columns.append((node, numbers, rows.pos, rows.pos if rows.t is None else rows.t))
         origins, seqs, pos, t = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        return cls._build(nodes, origins, seqs, pos, t if timed else None, types)
+        times = t if timed else None
+        if types.message is None:
+            return cls._build(nodes, origins, seqs, pos, times, types)
+        return cls._build_named(nodes, ids, origins, seqs.astype(np.int32), pos, times, types)
+
+    @classmethod
+    def _build_named(
+        cls,
+        nodes: Nodes,
+        ids: Nodes,
+        origin: IntArray,
+        code: IntArray,
+        pos: LongArray,
+        t: LongArray | None,
+        types: Types,
+    ) -> MessageIndex:
+        """The index of messages with names of their own."""
+        order = np.lexsort((pos, origin))
+        by_code = np.lexsort((pos, code))
+        twice = np.flatnonzero(np.diff(code[by_code]) == 0)
+        if len(twice):
+            first, second = by_code[twice[0]], by_code[twice[0] + 1]
+            (run, name), message = nodes.names[origin[second]], ids.names[code[first]].node
+            where = f"the first time was at node {nodes.names[origin[first]].node}, position {pos[first]}"
+            problem = f"broadcasts {message} a second time; {where}"
+            raise BrokenLog(problem, run=run, node=name, pos=int(pos[second]), message=message)
+        starts = np.searchsorted(origin[order], np.arange(len(nodes)))
+        seq = np.empty(len(order), np.int64)
+        seq[order] = np.arange(len(order)) - starts[origin[order]] + 1
+        index = cls._build(nodes, origin, seq, pos, t, types)
+        renamed = np.array([index.nodes.code(name) for name in nodes.names], np.int32)
+        by_id = np.full(len(ids), UNKNOWN, np.int32)
+        by_id[code] = index.find(renamed[origin] if len(origin) else origin, seq)
+        id_of = np.empty(len(index), np.int32)
+        id_of[by_id[code]] = code
+        return replace(index, ids=ids, _id_of=id_of, _by_id=by_id)
 
     @classmethod
     def _build(
@@ -182,11 +227,32 @@ class MessageIndex:
         _find(origin, seq, self.offsets, self._seqs, self._by_seq, self._contiguous, found)
         return found
 
+    def find_rows(self, rows: Rows) -> IntArray:
+        """Numbers of the messages of rows, UNKNOWN where there is no broadcast."""
+        if rows.message is None or self.ids is None:
+            return self.find(self.nodes.encode(rows.run, rows.origin), rows.seq)
+        codes = self.ids.encode(rows.run, rows.message)
+        known = self._by_id[codes] if len(self._by_id) else codes
+        found: IntArray = np.where(codes == UNKNOWN, UNKNOWN, known).astype(np.int32)
+        return found
+
+    def id_name(self, message: int) -> object:
+        """The message's own name, or None where messages have none."""
+        return None if self.ids is None else self.ids.names[self._id_of[message]].node
+
+    def keys(self, message: int) -> dict[str, Any]:
+        """What names a message in the rows of the log."""
+        if self.ids is not None:
+            return {"message": self.id_name(message)}
+        return {"origin": self.origin_name(message), "seq": int(self.seq[message])}
+
     def origin_name(self, message: int) -> object:
         return self.nodes.names[self.origin[message]].node
 
     def name(self, message: int) -> str:
-        """The message as people write it, such as `3:12`."""
+        """The message as people write it, such as `3:12`; its own name if it has one."""
+        if self.ids is not None:
+            return str(self.id_name(message))
         return f"{self.origin_name(message)}:{self.seq[message]}"
 
 

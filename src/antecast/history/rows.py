@@ -1,7 +1,8 @@
 """Rows of an event log as arrays, checked: the one place where columns, types and nulls are judged.
 
-Only node, pos, kind, origin and seq are needed, `run` and `t` are used where present. Node and origin
-may be integers or strings and stay what they are; pos and seq become 64-bit integers.
+Only node, pos, kind, origin and seq are needed, `run` and `t` are used where present. A log may have one column
+`message` in place of origin and seq. Node, origin and message may be integers or strings and stay what they are;
+pos and seq become 64-bit integers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BATCH_ROWS = 1 << 20
 """Rows of a table looked at together: large enough to forget the cost of a batch, 40 MB at the most."""
 
 COLUMNS = ("run", "node", "pos", "t", "kind", "origin", "seq")
+ALL_COLUMNS = (*COLUMNS, "message")
+"""All that a log may have; `message` counts where there is no `seq`."""
 
 
 class BrokenLog(AntecastError):
@@ -45,6 +48,7 @@ class BrokenLog(AntecastError):
         pos: int | None = None,
         origin: object = None,
         seq: int | None = None,
+        message: object = None,
     ) -> None:
         places = (("run", run), ("node", node), ("position", pos))
         where = ", ".join(f"{word} {value}" for word, value in places if value is not None)
@@ -55,11 +59,15 @@ class BrokenLog(AntecastError):
         self.pos = pos
         self.origin = origin
         self.seq = seq
+        self.message = message
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of some kinds in one batch; `kind` is the index of a row's kind among those asked for."""
+    """The rows of some kinds in one batch; `kind` is the index of a row's kind among those asked for.
+
+    Messages are named by `origin` and `seq`, or all of them by `message`; then the other two mean nothing.
+    """
 
     run: pa.Array | None
     node: pa.Array
@@ -68,6 +76,7 @@ class Rows:
     origin: pa.Array
     seq: LongArray
     t: LongArray | None
+    message: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.pos)
@@ -80,7 +89,7 @@ def rereadable(events: Events) -> Callable[[], Batches]:
     only once, and what the auditor needs of it is kept in memory.
     """
     if isinstance(events, pa.Table):
-        table = events.select([name for name in COLUMNS if name in events.column_names])
+        table = events.select([name for name in ALL_COLUMNS if name in events.column_names])
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)  # keeps the types of a log without rows
         return lambda: table.to_batches(max_chunksize=BATCH_ROWS) or [empty]
     if callable(events):
@@ -94,7 +103,7 @@ def rereadable(events: Events) -> Callable[[], Batches]:
 
 def _needed(batch: pa.RecordBatch) -> pa.RecordBatch:
     kind = _kind_of(batch, ("broadcast", "deliver"))
-    return batch.select([name for name in COLUMNS if name in batch.schema.names]).filter(pa.array(kind >= 0))
+    return batch.select([name for name in ALL_COLUMNS if name in batch.schema.names]).filter(pa.array(kind >= 0))
 
 
 def read_rows(batch: pa.RecordBatch, kinds: Sequence[str], *, timed: bool = False) -> Rows:
@@ -103,7 +112,8 @@ def read_rows(batch: pa.RecordBatch, kinds: Sequence[str], *, timed: bool = Fals
     wanted = kind >= 0
     if not wanted.all():
         batch, kind = batch.filter(pa.array(wanted)), kind[wanted]
-    for name in ("node", "origin"):
+    named = "message" in batch.schema.names and "seq" not in batch.schema.names
+    for name in ("node", "message" if named else "origin"):
         column = _column(batch, name)
         if column.null_count:
             _broken(batch, _first_null(column), f"{name} is null")
@@ -112,9 +122,10 @@ def read_rows(batch: pa.RecordBatch, kinds: Sequence[str], *, timed: bool = Fals
         node=_column(batch, "node"),
         pos=_whole(batch, "pos", negative=False),
         kind=kind,
-        origin=_column(batch, "origin"),
-        seq=_whole(batch, "seq", negative=False),
+        origin=_column(batch, "node" if named else "origin"),
+        seq=np.zeros(len(batch), np.int64) if named else _whole(batch, "seq", negative=False),
         t=_whole(batch, "t", negative=True) if timed else None,
+        message=_column(batch, "message") if named else None,
     )
 
 
@@ -179,7 +190,7 @@ def _broken(batch: pa.RecordBatch, row: int, problem: str) -> NoReturn:
     """Raise for one row, with as much of its name as the row itself gives."""
     known = {
         name: batch.column(name)[row].as_py()
-        for name in ("run", "node", "pos", "origin", "seq")
+        for name in ("run", "node", "pos", "origin", "seq", "message")
         if name in batch.schema.names
     }
     raise BrokenLog(problem, **known)

@@ -79,7 +79,8 @@ class Verdict:
         scope = f"{tally.deliveries} deliveries of {self.messages} messages at {tally.nodes} nodes"
         lines = [f"{self.outcome}: {scope}"]
         found = {
-            "delivered too early": tally.early,
+            "delivered too early": tally.early - tally.early_broadcasts,
+            "broadcast before something of their past was delivered": tally.early_broadcasts,
             "delivered too late": tally.late,
             "pairs in the wrong order": self.pairs or 0,
             "delivered again": tally.duplicates,

@@ -28,6 +28,8 @@ class Tally:
     """Rows of kind deliver, repeated and unknown ones included."""
     early: int = 0
     """(node, message): something in the message's causal past has a later position at the node."""
+    early_broadcasts: int = 0
+    """Those of the early ones that are a node's own broadcasts: made on a past that the node did not have yet."""
     late: int = 0
     """(node, message): something that causally follows the message has an earlier position at the node."""
     duplicates: int = 0
@@ -48,11 +50,15 @@ class Tally:
 
 
 def violation_schema(types: Types) -> pa.Schema:
-    """Columns of the table of violations; `run` only if the log has it, names as the log has them.
+    """Columns of the table of violations; `run` and `message` only if the log has them, names as the log has them.
 
     The cause of an early delivery is the message of its past that came last; of a late one, the message
     of its future that came first; of a duplicate, the first delivery of the same message.
     """
+
+    def named(column: str) -> list[pa.Field]:
+        return [] if types.message is None else [pa.field(column, types.message)]
+
     run = [] if types.run is None else [pa.field("run", types.run)]
     return pa.schema(
         [
@@ -61,9 +67,11 @@ def violation_schema(types: Types) -> pa.Schema:
             pa.field("pos", pa.int64()),
             pa.field("origin", types.origin),
             pa.field("seq", pa.int64()),
+            *named("message"),
             pa.field("problem", pa.string()),
             pa.field("cause_origin", types.origin),
             pa.field("cause_seq", pa.int64()),
+            *named("cause_message"),
             pa.field("cause_pos", pa.int64()),
         ]
     )
@@ -86,9 +94,11 @@ def violation_table(
         "pos": pos,
         "origin": [index.origin_name(each) for each in message],
         "seq": index.seq[message],
+        "message": [index.id_name(each) for each in message],
         "problem": [problem] * len(names),
         "cause_origin": [None] * len(names) if cause is None else [index.origin_name(each) for each in cause],
         "cause_seq": [None] * len(names) if cause is None else index.seq[cause],
+        "cause_message": [None] * len(names) if cause is None else [index.id_name(each) for each in cause],
         "cause_pos": [None] * len(names) if cause_pos is None else cause_pos,
     }
     return pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names})

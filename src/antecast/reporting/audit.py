@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from antecast.core.errors import InputError
+from antecast.history.causes import by_cause, message_of
 from antecast.history.witness import Event, Witness
 from antecast.reporting import figures
 from antecast.reporting.diagram import witness_diagram
@@ -33,7 +34,8 @@ _MEANING = {
     "nodes": "nodes that broadcast or delivered something",
     "messages": "messages whose broadcast is in the log",
     "deliveries": "deliveries, repeated and unknown ones included",
-    "early": "delivered before something of their causal past",
+    "early": "at a node before something of their causal past",
+    "early_broadcasts": "those of them that are the node's own broadcasts, and no deliveries",
     "late": "delivered after something that follows them",
     "duplicates": "delivered again",
     "before_broadcast": "delivered before their broadcast, by the clock",
@@ -74,9 +76,7 @@ def audit_page(folder: Path) -> Page:
             Figure("nodes", number(counts.get("nodes"))),
             Figure("messages", number(counts.get("messages"))),
             Figure("deliveries", number(counts.get("deliveries"))),
-            Figure(
-                "too early", _of(counts, "early"), f"{plural(counts.get('early') or 0, 'delivery', 'deliveries')}"
-            ),
+            Figure("too early", _of(counts, "early"), plural(_early(counts), "delivery", "deliveries")),
             Figure("not in the log", number(counts.get("unknown")), "deliveries without a broadcast"),
         ],
         sections=sections,
@@ -87,7 +87,14 @@ def audit_page(folder: Path) -> Page:
 def _of(counts: Mapping[str, int | None], name: str) -> str:
     """A count as a share of all deliveries: logs of different lengths compare."""
     count, whole = counts.get(name), counts.get("deliveries")
+    if name == "early" and count is not None:
+        count -= counts.get("early_broadcasts") or 0
     return "–" if count is None or not whole else share_text(count / whole)
+
+
+def _early(counts: Mapping[str, int | None]) -> int:
+    """Deliveries that came too early, without a node's own broadcasts."""
+    return (counts.get("early") or 0) - (counts.get("early_broadcasts") or 0)
 
 
 def _what(result: Mapping[str, Any]) -> str:
@@ -107,9 +114,11 @@ def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
     if outcome == "inconclusive":
         lost = plural(counts.get("unknown") or 0, "delivery has", "deliveries have")
         return f"Inconclusive: nothing wrong is found in {scope}, but {lost} no broadcast in the log."
-    found = {"too early": "early", "too late": "late", "again": "duplicates"}
-    found["before their broadcast"] = "before_broadcast"
-    parts = [f"{counts[name]:,} {words}" for words, name in found.items() if counts.get(name)]
+    found = {"too early": _early(counts), "too late": counts.get("late"), "again": counts.get("duplicates")}
+    found["before their broadcast"] = counts.get("before_broadcast")
+    parts = [f"{count:,} {words}" for words, count in found.items() if count]
+    if own := counts.get("early_broadcasts"):
+        parts.append(f"and {plural(own, 'broadcast')} before something of their past was delivered")
     return f"Causal order is violated: of {scope}, {', '.join(parts)}."
 
 
@@ -179,17 +188,14 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
 
 def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
     """Violations that have one cause in one row: a message that came late can make hundreds of others early."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((_cause(row), row["problem"]), []).append(row)
-    ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
+    ordered = by_cause(rows)
     lines = []
-    for (cause, problem), group in ordered[:MOST_ROWS]:
-        first = group[0]
-        example = f"{first['origin']}:{first['seq']} at node {_node(first)}, position {first['pos']:,}"
+    for group in ordered[:MOST_ROWS]:
+        first, count = group.rows[0], len(group.rows)
+        example = f"{message_of(first)} at node {_node(first)}, position {first['pos']:,}"
         example += f"; the cause at position {first['cause_pos']:,}" if first["cause_seq"] is not None else ""
-        nodes, share = len({_node(row) for row in group}), share_text(len(group) / len(rows))
-        lines.append((cause or "–", problem, f"{len(group):,}", share, f"{nodes:,}", example))
+        share = share_text(count / len(rows))
+        lines.append((group.cause or "–", group.problem, f"{count:,}", share, f"{group.nodes:,}", example))
     more = [f"Cut: {len(ordered) - MOST_ROWS:,} more causes are in violations.parquet."] * (
         len(ordered) > MOST_ROWS
     )
@@ -199,10 +205,6 @@ def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
 
 def _node(row: Mapping[str, Any]) -> str:
     return f"{row['run']} {row['node']}" if row.get("run") is not None else str(row["node"])
-
-
-def _cause(row: Mapping[str, Any]) -> str:
-    return "" if row["cause_seq"] is None else f"{row['cause_origin']}:{row['cause_seq']}"
 
 
 def _counts(counts: Mapping[str, int | None], summary: str) -> Section:

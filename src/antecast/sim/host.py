@@ -210,9 +210,9 @@ class Host:
         if parcel is None or frame is not parcel[0]:
             parcel = self._parcel = self._measure(frame)
         outcome = link.send(parcel)
-        if outcome == NO_ROOM:
-            self.dropped += 1
-        elif outcome == SENT and self._frames:
+        if outcome != SENT:
+            self.dropped += outcome == NO_ROOM
+        elif self._frames:
             if frame.__class__ is Message:
                 now, size = self._scheduler.now, parcel[1]
                 self._append(self.node, self.pos, now, _SEND, frame.origin, frame.seq, to, size)

@@ -47,7 +47,7 @@ class PacketLink(Link):
             if leaves < port.free_at:
                 leaves = port.free_at
             leaves = port.free_at = leaves + transmission
-        arrives = leaves + medium.draw(self._propagation(parcel))
+        arrives = leaves + medium.draw(self._delays if not medium.coupled else self._of_its_own(parcel[0]))
         if self._losses is not None and self._losses.bits() < medium.loss_below:
             medium.lost += 1
             return SENT

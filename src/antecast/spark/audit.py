@@ -31,8 +31,9 @@ from antecast.core.errors import ConfigurationError
 from antecast.history.audit import MEMORY
 from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories
+from antecast.history.log_kinds import kinds_error
 from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import COLUMNS, BrokenLog, IntArray
+from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema
 from antecast.history.witness import CANDIDATES, Witness, dependency_chain, find_witness, involved_nodes
@@ -70,6 +71,9 @@ _WITNESS_EVENTS = 16_000_000
 
 _CHAINS = 8
 """Violations whose chains of dependencies are compared, if no single step shows one."""
+
+_WORDS = 1000
+"""Kinds of a log that are looked at to say why none of them counts."""
 
 _CYCLE_STEPS = 8
 """Steps of a cycle that are told."""
@@ -115,9 +119,9 @@ def audit(
 def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: Mapping[str, str]) -> DataFrame:
     """The rows and columns that count, the kind as whether it is a delivery, and each node's block."""
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import DecimalType, IntegralType
+    from pyspark.sql.types import DecimalType, IntegralType, StringType
 
-    for given, known, what in ((columns, COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
+    for given, known, what in ((columns, ALL_COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
         for name in given:
             if name not in known:
                 raise ConfigurationError(
@@ -125,19 +129,24 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
                 )
     present = {field.name: field.dataType for field in events.schema}
     chosen: dict[str, Column] = {}
-    for name in COLUMNS:
+    named = "message" in columns or ("message" in present and columns.get("seq", "seq") not in present)
+    left_out = {"origin", "seq"} if named else {"message"}
+    for name in ALL_COLUMNS:
         actual = columns.get(name, name)
-        if name == "t" and clock == "local":
+        if name in left_out or (name == "t" and clock == "local"):
             continue
         if actual not in present:
             if name == "run" and "run" not in columns:
                 continue
             raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
         chosen[name] = events["`" + actual.replace("`", "``") + "`"]
-        if name in ("pos", "seq", "t") and not isinstance(present[actual], IntegralType):
-            if not isinstance(present[actual], DecimalType):  # that is how Spark reads unsigned numbers
-                raise BrokenLog(f"column {actual!r} must hold integers, not {present[actual].simpleString()}")
+        held, whole = present[actual], name in ("pos", "seq", "t")
+        if isinstance(held, DecimalType) and held.scale <= 0:  # that is how Spark reads unsigned numbers
             chosen[name] = chosen[name].cast("long")
+        elif whole and not isinstance(held, IntegralType):
+            raise BrokenLog(f"column {actual!r} must hold integers, not {held.simpleString()}")
+        elif name != "kind" and not isinstance(held, IntegralType | StringType):
+            raise BrokenLog(f"column {actual!r} must hold texts or whole numbers, not {held.simpleString()}")
     kind = chosen["kind"].cast("string")
     deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
     chosen["kind"] = kind == deliver
@@ -146,6 +155,18 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
     return events.filter(kind.isin(deliver, broadcast) | kind.isNull()).select(
         block.alias("block"), *(column.alias(name) for name, column in chosen.items())
     )
+
+
+def check_kinds(
+    events: DataFrame, *, columns: Mapping[str, str] | None = None, kinds: Mapping[str, str] | None = None
+) -> None:
+    """Raise `BrokenLog`, with the kinds there are, if the log has rows but none of one kind that counts."""
+    name = (columns or {}).get("kind", "kind")
+    word = events["`" + name.replace("`", "``") + "`"].cast("string").alias("kind")
+    words = {str(row["kind"]) for row in events.select(word).distinct().limit(_WORDS).collect()}
+    problem = kinds_error(words, kinds or {}) if words else None
+    if problem:
+        raise BrokenLog(problem)
 
 
 class _Audit:

@@ -151,9 +151,10 @@ class Trees(Dissemination):
         if node in stamp and stamp[node] > self._spread:
             self._deny(stamp[node], sender, out)
             return
-        apart = node ^ origin
-        if (node ^ sender != apart & -apart or self._single) and not self.repairs:  # perhaps not from the parent
-            height = max(height, self._height(origin))
+        if not self.repairs:
+            apart = node ^ origin
+            if node ^ sender != apart & -apart or self._single:  # perhaps not from the parent
+                height = max(height, self._height(origin))
         if origin == node:
             if message.seq > self._spread:
                 self._deny(message.seq, sender, out)
@@ -169,14 +170,14 @@ class Trees(Dissemination):
                 self._pass_on(message, packet, height, before, out)
             elif height:
                 self._send_down(packet or Packet((message,)), 0, height, out)
-            first = len(deliveries)
+            first = len(deliveries) + 1
             self.above.arrived(message, now, deliveries)
-            if len(deliveries) == first:
+            others = len(deliveries) - first
+            if others > 0:  # these had waited for this one
+                waited = deliveries[first:]
+                self._backlog -= sum(weigh(each.message) for each in waited if isinstance(each, Deliver))
+            elif others < 0:
                 self._backlog += weigh(message)
-            elif len(deliveries) > first + 1:  # others had waited for this one
-                self._backlog -= sum(
-                    weigh(each.message) for each in deliveries[first + 1 :] if isinstance(each, Deliver)
-                )
 
     def _deny(self, number: int, sender: NodeId, out: list[Effect]) -> None:
         """A peer has a message of this node that it never broadcast, or one that depends on it: say so, once."""

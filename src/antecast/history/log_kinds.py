@@ -1,0 +1,48 @@
+"""The words of a log for its kinds of events, and what to say when they match nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+
+from antecast.history.rows import factorise
+
+KINDS = ("broadcast", "deliver")
+"""The kinds that count."""
+
+_SHOWN = 20
+"""Words of a log that an error lists."""
+
+
+def in_our_words(batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
+    """The kinds in the auditor's words; other kinds than those become the empty word."""
+    if not kinds:
+        return batch
+    place = batch.schema.get_field_index("kind")
+    column = batch.column(place)
+    codes, words = factorise(column)
+    ours = {kinds.get(kind, kind): kind for kind in KINDS}
+    texts = pa.array([ours.get(str(word), "") for word in words], pa.string())
+    indices = pa.array(codes, mask=column.is_null().to_numpy(zero_copy_only=False))
+    return batch.set_column(place, "kind", pa.DictionaryArray.from_arrays(indices, texts))
+
+
+def kinds_error(words: Collection[str], kinds: Mapping[str, str], *, lenient: bool = False) -> str | None:
+    """What is wrong with a log that has these words, if one of our kinds is not among them.
+
+    A log that has our words and no others may lack one of them for a good reason: nothing was delivered. One that
+    has other words as well may mean them, and a verdict without them would be none.
+    """
+    ours = [kinds.get(kind, kind) for kind in KINDS]
+    lacking = [kind for kind, word in zip(KINDS, ours, strict=True) if word not in words]
+    if not lacking:
+        return None
+    if not words:
+        return "no row is a broadcast or a delivery: there are no rows at all"
+    if lenient or (set(words) <= set(ours) and not any(kind in kinds for kind in lacking)):
+        return None
+    what = " or ".join({"broadcast": "a broadcast", "deliver": "a delivery"}[kind] for kind in lacking)
+    listed = ", ".join(sorted(words)[:_SHOWN]) + (" and more" if len(words) > _SHOWN else "")
+    option = ",".join(f"{kind}=WORD" for kind in lacking)
+    return f"no row is {what}: the kinds are {listed}; say which means what with --kinds {option}"
