@@ -143,7 +143,7 @@ def test_a_snapshot_restores_the_same_state():
 def test_a_frame_of_another_dissemination_is_a_remote_fault():
     node = Bench("epidemic", nodes=1).nodes[0]
     node.link_up(1, 0)
-    with pytest.raises(RemoteFault, match="epidemics do not know"):
+    with pytest.raises(RemoteFault, match="this protocol does not know"):
         node.receive(Base({}), 1, 0)
 
 

@@ -102,7 +102,7 @@ def test_copies_are_dropped_and_not_passed_on():
 
 def test_trees_refuse_a_message_without_a_packet():
     four = cube_of(8).nodes[4]
-    with pytest.raises(RemoteFault, match="do not know"):
+    with pytest.raises(RemoteFault, match="this protocol does not know"):
         four.receive(packet(0, 1).messages[0], 0, 0)
 
 

@@ -54,7 +54,7 @@ def test_a_broadcast_with_such_a_lifetime_changes_nothing():
     spec = specification("delta")
     node = spec.make(0, spec.configure({"lifetime": "10s"}))
     before = node.snapshot()
-    with pytest.raises(LocalMisuse, match="max_lifetime allows 0s to 10s"):
+    with pytest.raises(LocalMisuse, match="is not from 0s to max_lifetime, 10s"):
         node.broadcast(b"", 0, lifetime=10 * SECOND + 1)
     assert node.snapshot() == before
     assert node.broadcast(b"", 0, lifetime=10 * SECOND)[-1].message.seq == 1

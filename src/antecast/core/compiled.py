@@ -1,11 +1,11 @@
 """Compiled kernels: typed Python loops over arrays, made fast by Numba when they are first called.
 
 Numba takes longer to import than most logs take to read, so nothing imports it until a kernel runs,
-and the machine code is cached on disk. Kernels hold no lock of the interpreter and touch only the
-arrays they are given. They do not call each other: to Numba a wrapper is an opaque Python object.
+and the machine code is cached on disk. Kernels release the interpreter lock and touch only the arrays they are
+given. They do not call each other: to Numba a wrapper is an opaque Python object.
 
 What several kernels need is a `part`: a plain function, compiled into each kernel that calls it. Parts
-may call parts. The machine code on disk is used again only while no file that holds a part has changed.
+may call parts. The machine code on disk is used only while no file that holds a part has changed.
 """
 
 import inspect
@@ -62,7 +62,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _register_parts() -> None:
-    """Make Numba know the parts that it does not know yet."""
+    """Register the parts that Numba does not know yet."""
     from numba.extending import register_jitable
 
     while _parts:
@@ -80,6 +80,6 @@ def _stamp(dispatcher: Any) -> None:
     if file is not None:
         digest = blake2b(digest_size=16)
         files = {Path(inspect.getfile(each)) for each in _registered}
-        for path in sorted(path for path in files if path.is_file()):  # one typed at a prompt has none
+        for path in sorted(path for path in files if path.is_file()):  # one typed at a prompt has no file
             digest.update(path.read_bytes())
         file._source_stamp = (file._source_stamp, digest.digest())

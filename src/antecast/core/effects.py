@@ -46,14 +46,14 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
 
 
 class Alert(msgspec.Struct, frozen=True, gc=False):
-    """Something is wrong that a person should hear of: this node may have lost its state, or a neighbour is
-    broken or lying. The protocol goes on. The driver logs the text and counts it; each is said once a link."""
+    """Something is wrong that a person should know about: this node may have lost its state, or a neighbour is
+    broken or lying. The protocol goes on. The driver logs the text and counts it; each is said once per link."""
 
     text: str
 
 
 class SetTimer(msgspec.Struct, frozen=True, gc=False):
-    """Call `timer(token)` at this time of the local clock, instead of any time set before."""
+    """Call `timer(token)` at this time of the local clock; replaces a time set before."""
 
     token: Timer
     at: int

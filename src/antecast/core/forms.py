@@ -1,20 +1,20 @@
-"""What code says, apart from how it says it: digests that rewording leaves alone and a changed rule does not.
+"""Digests of code that change with its rules, and not with its wording.
 
-A run must never pass yesterday's numbers off as those of a protocol that was changed since: that is the worst a
-study tool can do. So code counts unless it surely cannot matter. A module counts by its syntax tree, from which
-only this is taken:
+A run must never pass yesterday's numbers off as those of a protocol that has changed since: that is the worst a
+study tool can do. So all code counts, unless it certainly cannot matter. A module counts by its syntax tree, from
+which only this is left out:
 
 - comments, blank lines and layout, which the tree does not have;
 - docstrings and other texts that stand alone;
-- texts inside `raise`, and those of a variable that is used in `raise` and nowhere else: what an error says is in
-  no log;
+- texts inside `raise`, and those of a variable that is used in `raise` and nowhere else: no log holds what an
+  error says;
 - what a `Specification` says for people: title, reference, and costs in words.
 
-Everything else counts, names and annotations included. That some of it could not change a run either costs a run
-that is made again; a mistake the other way would cost the trust in all of them.
+Everything else counts, names and annotations included. If some of it could not change a run after all, that run is
+made again for nothing; a mistake the other way would cost the trust in all runs.
 
-The digest does not depend on the version of Python: fields that are empty are left out, since versions differ in
-which ones there are.
+The digest does not depend on the version of Python: empty fields are left out, since versions differ in which
+fields there are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
 VERSION = 1
-"""To be counted up when `form` takes away more or less, so that no digest of before is taken for one of now."""
+"""Raise it when `form` leaves out more or less, so that old digests are not mistaken for new ones."""
 
 _PROSE = frozenset({"title", "reference", "control", "memory", "delivery"})
 """Arguments of `Specification` that are for people."""
@@ -42,7 +42,7 @@ def form(source: str | bytes) -> str:
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # a file that nobody imports counts as it stands
+    except (SyntaxError, ValueError):  # a file that is not valid Python counts as it stands
         return source if isinstance(source, str) else source.decode("utf-8", "replace")
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
@@ -81,7 +81,7 @@ def _blank_raised_names(function: ast.AST) -> None:
 
 
 def _blank_text(value: ast.expr) -> None:
-    """Take the words out of an expression that is but a text; what it calls may do more than speak, and stays."""
+    """Take the words out of an expression that is only text; calls in it may do more, and stay."""
     match value:
         case ast.Constant(value=str()):
             value.value = ""
@@ -114,7 +114,7 @@ def _write(node: object, parts: list[str]) -> None:
 
 
 def _stands_alone(node: object) -> bool:
-    """Whether a statement is but a text: a docstring, of whatever it is one."""
+    """Whether a statement is only text, such as a docstring."""
     return (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     )

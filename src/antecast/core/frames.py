@@ -1,8 +1,8 @@
 """Frames: what travels between nodes. A message is a frame; protocols add frames of their own.
 
 Every size is bounded here, where frames are declared, so that the decoder refuses what is too
-large before a protocol sees it. The bounds are generous for what they hold and small for what
-memory a stranger can make us use: one frame costs a receiver a few MiB at the most.
+large before a protocol sees it. The bounds are generous for honest use, and limit the memory that a stranger can
+make us use: one frame costs a receiver a few MiB at most.
 """
 
 from __future__ import annotations

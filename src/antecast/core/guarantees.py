@@ -1,4 +1,4 @@
-"""What a protocol promises, and what it needs of the network to keep all of it: the words of both.
+"""What a protocol can promise, and what it can need from the network to keep its promises.
 
 `antecast.protocols.registry` says which protocol promises and needs what; `antecast.history.promises` judges what
 a run kept.
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Guarantee(StrEnum):
-    """What holds in every run that meets the protocol's needs; all but agreement in every run at all."""
+    """What holds in every run that meets the protocol's needs. All but agreement holds in every run."""
 
     INTEGRITY = "integrity"
     """A message is delivered at most once per node, and only if it was broadcast."""
@@ -19,11 +19,11 @@ class Guarantee(StrEnum):
     DEADLINE = "deadline"
     """A message is delivered within its lifetime or not at all, and never where it has expired."""
     AGREEMENT = "agreement"
-    """What one node delivers, all nodes deliver that stay connected, or come back in time."""
+    """What one node delivers, all nodes deliver that stay connected or come back in time."""
 
 
 class Need(StrEnum):
-    """What a protocol needs of the network to keep its promises."""
+    """What a protocol needs from the network to keep its promises."""
 
     RELIABLE_LINKS = "reliable links"
     """A frame sent over a link that stays up arrives."""
@@ -32,8 +32,8 @@ class Need(StrEnum):
     STATIC_MEMBERS = "static membership"
     """Nodes do not crash, join or leave, and links stay."""
     COMPLETE_GRAPH = "complete graph"
-    """Every two nodes have a link, while both are up and no partition lies between them."""
+    """Any two nodes have a link while both are up and no partition lies between them."""
     CELLS = "cells"
-    """Stations joined by wires in a tree, and hosts in their cells; the needs of links are those of the wires."""
+    """Stations joined by wires in a tree, and hosts in their cells; needs about links are about the wires."""
     CLOCKS = "clocks within clock_bound"
     """No two clocks differ by more than the protocol's `clock_bound`."""

@@ -5,9 +5,9 @@ from typing import NamedTuple, TypeAlias
 NodeId: TypeAlias = int
 """A node is a small non-negative integer; names of hosts are mapped to these at the edges.
 
-A number stands for one life of a node: for everything it broadcast and delivered. A node whose state is gone
-knows nothing of its old messages, and others would take its new ones for copies of these. So it comes back as
-a newcomer, under a number that was never used; the map from names to numbers gives it one."""
+A number stands for one life of a node: for everything it broadcast and delivered. A node that has lost its state
+knows nothing of its old messages, and others would take its new ones for copies of these. So it comes back as a
+newcomer, under a number that was never used; the map from names to numbers gives it one."""
 
 Timer: TypeAlias = str
 """A timer is named by its protocol; setting a name again moves the timer."""

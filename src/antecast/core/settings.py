@@ -43,7 +43,7 @@ class Offset(Duration):
 
 
 class BitRate(int):
-    """Bits a second, read from text such as "10Mb/s"."""
+    """Bits per second, read from text such as "10Mb/s"."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

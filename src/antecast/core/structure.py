@@ -1,19 +1,19 @@
 """The state of an object as a structure: copies of it, and its canonical form.
 
-A protocol keeps its state in ordinary attributes, so a copy of it and a value to compare it by can be made without
-its help. Both walk the same structure:
+A protocol keeps its state in ordinary attributes, so a copy, and a value for comparing it, can be made without its
+help. Both walk the same structure:
 
 - *Values* never change and are shared: numbers, text, bytes, enumerations, types, frozen structs (frames,
   settings), codecs, functions without a closure.
 - *Containers* are lists, dicts, sets, deques and tuples, and what derives from them. The order of a dict counts,
   since effects may follow it; that of a set does not, and must not matter to its owner.
 - *Objects* are known by their class and their attributes, `__slots__` included. A class can name attributes that
-  only `gauges()` reports in `tallies`: they are copied, and are no part of the canonical form.
+  only `gauges()` reports in `tallies`: they are copied, but are not part of the canonical form.
 - *Methods* and functions with a closure are known by their name and by what they are bound to.
 
-What is reached twice stays one thing: two attributes that share a list are told from two that hold equal lists.
-Anything else, such as an iterator or an open file, is a `TypeError` that names it; a class that needs one says how
-it is copied in `clone()`.
+What is reached twice stays one thing: two attributes that share a list differ from two that hold equal lists.
+Anything else, such as an iterator or an open file, is a `TypeError` that names it; a class that needs one
+implements `clone()`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _VALUES = (int, float, complex, str, bytes, bool, type(None), type, Enum, Codec, types.ModuleType, type(Ellipsis))
 
 _PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
-"""What stands for itself."""
+"""Types whose values are their own canonical form."""
 _BARE = frozenset({dict, list, set, frozenset, deque})
 """Containers without attributes."""
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
@@ -43,7 +43,7 @@ _OF_A_CLASS_STATEMENT = 1 << 9
 
 
 def copy_structure(thing: T) -> T:
-    """A copy that shares values with its original, and nothing that can change.
+    """A copy that shares only values with its original, nothing that can change.
 
     >>> shared = [1]
     >>> first, second = copy_structure((shared, shared))
@@ -130,7 +130,8 @@ def _copy_function(function: types.FunctionType, done: dict[int, Any]) -> Any:
 
 
 def _method(owner: Any, method: Any) -> Any:
-    """The same method of another object; found anew, since an attribute of the object may hide its class's."""
+    """The same method of another object; looked up again, since an attribute of the object may hide that of its
+    class."""
     if isinstance(method, types.MethodType):
         return types.MethodType(method.__func__, owner)
     return getattr(owner, method.__name__)
@@ -153,7 +154,7 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
         return _value_form(thing, kind)
     if issubclass(kind, tuple):
         return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
-    if kind in _METHODS:  # made anew whenever they are asked for, so their identity means nothing
+    if kind in _METHODS:  # made anew on each access, so their identity means nothing
         name = getattr(thing, "__qualname__", thing.__name__)
         return (kind.__qualname__, name, _form(thing.__self__, seen, held))
     known = seen.get(id(thing))
@@ -201,7 +202,7 @@ def _value_form(thing: Any, kind: type) -> Any:
 
 _known_values: dict[type, bool] = {}
 _known_slots: dict[type, tuple[str, ...]] = {}
-"""What is true of a class is worked out once."""
+"""Facts about a class, found out once."""
 
 
 def _is_value(kind: type) -> bool:

@@ -1,5 +1,5 @@
 """Approximate causal observation: stamp messages in bounded space, and put a stream of them into causal order,
-exactly or sooner ("Approximate causal observer").
+exactly, or approximately and sooner ("Approximate causal observer").
 
     from antecast.observer import Bounds, HybridClock, Observer, Policy
 
@@ -12,7 +12,7 @@ exactly or sooner ("Approximate causal observer").
         print(each.position, each.item)
 
 `timestamps`, `hybrid` and `published` make stamps, `encoding` puts them into bytes; `policy` says when a message
-goes, `online` does it message by message and `batch` on arrays. Nothing here has a clock or does I/O.
+is delivered, `online` does so one message at a time, `batch` on arrays. Nothing here has a clock or does I/O.
 """
 
 from antecast.observer.batch import REASONS, BatchObserver

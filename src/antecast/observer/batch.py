@@ -1,14 +1,14 @@
 """The observer on arrays: many messages in, their order out. The same observer as `online`, only faster.
 
 `observe` takes the messages that arrived since the last call, in the order of their arrival, and what
-was carried over from it; it returns what is delivered, what is refused, and what to carry on. How messages
-are divided into calls changes nothing: the clock moves with each message as it would one by one.
+was carried over from it; it returns what is delivered, what is refused, and what to carry on. How messages are
+divided into calls makes no difference: the clock moves with each message as it would one by one.
 
-How it works. Messages and the buffer get ranks by timestamp, in one sort. Without a look at the
-queue, a message goes at the first reading of the clock after its due: a binary search, and a sort by
-(reading, rank). With it (`cbd`), a heap of ranks in a compiled loop. Where stamps are doubted, the clock alone is
-followed message by message. What arrays cannot do well is rare: a clock that must be set back, a state that is not
-valid. Then the batch goes through `online` itself.
+How it works. Messages and the buffer get ranks by timestamp, in one sort. In modes that do not look at the queue,
+a message goes at the first reading of the clock after its due: a binary search, and a sort by (reading, rank). In
+those that do (`cbd`), a compiled loop keeps a heap of ranks. Where stamps are doubted, only the clock is followed
+message by message. In rare cases, a clock that must be set back or an invalid state, the batch goes through
+`online` itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONG_AGO = -(1 << 62)
 
 @dataclass(frozen=True, eq=False)
 class _Arrivals:
-    """What the clock makes of the messages of a call. Rows are numbered through, the carried ones first."""
+    """How the clock takes the messages of a call. Rows are numbered consecutively, the carried ones first."""
 
     rows: Longs
     """Those that join the buffer, in this order, and the readings at which they do."""
@@ -74,8 +74,8 @@ class BatchObserver:
     together: bool = False
     """Whether the messages of one call have no order of arrival, but were sorted; for the clock `rows`."""
     every_tick: bool = False
-    """Whether the observer looks at every tick, as one does that sleeps until the next due; otherwise it looks
-    when something comes."""
+    """Whether the observer looks at every tick, like one that sleeps until the next due; otherwise it looks only
+    when something arrives."""
 
     def observe(
         self,
@@ -90,7 +90,7 @@ class BatchObserver:
         """Observe messages that arrived at `readings` of the clock (or by their r); then the clock reads `until`.
 
         With `flush` nothing more will come: all that waits is delivered. `evidence` is what another clock shows:
-        messages that leap no further are not doubted.
+        messages no further ahead than that are not doubted.
         """
         if self.policy.stamps == "physical":
             stamps = Stamps.make(stamps.r, stamps.source)
@@ -191,7 +191,7 @@ class BatchObserver:
         return top if below.all() else keys[best], late | below
 
     def _faults(self, stamps: Stamps) -> Longs:
-        """What is wrong with each stamp whatever the time is, as an index into `REASONS`, or −1."""
+        """What is wrong with each stamp at any time, as an index into `REASONS`, or −1."""
         policy, size = self.policy, len(stamps)
         faults = np.full(size, -1)
         wrong = (stamps.before != UNKNOWN) & (stamps.before > stamps.r + stamps.c)
@@ -212,7 +212,7 @@ class BatchObserver:
     ) -> _Arrivals | None:
         """By the observer's own clock; None if that goes back."""
         if readings is None:
-            raise LocalMisuse("pass the readings of the observer's clock, one a message")
+            raise LocalMisuse("pass the readings of the observer's clock, one per message")
         clock = np.maximum.accumulate(readings)
         if carried.now is not None:
             clock = np.maximum(clock, carried.now)
@@ -306,7 +306,7 @@ class BatchObserver:
         flush: bool,
         evidence: int | None,
     ) -> Batch:
-        """The same by the observer for single messages, whose items are row numbers."""
+        """The same, by the observer for single messages, whose items are row numbers."""
         observer: Observer[int] = Observer(self.policy, clock=self.clock, gap=self.gap)
         self._restore(observer, carried)
         observer.moment = 0 if self.together else None

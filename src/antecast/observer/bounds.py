@@ -29,7 +29,7 @@ class Bounds(Settings, frozen=True, kw_only=True):
     nodes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """n: how many processes there are. Only bounded encodings need it; counts above its bound are refused."""
     events_a_tick: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """K: how many events a process has in one tick at the most."""
+    """K: the most events that a process has in one tick."""
 
     @property
     def modulus(self) -> int:

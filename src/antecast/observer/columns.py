@@ -26,7 +26,7 @@ class Stamps:
     r: Longs
     c: Longs
     kn: Longs
-    """One row a message, one column an element."""
+    """One row per message, one column per element."""
     before: Longs
     source: Longs
     """Numbers that tell sources apart. They only break ties among concurrent messages: hashes will do."""
@@ -36,7 +36,7 @@ class Stamps:
 
     @classmethod
     def make(cls, r: Longs, source: Longs, *, c: Longs | None = None, kn: Longs | None = None) -> Stamps:
-        """Stamps without `before`, and where nothing is given for c and kn, without these."""
+        """Stamps without `before`; also without c and kn, unless they are given."""
         size = len(r)
         c = np.zeros(size, np.int64) if c is None else c
         kn = np.zeros((size, 0), np.int64) if kn is None else kn.reshape(size, -1)
@@ -62,7 +62,7 @@ class Stamps:
         return self.r, self.c, self.kn, self.before, self.source
 
     def keys(self) -> Longs:
-        """What is compared, one row a message: r + c, the elements, the source."""
+        """What is compared, one row per message: r + c, the elements, the source."""
         return np.column_stack([self.r + self.c, self.kn, self.source])
 
     def at(self, row: int) -> Timestamp:
@@ -101,7 +101,7 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The outcome of a call. Rows are numbered through the carried ones and then the new ones."""
+    """The outcome of a call. Rows are numbered consecutively: the carried ones, then the new ones."""
 
     delivered: Longs
     """Rows in the order of their delivery."""

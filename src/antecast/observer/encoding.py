@@ -2,8 +2,8 @@
 
 A receiver whose clock is `now` knows that r lies in now − δ − ε … now + ε, and of the values there
 exactly one has the remainder that was sent. Fields are packed without gaps, or each in bytes of its own
-(`aligned`), as a small device would have it: then r, c and two elements take the four bytes of
-"Approximate causal observer" (section 6.5).
+(`aligned`), as suits a small device: then r, c and two elements take the four bytes of "Approximate causal
+observer" (section 6.5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from antecast.observer.timestamps import Timestamp
 
 @dataclass(frozen=True)
 class Layout:
-    """How a timestamp lies in bytes. Make one with `short`, `hybrid` or `whole`.
+    """How a timestamp is laid out in bytes. Make one with `short`, `hybrid` or `whole`.
 
     >>> bounds = Bounds(epsilon=10, delta=10, nodes=10)
     >>> [Layout.short(bounds).bits, Layout.short(bounds, elements=2).bits, Layout.hybrid(bounds).bits]
@@ -84,20 +84,20 @@ class Layout:
         packed = 0
         for value, size, width in zip(values, self.sizes, self.widths, strict=True):
             if not 0 <= value < size:
-                raise LocalMisuse(f"{stamp} does not fit: a field has {value}, and 0 to {size - 1} is possible")
+                raise LocalMisuse(f"{stamp} does not fit: a field has {value}, expected 0 to {size - 1}")
             packed = packed << width | value
         return packed.to_bytes(self.size, "big")
 
     def decode(self, data: bytes, now: int) -> Timestamp:
         """The timestamp, for a receiver whose clock is `now`; refuses what no process can have sent."""
         if len(data) != self.size:
-            raise MalformedFrame(f"a timestamp of {self.size} bytes expected, got {len(data)}")
+            raise MalformedFrame(f"expected a timestamp of {self.size} bytes, got {len(data)}")
         packed = int.from_bytes(data, "big")
         values = []
         for size, width in zip(reversed(self.sizes), reversed(self.widths), strict=True):
             value = packed & (1 << width) - 1
             if value >= size:
-                raise MalformedFrame(f"a field of a timestamp has {value}, and 0 to {size - 1} is possible")
+                raise MalformedFrame(f"a field of a timestamp has {value}, expected 0 to {size - 1}")
             values.append(value)
             packed >>= width
         if packed:
@@ -123,5 +123,5 @@ def _bound(most: int | None) -> int:
 
 
 def _oldest(bounds: Bounds) -> int:
-    """M − before from which on it makes no difference: what was sent then has arrived or is lost."""
+    """The value of M − before from which it makes no difference: what was sent then has arrived or is lost."""
     return bounds.delta + 2 * bounds.epsilon + 1

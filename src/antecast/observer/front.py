@@ -1,4 +1,4 @@
-"""The clock of the rows: what time it is, by the messages themselves.
+"""The clock of the rows: the time as the messages themselves tell it.
 
 An observer without a clock reads the time off the r of what arrives. As long as clocks keep within ε and messages
 within δ, the largest r seen is as good as a clock. One source whose clock is wrong must not move it. The rules:
@@ -11,15 +11,16 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
 - A doubted row is **refused** when the clock moves on without it: a row that arrives later, advances the clock and
   is more than ε + δ behind it. Where the guarantees hold this cannot happen: when a row with r has arrived,
   its source's clock shows r or more, every other clock r − ε or more, and what arrives from now on was sent at
-  r − ε − δ or later. So no right row is ever refused for the sake of right rows.
-- A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` doubted rows
-  in a row do; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the only one.
-- A clock that has gone **wrong** (the first row was from the future) is set back when `CONFIRM` rows in a row, of
-  two sources or of the one that set the clock, are too far behind: by more than ε + δ where one source alone
+  r − ε − δ or later. So no right row is ever refused because of right rows.
+- A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` consecutive
+  doubted rows confirm it; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the
+  only one.
+- A clock that has gone **wrong** (the first row was from the future) is set back when `CONFIRM` consecutive rows,
+  of two sources or of the one that set the clock, are too far behind: by more than ε + δ where one source alone
   vouches for the clock, by more than `gap` where two do. Rows that are merely late do not set it back.
 
-Rows that arrive *together*, in one micro-batch without an order of arrival, are sorted by r, which brings all
-wrong rows to its end, side by side. They cannot confirm each other: only a row of a later moment can.
+Rows that arrive *together*, in one micro-batch without an order of arrival, are sorted by r, which puts all wrong
+rows side by side at the end. They cannot confirm each other: only a row of a later moment can.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from antecast.observer.timestamps import Source
 T = TypeVar("T")
 
 CONFIRM = 3
-"""Rows in a row by which a source that is the only one confirms itself, or by which a clock is set back."""
+"""How many consecutive rows confirm an only source, or set a clock back."""
 ALONE = 100
-"""Rows in a row by which a source confirms itself where others were seen before."""
+"""How many consecutive rows confirm a source where others were seen before."""
 
 
 class Front(msgspec.Struct, omit_defaults=True):
@@ -54,11 +55,11 @@ class Front(msgspec.Struct, omit_defaults=True):
     shown: int = 0
     """How many rows of the only source have shown the clock, up to `CONFIRM`."""
     run: int = 0
-    """How many doubted rows in a row came from one source, and which."""
+    """How many consecutive doubted rows came from one source, and which."""
     run_source: Source | None = None
     behind: int = 0
-    """How many rows in a row were too far behind, the largest r of them, the first one's source, and whether
-    they are of two sources or of the leader."""
+    """How many consecutive rows were too far behind, their largest r, the first one's source, and whether they are
+    of two sources or of the leader."""
     behind_r: int = 0
     behind_source: Source | None = None
     behind_sure: bool = False
@@ -71,7 +72,7 @@ Verdict: TypeAlias = Literal["take", "refuse", "back"]
 
 
 class Ruling(NamedTuple, Generic[T]):
-    """What is to be done: take an item at a reading of the clock, refuse it, or set the clock back."""
+    """What to do: take an item at a reading of the clock, refuse it, or set the clock back."""
 
     verdict: Verdict
     item: T | None
@@ -86,7 +87,8 @@ class Doubted(NamedTuple, Generic[T]):
 
 
 class RowClock(Generic[T]):
-    """Judges rows one by one. The reading of the clock itself is the caller's: an argument, and in the rulings."""
+    """Judges rows one by one. The caller keeps the reading of the clock: it is an argument, and part of the
+    rulings."""
 
     def __init__(self, policy: Policy, *, gap: int, front: Front | None = None) -> None:
         self.reach = policy.bounds.delta + policy.bounds.epsilon
@@ -98,7 +100,7 @@ class RowClock(Generic[T]):
     def offer(
         self, item: T, r: int, source: Source, moment: int, now: int | None, evidence: int | None = None
     ) -> list[Ruling[T]]:
-        """A row has arrived. `evidence` is what another clock shows: rows that leap no further are not doubted."""
+        """A row has arrived. `evidence` is what another clock shows: rows no further ahead are not doubted."""
         front, out = self.front, list[Ruling[T]]()
         if now is None or front.leader is None:
             first = self._accept(item, r, source, r if now is None else now)
@@ -111,7 +113,7 @@ class RowClock(Generic[T]):
             now = front.ground + self.reach
             out.append(Ruling("back", None, now))
         if r > front.ground + self.reach and source != front.leader:
-            front.ground = max(front.ground, front.leader_r)  # which two sources have reached now
+            front.ground = max(front.ground, front.leader_r)  # two sources have reached it now
         if r > front.ground + self.reach:
             self._doubt(item, r, source, moment, out)
         else:
@@ -131,8 +133,8 @@ class RowClock(Generic[T]):
         return out
 
     def settle(self, now: int) -> list[Ruling[T]]:
-        """Nothing more will come. Doubted rows that another source confirms are believed; those that leap no
-        further than the gap are taken without moving the clock; the rest are refused."""
+        """Nothing more will come. Doubted rows that another source confirms are believed; those no further ahead
+        than the gap are taken without moving the clock; the rest are refused."""
         out: list[Ruling[T]] = []
         largest: dict[Source, int] = {}
         for each in self.held:
@@ -192,7 +194,7 @@ class RowClock(Generic[T]):
             front.leader_r = front.ground = max(each.r for each in self.held if each.source == source)
 
     def _contradict(self, r: int, out: list[Ruling[T]]) -> None:
-        """The clock moves on to r without the rows that are further ahead than they can be."""
+        """The clock moves on to r without the rows that are impossibly far ahead."""
         if self.held:
             out += [Ruling("refuse", each.item, r) for each in self.held if each.r > r + self.reach]
             self.held = [each for each in self.held if each.r <= r + self.reach]
@@ -223,8 +225,8 @@ class RowClock(Generic[T]):
         return now
 
     def _release(self, now: int, out: list[Ruling[T]]) -> int:
-        """Take the doubted rows that the ground has come near to, in the order of their arrival; what the clock
-        reads then."""
+        """Take the doubted rows that the ground has come near to, in the order of their arrival; returns what the
+        clock then reads."""
         while self.held:
             limit = self.front.ground + self.reach
             ready = [each for each in self.held if each.r <= limit]

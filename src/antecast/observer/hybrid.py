@@ -2,15 +2,15 @@
 databases", Kulkarni, Demirbas, Madappa, Avva and Leone) as a source of timestamps.
 
 A hybrid clock is a pair (l, counter): l is the largest physical clock reading in the causal past,
-which is the very M = r + c of a bounded timestamp, and the counter tells events of one l apart. So a
+which is M = r + c of a bounded timestamp, and the counter tells events of one l apart. So a
 hybrid stamp is a timestamp with c = l − physical time and the counter as its only element, and its
 order is exact: e → f implies (l, counter) of e < that of f. With ε = δ = n = 10 it takes two bytes
 (`encoding`), where ⟨r, c, kn⟩ takes seven or more.
 
-What a process stamps is in its own order whatever its clock does. If the clock is set back by more than ε, r
-stands still at M − ε until the clock has come after it; if there are more events in a tick than promised, M
-moves on by a tick. Both are counted (`forced`). A process that goes on so for long is refused by others, whose
-clocks are right.
+The stamps of a process keep its own order, whatever its clock does. If the clock is set back by more than ε, r
+stands still at M − ε until the clock has caught up; if there are more events in a tick than promised, M moves on
+by a tick. Both are counted (`forced`). Others, whose clocks are right, refuse a process that goes on like this for
+long.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HybridClock:
         self.resets = 0
         """How often this process's own state was impossible."""
         self.refused = 0
-        """How many stamps were not learned from."""
+        """How many stamps were ignored."""
         self.forced = 0
         """How many events have an r ahead of the clock, since the process could not keep its order otherwise."""
 
@@ -80,7 +80,7 @@ class HybridClock:
                 counter = max(counter, stamp.kn[0] + 1)
         most = self.bounds.most_hybrid
         if most is not None and counter > most:
-            latest, counter = latest + 1, 0  # one tick is lent by the future
+            latest, counter = latest + 1, 0  # borrow one tick from the future
         r = max(now, latest - self.bounds.epsilon)
         self.forced += r > now
         self._latest, self._counter, self._read = latest, counter, max(self._read, r)

@@ -1,23 +1,23 @@
-"""The observer, a message at a time: for a live program, for a simulation, and as the meaning of `batch`.
+"""The observer, one message at a time: for live programs and simulations, and as the reference for `batch`.
 
 It has no clock and does no I/O: readings of the clock are arguments. Whatever is received comes out
 exactly once, as an `Observed`: delivered with its position, or refused with a reason.
 
 Two kinds of clock:
 
-- `given`: every call brings the reading of the observer's clock, which differs from those of the senders by ε
-  at the most. A stamp from more than ε ahead is refused.
+- `given`: every call brings the reading of the observer's clock, which differs from those of the senders by at
+  most ε. A stamp from more than ε ahead is refused.
 - `rows`: the observer's clock is read off the messages (`front`), for logs and streams that are read later than
   they were written. Whenever a message with r has arrived, some clock shows r or more. A stamp further ahead than
   ε + δ is held until another source confirms it, and refused if the clock moves on without it.
 
-*Late* is what is delivered after something with a larger timestamp. The rest is in the order of the timestamps,
-which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of that order;
-there, only what came too late for its place is late (`Policy.excused`).
+A message is *late* if it is delivered after one with a larger timestamp. The rest is in the order of the
+timestamps, which is causal order where timestamps are exact. `earlier-send` lets concurrent messages go out of
+that order; there, only a message that came too late for its place is late (`Policy.excused`).
 
 Stabilisation. Nothing that passes the guards waits longer than δ + 2ε + 1 ticks. The buffer is looked through
-every so often, and entries that no valid message can have made are put right, so a corrupted state is left
-behind within two such spans; `resets` counts.
+every so often, and entries that no valid message can have made are put right, so a corrupted state is gone within
+two such spans; `resets` counts these repairs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Observed(NamedTuple, Generic[T]):
 
 @dataclass(slots=True)
 class Waiting(Generic[T]):
-    """A message in the buffer. `due` counts its arrival in: nothing goes in the tick in which it came."""
+    """A message in the buffer. `due` takes its arrival into account: nothing goes in the tick in which it
+    arrived."""
 
     key: Key
     due: int
@@ -66,8 +67,8 @@ class Waiting(Generic[T]):
 
 
 def default_gap(policy: Policy) -> int:
-    """How far ahead a clock that two sources vouch for must be to be set back, and how far the last rows may leap
-    that nothing confirms: ten thousand times what a message may take."""
+    """How far ahead a clock that two sources vouch for must be to be set back, and how far ahead the last rows may
+    be without confirmation: ten thousand times the longest wait of a message."""
     return 10_000 * policy.bounds.longest
 
 
@@ -107,11 +108,11 @@ class Observer(Generic[T]):
         self.top: Key | None = None
         """The largest timestamp delivered."""
         self.pace = Pace.start(policy) if policy.mode == "paced" else None
-        """What the wait is chosen by, with the mode `paced`; `pace.rate` is the measured rate of violations."""
+        """Chooses the wait, in the mode `paced`; `pace.rate` is the measured rate of violations."""
         self.moment: int | None = None
         """Messages of one moment have no order of arrival among them. None: each is a moment of its own."""
         self._wait = -1
-        """The wait that the rows in the buffer have been given at the least."""
+        """The least wait that the rows in the buffer have been given."""
         self._received = 0
         self._heap: list[tuple[Key | int, Key | int, int, Waiting[T]]] = []
         self._pushed = 0
@@ -162,8 +163,8 @@ class Observer(Generic[T]):
         return self._release()
 
     def flush(self) -> list[Observed[T]]:
-        """Nothing more will come: what waits is delivered in the order of the timestamps. Of doubted stamps, those
-        that leap further than the gap and that no other source confirms are refused."""
+        """Nothing more will come: what waits is delivered in the order of the timestamps. Doubted stamps that are
+        further ahead than the gap, and that no other source confirms, are refused."""
         out: list[Observed[T]] = []
         if self.now is not None:
             out += self._apply(self.rows.settle(self.now))

@@ -3,7 +3,7 @@
 A message goes when the clock has passed r + c + w, and never before one in the queue whose timestamp is smaller.
 How small w may be is measured on the stream itself. Say that x arrives at reading a, and y arrived before it with
 a larger timestamp, r + c = M. If M + w < a, y has gone: x comes too late and y went too early. So the pair is in
-order if and only if w ≥ a − M, whatever w was at the time. Every arrival says what *each* w would have done:
+order if and only if w ≥ a − M, whatever w was at the time. Every arrival shows what *each* w would have done:
 
 - x would be too late with every w below the largest a − M of such y;
 - y would be too early with every w below the largest a − M of such x.
@@ -11,16 +11,16 @@ order if and only if w ≥ a − M, whatever w was at the time. Every arrival sa
 Two histograms of these, which forget as rows go by, give the rate for each w; the paper's measure is the mean of
 both shares. The smallest w whose rate is below the target, by a margin, is taken for the next row. Where rows are
 dense, one straggler can make many rows too early at once, so the margin has room for one more of the largest such
-clump there has been. Until there are rows enough to tell, and while more rows have gone wrong than the target
+clump there has been. Until there are enough rows to tell, and while more rows have gone wrong than the target
 allows, recently or in all, w is δ + ε, which is exact.
 
-Delays that grow are not foretold by any histogram. Two rules hold then:
+No histogram foretells growing delays. Two rules guard against them:
 
-- *No more is staked than can be lost.* A row that went at w can still be overtaken until δ + ε have passed: of n
-  rows a tick, n (δ + ε − w) are at risk at any time. w is never so small that all of them together would bring the
-  rate of all rows so far above the target.
-- *What waits already waits longer too.* When w grows, the dues of rows that have not gone yet are raised with it.
-  So once stragglers are seen, only rows that were gone by then can still go wrong.
+- *Never risk more than can be lost.* A row that went at w can still be overtaken until δ + ε have passed: at n
+  rows per tick, n (δ + ε − w) are at risk at any time. w is never so small that losing all of them would lift the
+  rate, over all rows so far, above the target.
+- *What is already waiting waits longer too.* When w grows, the dues of rows that have not gone yet are raised with
+  it. So once stragglers are seen, only rows that were gone by then can still go wrong.
 
 What is measured is the order of the timestamps, of which causal order is a part: true violations are as many or
 fewer. Where rows carry `before`, pairs are left out that cannot depend on each other: if x → y then y's `before`
@@ -43,13 +43,13 @@ Waiting: TypeAlias = tuple[Longs, Longs]
 UNKNOWN = -(1 << 63)
 """`before` where none is known."""
 STEPS = 64
-"""In how many steps from 0 to δ + ε the wait is chosen."""
+"""The number of steps from 0 to δ + ε among which the wait is chosen."""
 MARGIN = 0.75
-"""The part of the target that is aimed at: what comes is not quite what was."""
+"""The part of the target to aim at: the future is not quite like the past."""
 MEMORY = 10
-"""So many violations' worth of rows are remembered, at the rate of the target."""
+"""How many violations' worth of rows are remembered, at the target rate."""
 WINDOWS = 20
-"""And at least so many times the rows that can still be overtaken."""
+"""And at least this many times the rows that can still be overtaken."""
 
 _LOW, _BEFORE, _ARRIVED, _DUE, _STEP, _WRONG = range(6)
 _FIELDS = 6
@@ -67,8 +67,8 @@ class Pace:
     keys: Longs
     recent: Longs = field(default_factory=lambda: np.zeros((0, _FIELDS), np.int64))
     needs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, STEPS + 2)))
-    """For too late and too early: how many rows need this step of the wait. Then, how many rows at the most have
-    needed it or more for the sake of one straggler."""
+    """For too late and too early: how many rows need this step of the wait. Then, the most rows that have needed
+    it or more because of one straggler."""
     counts: NDArray[np.float64] = field(default_factory=_counts)
     wait: int = 0
     """The wait chosen last."""
@@ -93,8 +93,8 @@ class Pace:
     def follow(
         self, policy: Policy, keys: Longs, r: Longs, before: Longs, arrived: Longs, waiting: Waiting | None = None
     ) -> Longs:
-        """Rows have arrived at these readings of the clock, in this order: when each is due. The dues of rows that
-        wait already are raised in place where the wait has grown before they went."""
+        """Rows have arrived at these readings of the clock, in this order; returns when each is due. The dues of
+        rows that wait already are raised in place where the wait has grown before they went."""
         assert policy.violations is not None
         bounds, size = policy.bounds, len(self.keys)
         low = np.where(before == UNKNOWN, r, np.maximum(r, before))
@@ -158,7 +158,7 @@ def learn(
     held: Longs,
     dues: Longs,
 ) -> int:
-    """Go through rows from `size` on, and write when each is due into `recent`; the wait chosen last."""
+    """Go through rows from `size` on, and write when each is due into `recent`; returns the wait chosen last."""
     first = 0
     before = -1
     clump = np.zeros(STEPS + 2)

@@ -12,7 +12,7 @@ order. Dues are whole ticks. With W = δ + ε, the modes are:
 | `dapw`         | r + p (c + W)        | no                 | exact    |
 | `cbd`          | r + p (c + W)        | yes                | exact    |
 | `margin`       | r + c + p W          | no                 | exact    |
-| `paced`        | r + c + w            | yes                | as exact as it is told to be |
+| `paced`        | r + c + w            | yes                | as exact as its target |
 
 `cbd` (check before delivery) never lets a message go before another in its queue whose timestamp is
 smaller: one heap by timestamp, from which the top goes when it is due. That is the paper's rule without
@@ -21,9 +21,9 @@ its scans. What goes at one reading of the clock goes in the order of the timest
 What is compared is the timestamp: `bounded` with all or some elements of kn (none: DPC2), `hybrid`, or
 `physical` time alone (DPC1). Only whole timestamps and hybrid clocks are exact.
 
-Why `exact` is exact: everything before m was sent when its sender's clock was r + c of m at the most, so it
-has arrived once that clock is past r + c + δ, which is so when any clock is past r + c + δ + ε. `earlier-send`
-uses the largest clock reading of an earlier *send* in the same way.
+Why `exact` is exact: everything before m was sent when its sender's clock was at most r + c of m, so it has
+arrived once that clock is past r + c + δ, which is so when any clock is past r + c + δ + ε. `earlier-send` uses
+the largest clock reading of an earlier *send* in the same way.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ class Policy(Settings, frozen=True, kw_only=True):
     bounds: Bounds
     mode: Mode = "cbd"
     percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 100
-    """c of the paper: the part of the exact waiting time that is waited."""
+    """How much of the exact waiting time to wait, in percent: c of the paper."""
     stamps: Stamps = "bounded"
     elements: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """How many elements of kn a bounded timestamp has; all ε + 1 if not said."""
+    """How many elements of kn a bounded timestamp has; default: all ε + 1."""
     violations: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    """The share of violations that is allowed, for the mode `paced`."""
+    """The share of violations to allow, in the mode `paced`."""
 
     def __post_init__(self) -> None:
         if self.elements is not None and self.stamps != "bounded":
-            raise ValueError(f"elements of kn are for bounded timestamps, and stamps is {self.stamps!r}")
+            raise ValueError(f"elements of kn are for bounded timestamps, but stamps is {self.stamps!r}")
         if self.elements is not None and self.elements > self.bounds.epsilon + 1:
             raise ValueError(f"elements must be at most {self.bounds.epsilon + 1} (ε + 1), got {self.elements}")
         if self.mode in ("exact", "earlier-send", "paced") and self.percent != 100:
             raise ValueError(f"{self.mode!r} waits as long as it must; percent is for dapw, cbd and margin")
         if (self.mode == "paced") != (self.violations is not None):
-            raise ValueError("the mode 'paced' and the share of violations that is allowed go together")
+            raise ValueError("only the mode 'paced' takes, and needs, a share of violations to allow")
         if self.mode == "earlier-send" and self.stamps == "physical":
-            raise ValueError("'earlier-send' needs `before`, which physical time alone does not tell")
+            raise ValueError("'earlier-send' needs `before`, which physical time alone does not give")
 
     @property
     def width(self) -> int:
@@ -85,7 +85,7 @@ class Policy(Settings, frozen=True, kw_only=True):
 
     @property
     def most(self) -> int | None:
-        """The largest an element can be."""
+        """The largest value of an element."""
         return self.bounds.most_hybrid if self.stamps == "hybrid" else self.bounds.most
 
     @property
@@ -107,7 +107,7 @@ class Policy(Settings, frozen=True, kw_only=True):
         return stamp.latest - self.bounds.longest if stamp.before is None else stamp.before
 
     def excused(self, r: N, before: N, arrived: N) -> Any:
-        """Whether messages that go after larger timestamps were in time all the same: flags, or arrays of them.
+        """Whether messages that go after larger timestamps were still in time: flags, or arrays of them.
 
         Only `earlier-send` delivers concurrent messages out of the order of their timestamps. What depends on a
         message has a `before` no smaller than the message's own r and `before`, and goes W after that. So a
@@ -119,7 +119,7 @@ class Policy(Settings, frozen=True, kw_only=True):
         return (in_time <= r) | (in_time <= before)
 
     def fault(self, stamp: Timestamp) -> str | None:
-        """What is wrong with a timestamp whatever the time is, or None."""
+        """What is wrong with a timestamp at any time, or None."""
         if stamp.c < 0:
             return NEGATIVE_C
         if stamp.c > self.bounds.epsilon:

@@ -25,7 +25,7 @@ Rule: TypeAlias = Literal["cured", "paper"]
 class KnowledgeClock:
     """Stamps messages with the long form: `Timestamp.kn` holds kn[−ε], kn[−ε + 1], …
 
-    It is here to compare with; it has no guards. `shorten` and `published_key` give what is compared.
+    It is here for comparison; it has no guards. `shorten` and `published_key` give what is compared.
 
     >>> clock = KnowledgeClock(Bounds(epsilon=2, delta=5), rule="paper")
     >>> clock.send(now=3)

@@ -11,12 +11,12 @@ printed, which is wrong when c = ε.
 
 With fewer than ε + 1 elements the order is only approximate; with none it is that of M alone (DPC2).
 
-Stabilisation. A state that cannot be (M more than ε ahead of every clock reading so far, a count that is
-too high) is reset, and a stamp that cannot be is not learned from; both are counted. Whatever the start, what
-was wrong has left the timestamps once M has moved on by ε.
+Stabilisation. An impossible state (M more than ε ahead of every clock reading so far, a count that is too high) is
+reset, and an impossible stamp is ignored; both are counted. Whatever the start, what was wrong has left the
+timestamps once M has moved on by ε.
 
-A clock that is set back is no such state: the past was real, and the process's own messages must stay in
-order. If it is set back by more than ε, r stands still at M − ε until the clock has come after it (`forced`).
+A clock that is set back is not such a state: the past was real, and the process's own messages must stay in
+order. If it is set back by more than ε, r stands still at M − ε until the clock has caught up (`forced`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Timestamp(msgspec.Struct, frozen=True, gc=False):
     r: Annotated[int, _RANGE]
     """The sender's clock."""
     c: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
-    """How far ahead of it the largest clock reading is that the sender knew of."""
+    """How far ahead of it is the largest clock reading that the sender knew of."""
     kn: Annotated[tuple[int, ...], msgspec.Meta(max_length=1 << 16)] = ()
     """kn[c], kn[c − 1], …: longest chains of events at clock readings r + c, r + c − 1, …; or the
     counter of a hybrid clock, alone."""
@@ -100,7 +100,7 @@ class BoundedClock:
         self.resets = 0
         """How often this process's own state was impossible."""
         self.refused = 0
-        """How many stamps were not learned from."""
+        """How many stamps were ignored."""
         self.forced = 0
         """How many events have an r ahead of the clock, since the process could not keep its order otherwise."""
 
@@ -146,7 +146,7 @@ class BoundedClock:
         self._hold_to_promise(r, now)
         most = self.bounds.most
         while most is not None and latest - r < self._width and r <= latest and counts[latest - r] >= most:
-            r += 1  # others have more events at this reading than promised: one tick is lent by the future
+            r += 1  # others have more events at this reading than promised: borrow one tick from the future
         if r > latest:
             latest, counts = r, shifted(counts, r - latest)
         if latest - r < self._width:
@@ -156,14 +156,14 @@ class BoundedClock:
         return r
 
     def _hold_to_promise(self, r: int, now: int) -> None:
-        """No more than K events a tick: without that, no element has a bound."""
+        """No more than K events per tick: without that, no element has a bound."""
         if self.bounds.most is None:
             return
         events = self._events + 1 if r == self._tick else 1
         if events > self.bounds.events_a_tick:
             problem = f"more than {self.bounds.events_a_tick} events in one tick"
             if r > now:
-                problem += f" (the clock was set back to {now}, and r stands at {r} until it has come after it)"
+                problem += f" (the clock was set back to {now}, and r stands at {r} until it has caught up)"
             raise LocalMisuse(f"{problem}; use shorter ticks, or a larger events_a_tick for all")
         self._tick, self._events = r, events
 

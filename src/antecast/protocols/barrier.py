@@ -5,7 +5,7 @@ A stamp names only what the sender delivered since its last broadcast: the *barr
 was satisfied when that broadcast was delivered, and it must be delivered first. (The barrier of the paper names
 the sender's own previous message, too; here the message's number implies it.)
 
-With `prune`, of these only the entries that no other message delivered meanwhile already waits for: whoever
+With `prune` it leaves out those of them that another message delivered since then already waits for: whoever
 delivers m₂, which waits for m₁, has delivered m₁.
 
 A stamp names a part of the past, and the messages it names imply the rest. So what a receiver skips must be
@@ -21,7 +21,7 @@ from antecast.protocols.vector import check_size
 
 
 class Barrier(Ordering[dict[NodeId, int]]):
-    """Stamps are the entries of a vector clock that changed since the sender's last broadcast, or fewer."""
+    """Stamps are the vector clock entries that changed since the sender's last broadcast, or fewer."""
 
     stamp_type = Clock
     waits = True

@@ -1,12 +1,12 @@
 """Causal delivery: a message is delivered after all that it names.
 
 A stamp names messages by source and number. A message may be delivered once every message that its stamp names,
-and its source's previous one, have been delivered. Which messages a stamp has to name is for the orderings to
-say: all of the causal past (`vector`), or only what nothing else implies (`barrier`).
+and its source's previous one, have been delivered. Each ordering decides which messages a stamp has to name: all
+of the causal past (`vector`), or only what nothing else implies (`barrier`).
 
-A message that came too early waits under one of the deliveries it lacks; it is looked at again when that one
-happens, and only then. What it lacks is listed once, when it comes. So a delivery costs what it releases, not
-what is pending.
+An early message waits under one of the deliveries it lacks, and is looked at again only when that one happens.
+What it lacks is listed once, when it comes. So the cost of a delivery depends on what it releases, not on what is
+pending.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ class CausalDelivery:
         return UNKNOWN if node in stamp and stamp[node] > self._own else None
 
     def release(self, message: Stamped) -> list[Stamped]:
-        """Take a message in; the deliveries that follow, in their order."""
+        """Take a message in; returns the deliveries that follow, in order."""
         delivered, waiting, before = self.counts.table, self._waiting, message.seq - 1
         missing: list[Name] = []
         try:
@@ -71,7 +71,7 @@ class CausalDelivery:
         ready = [message]
         for delivery in ready:  # grows while it is walked: each delivery may set others free
             origin, seq = delivery.origin, delivery.seq
-            if seq == 1:  # of a source that is new here: had any of its messages been skipped, this one had
+            if seq == 1:  # new here: had any of its messages been skipped, this one would have been
                 if origin >= len(delivered):
                     delivered = self.counts.make_room(origin, self._awaited())
                 self.counts.sources += 1
@@ -90,7 +90,7 @@ class CausalDelivery:
         return ready
 
     def missing(self, message: Stamped) -> dict[NodeId, int]:
-        """Of what a message waits for, what has not been delivered: for each source, the last."""
+        """What a message waits for that has not been delivered: for each source, the last."""
         get = self.counts.get
         lacking = {source: count for source, count in message.stamp.items() if get(source) < count}
         if get(message.origin) < message.seq - 1:
@@ -125,7 +125,7 @@ class CausalDelivery:
 
     def restore(self, delivered: Iterable[Name], pending: list[Stamped]) -> None:
         self.counts = Counts()
-        for source, count in sorted(delivered):  # the lowest numbers first: they find room in a list
+        for source, count in sorted(delivered):  # lowest numbers first: they fit into a list
             self.counts.set(source, count)
         self._own = self.counts.get(self._node)
         self._waiting, self.pending_count = {}, 0

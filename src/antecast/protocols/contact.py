@@ -43,13 +43,13 @@ class Contact:
         self.asked: list[tuple[int, Ranges]] = []
         """What it was asked for, and when."""
         self.withheld: list[Ranges] = []
-        """What it offered and was asked of others instead."""
+        """What it offered, and others were asked for instead."""
         self.again_at: int | None = None
-        """When to ask it to say again what it holds."""
+        """When to ask it again what it holds."""
         self.wait = patience
         self.few, self.round, self.moved = 1, 0, False
         """While too many of its messages wait: how many of each source it is asked for, how many of these are
-        still to come, and whether one of the others could be delivered."""
+        still to come, and whether one of those that came could be delivered."""
         self.alerted = False
 
     def start_over(self) -> None:

@@ -1,9 +1,9 @@
 """Counts of messages by source, built for looking them up.
 
-How many messages of a source were delivered is asked for every entry of every stamp, far more often than
+How many messages of a source were delivered is looked up for every entry of every stamp, far more often than
 anything else in a causal ordering. While the numbers of the sources lie close together the counts are a list by
-number, which takes a quarter of the memory of a map and one place in it for a look; where they do not, they are
-a map. Both answer `table[source]`; a list that ends before a source raises `IndexError`, and `make_room` helps.
+number, which takes a quarter of the memory of a map and one access per look-up; otherwise they are a map. Both
+answer `table[source]`; a list that ends before a source raises `IndexError`, and `make_room` helps.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from antecast.core import NodeId
 
 _SPREAD, _FEW = 16, 256
-"""Sources lie close together while the largest number is below so many times their count, and some."""
+"""Sources lie close together while the largest number is below this many times their count, plus a constant."""
 
 
 class Sparse(dict[NodeId, int]):
@@ -34,7 +34,7 @@ class Counts:
         self.table: Table = []
         """For the inner loops, which look up and set counts without a call; see `make_room`."""
         self.sources = 0
-        """Of how many sources the count is not zero."""
+        """How many sources have a count that is not zero."""
 
     def items(self) -> Iterable[tuple[NodeId, int]]:
         """The sources whose count is not zero, and their counts."""
@@ -55,8 +55,8 @@ class Counts:
         table[source] = count
 
     def make_room(self, source: NodeId, others: Iterable[NodeId] = ()) -> Table:
-        """The table, in the form that fits, with a place for a source; `others` are sources that have no count
-        yet but will be looked up."""
+        """The table, in the form that fits, with a place for a source; `others` are sources without a count that
+        will be looked up."""
         table, few = self.table, _FEW + _SPREAD * self.sources
         if isinstance(table, list):
             if source >= len(table):
@@ -65,6 +65,6 @@ class Counts:
                 else:
                     self.table = Sparse(self.items())
         elif not len(table) & (len(table) - 1) and max([source, *table, *others]) < few:
-            # Looked at when the number of sources is a power of two: now and then is enough.
+            # Checked when the number of sources is a power of two: now and then is enough.
             self.table = [table[number] for number in range(few)]
         return self.table

@@ -55,7 +55,7 @@ _LONG_AGO, _NEVER = -(1 << 62) - 1, (1 << 62) + 1
 """Before and after every tag."""
 
 _FORGET_SHARE = 64
-"""Registries are cleared after this part of a lifetime: an expired entry does no harm meanwhile."""
+"""Registries are cleared after this part of a lifetime: an expired entry does no harm until then."""
 
 _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
@@ -88,30 +88,30 @@ class Delta(Ordering[Stamp]):
         self._clock_bound = clock_bound
         self._prune = prune
         self._last_tag = _LONG_AGO
-        """Under the safe rule the largest tag of the causal past; under the paper's, our own last one."""
+        """Under the safe rule, the largest tag of the causal past; under the paper's, our own last one."""
         self._own_tag = _LONG_AGO
         self._barrier: dict[NodeId, int] = {}
         self._delivered: dict[NodeId, int] = {}
         self._waiting: dict[NodeId, dict[int, list[Message[Stamp]]]] = {}
         """Messages held back, by the source and the tag of one predecessor that each waits for."""
         self._expiries: list[tuple[int, NodeId]] = []
-        """A heap of these predecessors; those that were delivered meanwhile go when their turn comes."""
+        """A heap of these predecessors; those delivered meanwhile are removed when their turn comes."""
         self._pending = 0
         self._soonest = _NEVER
-        """No message held back expires before this."""
+        """No held message expires before this."""
         self._forget_at = _LONG_AGO
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
         wanted = self._lifetime if lifetime is None else lifetime
         if not 0 <= wanted <= self._max_lifetime:
             longest = format_duration(self._max_lifetime)
-            raise LocalMisuse(f"a lifetime of {format_duration(wanted)}; max_lifetime allows 0s to {longest}")
+            raise LocalMisuse(f"a lifetime of {format_duration(wanted)} is not from 0s to max_lifetime, {longest}")
         gone = now - self._clock_bound if self._safe else now
         barrier = {source: entry for source, entry in self._barrier.items() if entry >= gone}
         if len(barrier) > MAX_SOURCES:
             raise LocalMisuse(
                 f"the message would depend on {len(barrier)} sources, and a frame holds {MAX_SOURCES};"
-                " wait until some of their messages have expired, or let messages live for less long"
+                " wait until some of their messages have expired, or use shorter lifetimes"
             )
         tag = self._last_tag = self._own_tag = max(now + wanted, self._last_tag + 1)
         self._barrier = {self._node: tag}
@@ -157,8 +157,8 @@ class Delta(Ordering[Stamp]):
         return Released(released.ready + expired.ready, released.dropped + expired.dropped)
 
     def _missing(self, message: Message[Stamp], now: int) -> tuple[int, NodeId] | None:
-        """A predecessor that a message must wait for, or None. One whose deadline is too far ahead waits for its
-        own time to come, as if for a message of its source that expires just before."""
+        """A predecessor that a message must wait for, or None. A message whose deadline is too far ahead waits
+        until it no longer is, as if for a message of its source that expires just before."""
         deadline = message.stamp.deadline
         if deadline > now + self._furthest:
             return deadline - self._furthest - 1, message.origin
@@ -193,7 +193,7 @@ class Delta(Ordering[Stamp]):
 
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
         """Deliver messages, and those that waited for them or for an earlier one of their source: that one has
-        expired, lives on here under the paper's rule, or was made up by a liar."""
+        expired, is still alive here under the paper's rule, or never existed."""
         dropped: list[Message[Stamp]] = []
         waiting = self._waiting
         for message in ready:  # grows while it is walked
@@ -235,7 +235,7 @@ class Delta(Ordering[Stamp]):
             self._last_tag = tag
 
     def wakeup(self) -> int | None:
-        """Under the safe rule, when the next awaited predecessor expires, or one that has come meanwhile."""
+        """Under the safe rule, when the next awaited predecessor expires, or one that has come since."""
         return self._expiries[0][0] + 1 if self._safe and self._expiries else None
 
     def expire(self, now: int) -> Released:
@@ -257,7 +257,7 @@ class Delta(Ordering[Stamp]):
         return Released(released.ready, dropped + released.dropped)
 
     def _take_expired(self, now: int) -> list[Message[Stamp]]:
-        """Take the messages that have expired from among those held back."""
+        """Take out the held messages that have expired."""
         expired = [message for message in self.pending() if message.stamp.deadline < now]
         for source, tag in [(source, tag) for source, by_tag in self._waiting.items() for tag in by_tag]:
             left = [message for message in self._waiting[source][tag] if message.stamp.deadline >= now]
@@ -297,7 +297,7 @@ class Delta(Ordering[Stamp]):
         self._barrier = dict(state["barrier"])
         self._delivered = dict(state["delivered"])
         for message in pending:
-            self._hold(message, (_LONG_AGO, self._node))  # all are looked at when time goes on: `expire`
+            self._hold(message, (_LONG_AGO, self._node))  # `expire` looks at all of them
 
     def gauges(self) -> dict[str, int]:
         return {"pending": self._pending, "clock": len(self._delivered), "barrier": len(self._barrier)}

@@ -30,7 +30,7 @@ class Above(Protocol):
         """A message that was not here before."""
 
     def expired(self, now: int, out: list[Effect]) -> None:
-        """Messages kept here have come to their end."""
+        """Messages kept here have reached the end of their lifetimes."""
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
         """Messages up to `base` that are not here yet will not come."""
@@ -51,12 +51,12 @@ class Above(Protocol):
 
 class Dissemination(ABC):
     frames: ClassVar[tuple[type[Frame], ...]]
-    """Frames of its own, beside the messages."""
+    """Its own frames, besides the messages."""
 
     above: Above
 
     def attach(self, above: Above) -> None:
-        """Stand below a layer; called once, before anything else."""
+        """Attach to the layer above; called once, before anything else."""
         self.above = above
 
     def enter(self) -> None:

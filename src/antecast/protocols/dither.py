@@ -1,13 +1,13 @@
-"""A share of a span of time that differs from node to node and from time to time, the same in every run.
+"""Waits that differ from node to node and from one to the next, and are the same in every run.
 
-Protocols draw no random numbers; but what all hosts of a cell hear at once must not be answered by all at once.
+Protocols draw no random numbers; yet the hosts of a cell must not all answer at once what they all hear at once.
 """
 
 from antecast.core import NodeId
 
 
 def dither(node: NodeId, count: int, span: int) -> int:
-    """Between 0 and a span, scrambled from a node and its count of such waits.
+    """A time from 0 to a span, scrambled from a node and its count of such waits.
 
     >>> dither(3, 1, 1000) == dither(3, 1, 1000), 0 <= dither(3, 2, 1000) < 1000
     (True, True)

@@ -6,20 +6,19 @@ and gets it. While the contact lasts, whatever is new goes to the other at once,
 itself. A contact that ends breaks the transfer off; the next one goes on from there. The messages of a
 transfer go in an order that is not the causal one: by default scrambled, differently in every contact.
 
-A message is asked of one node at a time: who walks into a crowd hears the same offer from everyone in it, and
-would otherwise get everything as often. What was asked for and has not come is asked of the others when the
-contact ends, or when `patience` is over: an offer may be a lie. (What a full cache drops between offer and
-request comes with a later contact.)
+One node at a time is asked for a message: a node that walks into a crowd hears the same offer from everyone in it,
+and would otherwise get everything as often. If it does not come, others are asked when the contact ends or
+`patience` runs out: an offer may be a lie. (What a full cache drops between offer and request comes with a later
+contact.)
 
-The cache is bounded (`message_cache`): a message that was dropped for want of room is not taken again. Messages
-with a deadline are dropped before the next exchange once it has passed, and now and then where there is none
-(`PURGE`).
+The cache is bounded (`message_cache`): a message that was dropped for lack of room is not taken again. Messages
+whose deadline has passed are dropped before the next exchange, or now and then if there is none (`PURGE`).
 
-Strangers and liars. A node takes none of its own messages from others; who has one that it never broadcast is
-reported in an `Alert`. Messages that came too early may wait while those from their sender take no more than
-`early` bytes; others are not taken, and not remembered as seen: later the sender is asked to say again what it
-has (`Again`), and what can be delivered by then is taken, always. The same goes for messages that the layer above
-refuses for now. So whatever a neighbour sends, the next message in order gets through.
+Strangers and liars. A node takes none of its own messages from others; an `Alert` reports a neighbour that has one
+it never broadcast. Early messages may wait while those from their sender take no more than `early` bytes; others
+are not taken, and not remembered as seen: later the sender is asked again what it has (`Again`), and what can be
+delivered by then is always taken. The same goes for messages that the layer above refuses for now. So whatever a
+neighbour sends, the next message in order gets through.
 """
 
 from __future__ import annotations
@@ -56,11 +55,11 @@ PURGE: Timer = "epidemic/purge"
 ASK: Timer = "epidemic/ask"
 
 OFFERS = 16
-"""Frames in which a node says what it holds: a million sources and numbers. Who holds more begins elsewhere in
-the next contact."""
+"""Frames in which a node says what it holds: a million sources and numbers. A node that holds more begins
+elsewhere in the next contact."""
 
 _FEW_MESSAGES = PART // 3
-"""So many messages fit into one offer, however they lie."""
+"""This many messages fit into one offer, however they are spread."""
 
 
 class Epidemic(Dissemination):
@@ -79,7 +78,7 @@ class Epidemic(Dissemination):
     ) -> None:
         self._node = node
         self._most_sources = MAX_SOURCES - 1 if stamped else 1 << 32
-        """Messages of more sources than a stamp can name, and this node itself, are not taken."""
+        """Messages of more sources than a stamp can name, with this node itself, are not taken."""
         self._order = order
         self._patience = patience
         self._cache = MessageCache(node, capacity=capacity, policy=policy)
@@ -93,7 +92,7 @@ class Epidemic(Dissemination):
         self._arriving: Message[Any] | None = None
         """The message that is being handed up, until the layer above is done with it."""
         self._quotas = Quotas(early)
-        """What the messages that wait weigh, by who sent them; not forgotten when the contact ends."""
+        """The bytes of messages that wait, by who sent them; kept when the contact ends."""
         self._full = self._quotas.full
         self._purge_at: int | None = None
         self._ask_at: int | None = None
@@ -132,12 +131,12 @@ class Epidemic(Dissemination):
         elif isinstance(frame, Request):
             self._hand_over(frame, sender, now, out)
         elif isinstance(frame, Again):
-            # Who asks sooner than a correct node would gets no answer: a word must not cost a whole offer.
+            # Asking sooner than a correct node would gets no answer: one small frame must not cost a whole offer.
             if now - contact.said_at >= self._patience // 2:
                 contact.said_at = now
                 self._say(sender, now, out)
         else:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which epidemics do not know")
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
 
     # Messages.
 
@@ -200,7 +199,7 @@ class Epidemic(Dissemination):
         self._ask_again(contact, now, out)
 
     def _alert(self, sender: NodeId, contact: Contact, claim: str, out: list[Effect]) -> None:
-        """Say once a contact that another has what this node never broadcast."""
+        """Say once per contact that another has what this node never broadcast."""
         if not contact.alerted:
             contact.alerted = True
             out.append(foreign_claim(sender, claim))
@@ -234,14 +233,14 @@ class Epidemic(Dissemination):
             contact.offered = contact.offered.copy()
             for origin, runs in offer.held.items():
                 known = contact.offered.get(origin, ())
-                # Parts of a source come in their order; whatever does not follow is sent twice at worst.
+                # Parts of a source come in order; what is out of order is sent twice at worst.
                 contact.offered[origin] = known + runs if not known or known[-1] <= runs[0] else runs
         else:
             contact.offered = offer.held
         self._ask(sender, contact, news, now, out)
 
     def _ask(self, peer: NodeId, contact: Contact, offered: Ranges, now: int, out: list[Effect]) -> None:
-        """Ask for what another offers, has not been seen here and was not asked of anyone lately."""
+        """Ask for what another offers that has not been seen here and that nobody was asked for lately."""
         wanted = minus(offered, self._seen.spans)
         wanted.pop(self._node, None)
         for _, asked in contact.asked:
@@ -258,7 +257,7 @@ class Epidemic(Dissemination):
             out += [Send(peer, Request(part)) for part in parts(wanted)]
 
     def _not_asked_lately(self, wanted: Ranges, contact: Contact, now: int, out: list[Effect]) -> Ranges:
-        """What of this no other contact was asked for within the time of patience."""
+        """The part of this that no other contact was asked for within `patience`."""
         left, until = wanted, None
         for other in self._contacts.values():
             if other is not contact:
@@ -286,10 +285,10 @@ class Epidemic(Dissemination):
         by_age = [key for key in self._messages if key in chosen]
         return by_age if self._order == "oldest" else by_age[::-1]
 
-    # What is asked for once more, later.
+    # What is asked for again, later.
 
     def _ask_again(self, contact: Contact, now: int, out: list[Effect]) -> None:
-        """Something that a contact has could not be taken."""
+        """Something that a contact has cannot be taken now."""
         if contact.again_at is None:
             contact.again_at = now + contact.wait
             self._ask_later(contact.again_at, out)

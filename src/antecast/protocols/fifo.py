@@ -1,7 +1,7 @@
 """FIFO order: the messages of one source are delivered in the order of its broadcasts.
 
-The message's own number is stamp enough. A message waits for its predecessor alone, so a delivery
-costs one look-up, whatever else is pending.
+The message's own number is all the stamp it needs. A message waits only for its predecessor, so a delivery costs
+one look-up, whatever else is pending.
 """
 
 from collections.abc import Mapping

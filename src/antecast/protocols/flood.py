@@ -1,14 +1,14 @@
 """Flooding: a message goes to every neighbour, and each passes it on the first time it sees it.
 
-Over links that lose nothing this reaches everyone a path leads to. For links that come and go, and
+Over links that lose nothing this reaches every connected node. For links that come and go, and
 for links that lose, a node keeps the messages it delivered last (`retained`), and two neighbours can
 compare what they have:
 
-- When a link comes up, a node that has anything says what in a `Summary`. A node that has nothing stays
-  silent, so a network that starts empty starts without a word.
-- With `repair`, each node sends a summary to its neighbours in turn, one every `repair`
-  nanoseconds. Lost frames are then found and sent again: flooding becomes reliable over links that
-  lose, as long as a frame gets through now and then.
+- When a link comes up, a node that has anything says what in a `Summary`. A node that has nothing stays silent, so
+  an empty network starts without traffic.
+- With `repair`, each node sends a summary to its neighbours in turn, one every `repair` nanoseconds. Lost frames
+  are then found and sent again: flooding becomes reliable over links that lose, as long as a frame gets through
+  now and then.
 - When a node has given up messages that nobody around it keeps, it compares with all neighbours, so that
   they can go on without them, too (`offers`).
 
@@ -42,7 +42,7 @@ REPAIR: Timer = "flood/repair"
 OWED: Timer = "flood/owed"
 
 RETRY: Final = 10**9
-"""How long after a message was not taken its sender is asked for it again."""
+"""How long to wait before asking a sender again for a message that was not taken."""
 
 
 class Flood(Dissemination):
@@ -73,7 +73,7 @@ class Flood(Dissemination):
         self._doubted: dict[NodeId, None] = {}
         """The neighbours that sent messages which depend on messages of this node that it has not broadcast."""
         self._owed: dict[NodeId, None] = {}
-        """The neighbours from whom something was not taken, to be asked again."""
+        """The neighbours to ask again, since something of theirs was not taken."""
         self._turn = 0
 
     def attach(self, above: Above) -> None:
@@ -87,7 +87,7 @@ class Flood(Dissemination):
         self._log.add(message)
         for peer in self._peers:
             out.append(Send(peer, message))
-        if self._doubted:  # others may deliver now what was not taken here, and depend on it
+        if self._doubted:  # others may now deliver what was not taken here, and depend on it
             for peer in self._doubted:
                 self._owe(peer, now, out)
             self._doubted.clear()
@@ -107,10 +107,10 @@ class Flood(Dissemination):
         elif isinstance(frame, Base):
             self._log.take_base(frame, sender, now, out)
         else:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which flooding does not know")
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
 
     def _take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Take a message in, unless it is a copy, and pass it on. This runs for every message that comes."""
+        """Take a message in, unless it is a copy, and pass it on. This runs for every message that arrives."""
         origin, seq, received = message.origin, message.seq, self._received
         last = received.upto.get(origin)
         if last is None:
@@ -149,7 +149,7 @@ class Flood(Dissemination):
             out.append(Discard(message.id, why))
 
     def _owe(self, peer: NodeId, now: int, out: list[Effect]) -> None:
-        """Compare with a neighbour in a while, for the sake of what was not taken from it."""
+        """Compare with a neighbour in a while, because something it sent was not taken."""
         if not self._owed:
             out.append(SetTimer(OWED, now + RETRY))
         self._owed[peer] = None
@@ -192,7 +192,7 @@ class Flood(Dissemination):
                     self._log.compare(peer, out)
 
     def resume(self, now: int, out: list[Effect]) -> None:
-        self._log.resume(now, out)  # repairs and what is owed come with the links
+        self._log.resume(now, out)  # repairs, and what is owed, resume with the links
 
     def stored(self) -> list[Message[Any]]:
         return self._log.stored()

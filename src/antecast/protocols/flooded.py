@@ -25,11 +25,11 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """How many delivered messages a node keeps for neighbours that were away."""
     repair: Duration | None = None
-    """How often a node compares notes with a neighbour; needed over links that lose."""
+    """How often a node compares with a neighbour; needed over links that lose."""
     patience: Duration = Duration(10 * 10**9)
     """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
     early: Annotated[int, msgspec.Meta(ge=1000)] = 1 << 27
-    """Bytes of memory that early messages from one neighbour may take, about; more of them are taken later."""
+    """About how many bytes of memory early messages from one neighbour may take; more of them are taken later."""
 
 
 def _needs(settings: FloodSettings) -> frozenset[Need]:

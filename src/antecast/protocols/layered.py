@@ -32,9 +32,9 @@ def _codec(stamp_type: Any, frames: tuple[type[Frame], ...]) -> Codec:
 
 
 class Layered(Protocol):
-    """Messages are stamped by the ordering, carried by the dissemination, and handed back to the
-    ordering where they arrive. A message is passed on before it is delivered, so that whatever the
-    application broadcasts in answer leaves behind it."""
+    """Messages are stamped by the ordering, carried by the dissemination, and handed back to the ordering where
+    they arrive. A message is passed on before it is delivered, so that whatever the application broadcasts in
+    answer leaves after it."""
 
     __slots__ = (
         "_dissemination",
@@ -58,7 +58,7 @@ class Layered(Protocol):
         self._dissemination = dissemination
         self._seq = 0
         self._wakeup: int | None = None
-        # Asked for every message that arrives: straight from the ordering, without a call in between.
+        # Called for every message that arrives, so bound to the ordering directly.
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         self.early: Callable[[Message[Any], int], bool] = ordering.early

@@ -1,10 +1,10 @@
 """The messages that a node carries for others, and the names of those that it has seen.
 
-A cache holds `capacity` messages. When it is full, one makes room: the oldest here, one by lot, or the one that
+A cache holds `capacity` messages. When it is full, one makes room: the oldest here, a random one, or the one that
 expires first. A message that has been dropped is remembered as seen.
 
 Messages with a deadline are kept until it has passed on the local clock. Their names are remembered for as long
-again as the longest of them lived here: a copy that comes late is known for one, and no longer worth a word.
+again as the longest of them lived here: a late copy is recognised and ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Name: TypeAlias = tuple[NodeId, int]
 """A message's source and number."""
 
 PURGE_SHARE = 64
-"""Without contacts, expired messages stay for up to this part of a lifetime: 1.6 % more of them at the most."""
+"""Without contacts, expired messages stay for up to this part of a lifetime: at most 1.6 % more of them."""
 
 _LONG_AGO = -(1 << 62) - 1
 _MASK = (1 << 64) - 1
 
 
 def scramble(salt: int) -> Callable[[Name], int]:
-    """A sort key that puts messages into an order of its own for each salt."""
+    """A sort key that gives a different order for each salt."""
 
     def key(name: Name) -> int:
         z = (name[0] * 0x9E3779B97F4A7C15 ^ name[1] * 0xC2B2AE3D27D4EB4F ^ salt) & _MASK
@@ -46,9 +46,9 @@ class MessageCache:
         self._policy = policy
         self.messages: dict[Name, Message[Any]] = {}
         self.seen = Runs()
-        """What was received, but for what has expired."""
+        """What was received, except what has expired."""
         self.held = self.seen if capacity is None else Runs()
-        """What is in the cache. Where nothing is dropped for want of room, that is what was seen."""
+        """What is in the cache. Where nothing is dropped for lack of room, that is what was seen."""
         self.expired: set[Name] = set()
         """What has expired here lately."""
         self.dropped = 0
@@ -57,7 +57,7 @@ class MessageCache:
         """Names of messages with deadlines up to this one are no longer remembered."""
         self._deadlines: list[tuple[int, Name]] = []
         self._deadline_of: dict[Name, int] = {}
-        """Where the policy asks for it."""
+        """Only where the policy needs it."""
         self._longest = 0
         """The longest time that a message had left to live."""
 
@@ -112,7 +112,7 @@ class MessageCache:
         return self._deadlines[0][0] + 1 + self._longest // PURGE_SHARE if self._deadlines else None
 
     def never_seen(self, name: Name, deadline: int | None) -> bool:
-        """Whether a message has certainly never been here."""
+        """Whether a message has surely never been here."""
         remembered = deadline is None or deadline > self._forgotten
         return remembered and name not in self.seen and name not in self.expired
 

@@ -4,24 +4,24 @@ A node that lacks messages asks its neighbours for them by a comparison (`retain
 them and no longer keeps them answers with a *base*: for each source, the last message that it dropped or gave up
 itself. This is an offer to go on without them. What is taken of it, and when:
 
-- *Only what is needed.* A message is given up when a message that is held here waits for it, and for nothing
-  else's sake. Where stamps name the whole past (`Ordering.complete`), just what is waited for is given up; else
-  the whole base, since what is given up must be causally closed, and only the base as a whole is known to be:
-  with what came of it and is held here, too.
+- *Only what is needed.* A message is given up only when a message held here waits for it. Where stamps name the
+  whole past (`Ordering.complete`), just what is waited for is given up; otherwise the whole base, together with
+  what came of it and is held here, since what is given up must be causally closed, and only the base as a whole is
+  known to be.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
   goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
   as soon as it is needed, unless it would drop messages.
-- *With as little loss as can be.* A base may hold messages that have been received here and wait; given up as a
+- *With as little loss as possible.* A base may hold messages that have been received here and wait; given up as a
   whole, it drops them. When an offer begins to wait, the neighbour is asked again: now it can leave out what it
-  sees has been received. In the end that base is taken, the first or the latest, which drops less, or another
-  neighbour's if that one drops less still.
-- *What is held, last of all.* A message that is held here may wait for one that never comes, because it was never
+  sees has been received. In the end the base that drops least is taken: the first, the latest, or another
+  neighbour's.
+- *What is held, last of all.* A message held here may wait for one that never comes, because it was never
   broadcast: then whatever depends on the held message waits for ever, too. A neighbour that went on without the
   held message offers it with its base. It is given up (and dropped) only after a patience in which nothing else of
-  the base could be. Correct nodes never come to this: a neighbour that delivered the held message has, or offers,
-  all that it waits for.
-- *While they last.* When the link breaks, an offer that waits goes on waiting (contacts may be shorter than
-  patience), and any other is forgotten: the next link brings a new one.
+  the base could be. This never happens among correct nodes: a neighbour that delivered the held message has, or
+  offers, all that it waits for.
+- *After a link breaks.* An offer that waits goes on waiting (contacts may be shorter than patience), and any other
+  is forgotten: the next link brings a new one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Offer:
         self.base = base
         """What had not come when the offer was made."""
         self.whole = whole
-        """What was not settled when the latest base came: held messages, too."""
+        """What was not settled when the latest base came, held messages included."""
         self.prompt = prompt
         self.due: int | None = None
         """When patience ends; None while nothing waits for what the base holds."""
@@ -131,7 +131,7 @@ class Offers:
             needed = self._least(offer) or self._stuck(offer)
             if needed:
                 self._give_up(needed, peer, out)
-            # It has had its turn: go on with the one that came later, or with what is left of this one.
+            # This base is done: go on with the one that came later, or with what is left of this one.
             del self.pending[peer]
             base, whole = self._left_of(offer.later or offer.base), self._unsettled(offer.whole)
             if whole and peer in self.linked:
@@ -140,8 +140,7 @@ class Offers:
         self._set_timer(out)
 
     def _least(self, offer: _Offer) -> Mapping[NodeId, int]:
-        """What is needed of the first base or of the latest, or of another neighbour's: of the one that drops
-        least."""
+        """What is needed of the base that drops least: the first, the latest, or another neighbour's."""
         wanted = self._wanted()
         offers = [offer, *(each for each in self.pending.values() if each is not offer)]
         bases = [base for each in offers for base in (each.base, each.later)]
@@ -174,13 +173,13 @@ class Offers:
         return sum(message.seq <= base.get(message.origin, 0) for message in self.above.pending())
 
     def _unsettled(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
-        """What has not come of a base, or is held."""
+        """The part of a base that has not come, or is held."""
         settled = self.above.progress() if self._ordered else self._received.upto
         return {source: count for source, count in base.items() if count > settled.get(source, 0)}
 
     def _left_of(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
-        """What there still is to a base. Where it is given up as a whole this holds what is held of it: what came
-        and waits may precede what never came, and must not be delivered behind it."""
+        """What is left of a base. Where it is given up as a whole this includes what is held of it: what came and
+        waits may precede what never came, and must not be delivered after it."""
         return self._unsettled(base) if self._closed else self._lacking(base)
 
     @property
@@ -189,7 +188,7 @@ class Offers:
         return self._ordered and not self.above.complete
 
     def _lacking(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
-        """What has not come of a base."""
+        """The part of a base that has not come."""
         upto = self._received.upto
         return {source: count for source, count in base.items() if count > upto.get(source, 0)}
 
@@ -212,7 +211,7 @@ class Offers:
         return {each: n for each, n in self.above.missing(message).items() if (each, n) not in received}
 
     def _needed(self, base: Mapping[NodeId, int], wanted: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
-        """What has to be given up of a base for the sake of what is wanted."""
+        """The part of a base that must be given up for what is wanted."""
         upto = self._received.upto
         needed = {
             source: least

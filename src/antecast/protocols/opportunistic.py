@@ -1,9 +1,9 @@
 """Protocols for opportunistic networks: epidemic exchange, without order, in causal order, and in Δ-causal
-order ("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo). Vector clocks over
-the same exchange are there to compare with.
+order ("Causal and Δ-causal broadcast in opportunistic networks", Guidec, Launay and Mahéo). Vector clocks over the
+same exchange are there for comparison.
 
-None of them can promise that a message reaches everyone: that depends on who meets whom, and when. Over
-links that stay up and lose nothing, all do but `delta`, whose messages expire.
+None of them can promise that a message reaches everyone: that depends on who meets whom, and when. Over links that
+stay up and lose nothing, all of them do except `delta`, whose messages expire.
 """
 
 from typing import Annotated, Any
@@ -27,27 +27,27 @@ _PAPER = "Guidec, Launay and Mahéo, Causal and Δ-causal broadcast in opportuni
 
 class EpidemicSettings(Settings, frozen=True, kw_only=True):
     capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """Messages that the cache holds; without it there is no limit."""
+    """How many messages the cache holds; default: no limit."""
     policy: Policy = "oldest"
     """Which message makes room in a full cache."""
     order: Order = "random"
-    """In which order the messages of a transfer go."""
+    """The order in which the messages of a transfer go."""
     patience: Duration = Duration(30 * 10**9)
-    """How long a message that one neighbour was asked for is not asked of others that offer it."""
+    """How long others are not asked for a message that one neighbour was asked for."""
     early: Annotated[int, msgspec.Meta(ge=0)] = 1 << 24
     """Bytes of memory that early messages from one neighbour may take. More of them are not taken yet."""
 
 
 class BarrierSettings(EpidemicSettings, frozen=True, kw_only=True):
     prune: bool = True
-    """Leave out of a barrier what another of its entries stands for."""
+    """Leave out of a barrier what another of its entries implies."""
 
 
 class DeltaSettings(BarrierSettings, frozen=True, kw_only=True):
     lifetime: Duration = Duration(20 * 60 * 10**9)
-    """How long a message may travel, unless it says otherwise itself."""
+    """How long a message may travel, unless its broadcast says otherwise."""
     max_lifetime: Duration | None = None
-    """The longest lifetime in the network; `lifetime`, if not said. Deadlines further ahead are refused."""
+    """The longest lifetime in the network; default: `lifetime`. Deadlines further ahead are refused."""
     clock_bound: Duration = Duration(10 * 10**9)
     """The largest difference between two clocks of the network."""
     rule: Rule = "safe"
@@ -105,7 +105,7 @@ GAUGES = {
 """What the gauges of orderings over epidemic exchange count."""
 
 _UNBOUNDED = {"capacity": (None,)}
-"""What every full cache has dropped, a causal order may wait for: agreement needs one that is large enough."""
+"""A causal order may wait for what every full cache has dropped: agreement needs a cache that is large enough."""
 
 EPIDEMIC = register(
     Specification(

@@ -3,9 +3,9 @@
 `stamp` runs at the source, `accept` at every receiver. An ordering sees each message at most once
 (the dissemination drops copies) and holds back those that came too early. Where messages have
 lifetimes, it says until when (`deadline`), what it will not take at all (`admit`) and when it wants to
-look again (`wakeup`, `expire`). When the dissemination
-learns that some messages can no longer be had (a newcomer, a node that was away for too long), it
-says so with `skip`, and the ordering goes on as if they had been delivered.
+look again (`wakeup`, `expire`). When the dissemination learns that some messages are no longer available (a
+newcomer, a node that was away for too long), it says so with `skip`, and the ordering goes on as if they had been
+delivered.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ UNKNOWN = "waits for what was never broadcast here"
 """Not taken yet: it says that it depends on a message of this node which this node has not broadcast."""
 
 MESSAGE_BYTES, ENTRY_BYTES = 400, 200
-"""What a message that waits takes, about, beside its payload, and each entry of its stamp."""
+"""About how many bytes a waiting message takes besides its payload, and each entry of its stamp."""
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +49,8 @@ class Ordering(ABC, Generic[S]):
 
     complete: ClassVar[bool] = False
     """Whether a stamp names all that its message must come after, not only what other messages do not imply.
-    Then any messages may be skipped; else only a set that holds with each message all that it must come after."""
+    Then any messages may be skipped; otherwise only a set that holds, with each message, all that it must come
+    after."""
 
     timed: ClassVar[bool] = False
     """Whether messages have deadlines; if not, the calls about time are never made."""
@@ -60,7 +61,7 @@ class Ordering(ABC, Generic[S]):
 
     @abstractmethod
     def accept(self, message: Message[S], now: int) -> Released:
-        """Take a message in; what may now be delivered, and what may no longer."""
+        """Take a message in; returns what may now be delivered, and what no longer may."""
 
     def admit(self, message: Message[S], now: int) -> str | None:
         """Why a message is not taken: `EXPIRED`, `AHEAD`, `UNKNOWN`, or None if it is.
@@ -86,11 +87,11 @@ class Ordering(ABC, Generic[S]):
         return None
 
     def expire(self, now: int) -> Released:
-        """Time has passed: what this sets free, and what has come to its end."""
+        """Time has passed; returns what this sets free, and what has expired."""
         return Released([], [])
 
     def missing(self, message: Message[S]) -> Mapping[NodeId, int]:
-        """What a message held back waits for: for each source the last that is named, if not delivered yet.
+        """What a held message waits for: for each source, the last one named, if not delivered yet.
 
         Only a dissemination that gives messages up asks for it.
         """
@@ -107,15 +108,15 @@ class Ordering(ABC, Generic[S]):
 
     @abstractmethod
     def pending(self) -> list[Message[S]]:
-        """The messages held back, in no particular order."""
+        """The held messages, in no particular order."""
 
     @abstractmethod
     def snapshot(self) -> State:
-        """What `restore` needs, beside the pending messages."""
+        """What `restore` needs, besides the pending messages."""
 
     @abstractmethod
     def restore(self, state: State, pending: list[Message[S]]) -> None:
-        """Go on from a snapshot, with the messages that were held back then."""
+        """Go on from a snapshot, with the messages that were held then."""
 
     @abstractmethod
     def gauges(self) -> dict[str, int]: ...

@@ -6,9 +6,9 @@ this package:
 - *It is found*: by the name of an entry point of an installed package (group `antecast.protocols`), or by an
   import path, `package.module:NAME`. The working folder is searched as Python searches it for a script.
 - *It counts*: a run's identity covers the source of the protocol's top-level package, or of its module if that
-  stands alone, and of the user's own packages that it imports. Changed code makes other runs.
-- *It travels*: a task on another machine gets that source along (`pack`), and uses it unless the very same code
-  is there already (`unpack`).
+  stands alone, and of the user's own packages that it imports. Changed code makes different runs.
+- *It travels*: a task on another machine gets that source (`pack`), and uses it unless the same code is there
+  already (`unpack`).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def load(name: str, *, path: str) -> Any:
 
 
 def _search_working_folder() -> None:
-    """Let modules beside the user's scenario be found, as a script in that folder would find them."""
+    """Make modules beside the user's scenario importable, as for a script in that folder."""
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
@@ -116,7 +116,7 @@ def homes(parts: Iterable[object]) -> list[str]:
 
 
 def _is_users(home: str) -> bool:
-    """Whether code is the user's: neither Antecast's nor Python's, nor a library's that has a version."""
+    """Whether code is the user's: not Antecast's, not Python's, and not that of a library with a version."""
     if not home or home == _OURS or home in sys.stdlib_module_names:
         return home == "__main__"
     file = _file(home)
@@ -166,15 +166,14 @@ def sources(home: str) -> Sources:
 
 
 _seen: dict[str, tuple[str, dict[Path, int]]] = {}
-"""Fingerprints of packages as they were first seen by this process, and when their files were changed last."""
+"""Fingerprints of packages as this process first saw them, and when their files were last changed."""
 
 
 def fingerprint(home: str) -> str:
     """A hash of what a package's source says (`antecast.core.forms`): rewording changes nothing.
 
-    Where there is no source (a notebook, a terminal) it is one of what Python has compiled, taken anew each time.
-    Where the source has changed since it was loaded, what runs is not what the files say, and no hash would be
-    right.
+    Where there is no source (a notebook, a terminal) it is one of the compiled code, taken anew each time. Where
+    the source has changed since it was loaded, what runs is not what the files say, and no hash would be right.
     """
     if home not in _seen:
         digest = blake2b(digest_size=8)
@@ -192,7 +191,7 @@ def fingerprint(home: str) -> str:
 
 
 def _typed(home: str) -> str:
-    """A hash of code that was typed, and may be typed again any time."""
+    """A hash of code that was typed, and may be retyped at any time."""
     module = sys.modules.get(home)
     text = f"{home} is not here" if module is None else compiled_form(module)
     return blake2b(text.encode(), digest_size=8).hexdigest()
@@ -211,7 +210,7 @@ def code_of(parts: Iterable[object]) -> dict[str, str]:
     return {home: fingerprint(home) for home in homes(parts)}
 
 
-# To workers and back.
+# Code for workers.
 
 
 @dataclass(frozen=True)
@@ -255,7 +254,7 @@ def pack(protocols: Mapping[str, Iterable[object]]) -> Packed:
 
 
 def unpack(packed: Packed) -> None:
-    """Make protocols known here; their code is put here unless the very same is here already."""
+    """Make protocols known here; their code is written here unless the same code is here already."""
     for package in packed.packages:
         if not _is_here(package):
             _put_here(package)
@@ -273,7 +272,7 @@ def _is_here(package: Package) -> bool:
 
 
 def _put_here(package: Package) -> None:
-    """Write a package into a folder of this process, and let it be found there before all others."""
+    """Write a package into a folder of this process, and put that folder first on the path."""
     folder = Path(tempfile.mkdtemp(prefix=f"antecast-{package.home}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name, data in package.files.items():

@@ -1,4 +1,4 @@
-"""Which messages a node has received: a count a source, and the few that came out of turn."""
+"""Which messages a node has received: a count per source, and the few that came out of order."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -22,8 +22,7 @@ def covers(clock: Mapping[NodeId, int], other: Mapping[NodeId, int]) -> bool:
 
 
 def some_gaps(beyond: Mapping[NodeId, set[int]], limit: int) -> dict[NodeId, list[int]]:
-    """What lies beyond the counts, for a frame; of more than `limit` numbers, only so many: what is left out comes
-    again, as a copy."""
+    """What lies beyond the counts, for a frame, up to `limit` numbers: what is left out comes again, as a copy."""
     some: dict[NodeId, list[int]] = {}
     for origin, numbers in beyond.items():
         if limit > 0:
@@ -104,7 +103,7 @@ class Received:
         return origin in self.upto or origin in self.beyond
 
     def sources(self) -> int:
-        """Of how many sources messages were received."""
+        """How many sources messages were received from."""
         return len(self.upto) + sum(origin not in self.upto for origin in self.beyond)
 
     def gaps(self) -> dict[NodeId, list[int]]:
@@ -114,7 +113,7 @@ class Received:
     def lacks(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> bool:
         """Whether another has received a message that is not here."""
         here = self.upto.get
-        # The one after the count is never here, else the count would be higher: no need to look further.
+        # The one after the count is never here, or the count would be higher: no need to look further.
         return any(last > here(origin, 0) for origin, last in upto.items()) or any(
             (origin, seq) not in self for origin, numbers in beyond.items() for seq in numbers
         )

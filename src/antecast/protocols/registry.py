@@ -60,36 +60,35 @@ class Specification:
     needs: Callable[[Any], frozenset[Need]]
     """What it needs, given its settings."""
     control: str
-    """Control information on a message, as a formula of N sources."""
+    """Control information per message, as a formula of N sources."""
     memory: str
-    """What a node keeps, as a formula."""
+    """What a node keeps in memory, as a formula."""
     delivery: str
-    """Work for one delivery."""
+    """Work per delivery."""
     settings: type[Settings]
     make: Callable[[NodeId, Any], Protocol]
     loss_settings: Mapping[str, object] = field(default_factory=dict)
-    """Settings under which the protocol also bears links that lose; empty if there are none."""
+    """Settings under which the protocol also tolerates links that lose; empty if there are none."""
     lifetime: Callable[[Any], int | None] = lambda settings: None
     """The longest lifetime of a message, given the settings; None if messages do not expire."""
     clock_bound: Callable[[Any], int | None] = lambda settings: None
     """How far apart two clocks may be, given the settings; None if clocks do not matter."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
-    """Settings completed with what a network of so many nodes at its start implies."""
+    """Completes settings with what follows from the number of nodes at the start."""
     draws: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """For tests that draw settings: the values to try of a field, in place of what its type suggests; the simplest
-    first. Name the values under which the promises hold, where they do not hold under all."""
+    """For tests that draw settings: the values of a field to try, instead of what its type suggests, the simplest
+    first. Where the promises do not hold under all values, name those under which they do."""
     trusts_bases: bool = False
     """Whether a node takes a neighbour's word for what it missed and nobody keeps, without a message that depends
-    on it: a member that names messages which are still to be broadcast then makes it miss these."""
+    on it: a member that names messages not yet broadcast then makes it miss these."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
-    """Where there are cells: `make` makes a host, this a station."""
+    """Where there are cells: makes a station; `make` makes a host."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)
-    """What each of the protocol's gauges counts; one that is not named is a counter."""
+    """What each of the protocol's gauges counts; default: a counter."""
 
     @property
     def parts(self) -> tuple[object, ...]:
-        """What it is made of, and the module it was found in: where these live, there is the code that determines
-        its runs."""
+        """What it is made of, and the module it was found in: the code in these determines its runs."""
         made = (self.make, self.make_station, self.settings, self.needs, self.fit, self.lifetime)
         return (*(part for part in made if part is not None), *outside.module_of(address(self)))
 
@@ -102,7 +101,7 @@ _registry: dict[str, Specification] = {}
 
 
 _addresses: dict[int, tuple[Specification, str]] = {}
-"""Protocols that were found by entry point or import path, and by which; kept, so that an id stays theirs."""
+"""Protocols found by entry point or import path, and by which; kept, so that their ids stay valid."""
 
 
 def address(specification: Specification) -> str:
@@ -124,7 +123,7 @@ def code_of(specification: Specification) -> dict[str, str]:
 
 
 def pack(names: Iterable[str]) -> outside.Packed:
-    """The code from outside of these protocols, to be taken along to workers (`outside.unpack`)."""
+    """The code from outside of these protocols, to be sent to workers (`outside.unpack`)."""
     return outside.pack({name: specification(name).parts for name in names})
 
 
@@ -157,6 +156,6 @@ def specification(name: str, *, path: str = "protocol.name") -> Specification:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
     raise ConfigurationError(
-        f"unknown protocol {name!r}; {hint}; one of your own is named by its import path, package.module:NAME",
+        f"unknown protocol {name!r}; {hint}; name your own by its import path, package.module:NAME",
         field=path,
     )

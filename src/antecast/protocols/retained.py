@@ -5,20 +5,20 @@ Two nodes compare with a `Summary`: for each source all messages up to a number,
 other sends what is missing there and, when it lacks something itself, answers with a summary of its own.
 
 A node keeps the last `retain` messages that it delivered. One that was away for longer, or that joins late,
-cannot get what came before. It is told so in a `Base`: for each source, the last message that is kept no more.
+cannot get what came before. It is told so in a `Base`: for each source, the last message that is no longer kept.
 It may then give up what it waits for (`offers`). A node that has given something up tells its `neighbours` by a
 comparison, since what it delivers from now on may depend on messages that it cannot give them: they learn what
 was given up as they would have from a node that delivered and dropped it.
 
-Nothing is given up without a word: a `Discard` names the last message of each source that is skipped, and each
-message that came and is dropped. (A newcomer, who has no past, begins where the others are, and says nothing.)
+Nothing is given up silently: a `Discard` names the last message of each source that is skipped, and each message
+that came and is dropped. (A newcomer, who has no past, begins where the others are, and says nothing.)
 
 A base is causally closed: messages are dropped in the order of their delivery, and what was given up was closed
 itself (or stamps are complete, and it need not be).
 
 Peers may be wrong, or lie. A summary or a base that has more of this node's own messages than it broadcast is
-corrected in that entry, and an `Alert` says so, once a link. A base that does not answer a summary is refused.
-Everything here takes time in proportion to the frame.
+corrected in that entry, and an `Alert` says so, once per link. A base that does not answer a summary is refused.
+Everything here takes time proportional to the size of the frame.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ class Base(Frame, frozen=True, array_like=True, tag=2):
 
 
 class RetainedLog:
-    """Part of a dissemination, which attaches it below the same layer, and hands over the frames and the timer
+    """Part of a dissemination, which attaches it below the same layer, and passes it the frames and the timer
     named here, the links that go down, and the messages that wait."""
 
     def __init__(
@@ -81,10 +81,10 @@ class RetainedLog:
         self._retain = retain
         self._ordered = ordered
         self._newcomers_wait = newcomers_wait
-        """Whether also a node that has delivered nothing yet lets its patience run out before it takes a base:
+        """Whether even a node that has delivered nothing yet lets its patience run out before it takes a base:
         needed where comparisons may overtake the first messages."""
         self._names_held = names_held
-        """Whether summaries name the messages held, so that offers can be made of those too."""
+        """Whether summaries name held messages, so that these can be offered too."""
         self._neighbours = neighbours
         """Who is told when messages were given up; it changes as links do."""
         self.received = Received()
@@ -96,7 +96,7 @@ class RetainedLog:
         self._settled: deque[tuple[NodeId, int]] = deque()
         self._trimmed: dict[NodeId, int] = {}
         self._when_given_up: dict[NodeId, int] = {}
-        """What was kept no more when messages were given up for the last time, these included."""
+        """What was no longer kept when messages were last given up, including these."""
         self._first_heard: dict[NodeId, Mapping[NodeId, int]] = {}
         """While nothing was delivered here: the first summary on each link."""
         self._alerted: set[NodeId] = set()
@@ -107,7 +107,7 @@ class RetainedLog:
     # The messages.
 
     def check_room(self, origin: NodeId, peer: NodeId) -> None:
-        """Refuse a message of a source too many: clocks could not name it."""
+        """Refuse a message of one source too many: clocks could not name it."""
         if not self.received.knows(origin) and self.received.sources() >= MAX_SOURCES:
             raise RemoteFault(
                 f"node {peer} sent a message of node {origin}, but {MAX_SOURCES} other sources are known here,"
@@ -131,7 +131,7 @@ class RetainedLog:
         return True
 
     def settled(self, message: Message[Any]) -> None:
-        """The layer above is done with a message: it counts among the last ones from now on, unless it was given
+        """The layer above is done with a message: from now on it counts among the last ones, unless it was given
         up. (In order, a message that is delivered is beyond all that were given up or dropped of its source.)"""
         if self._ordered and message.seq <= self._trimmed.get(message.origin, 0):
             del self._store[message.origin, message.seq]
@@ -145,7 +145,7 @@ class RetainedLog:
     # Comparisons.
 
     def compare(self, peer: NodeId, out: list[Effect], *, answer: bool = False) -> None:
-        """Tell a node what is here, so that it sends what is not and asks for what it lacks."""
+        """Tell a node what is here, so that it sends what is missing here and asks for what it lacks."""
         self.offers.linked.add(peer)
         upto, beyond = self.received.upto.copy(), self.received.beyond
         if self._holds():
@@ -153,7 +153,7 @@ class RetainedLog:
         out.append(Send(peer, Summary(upto, some_gaps(beyond, MAX_SOURCES), answer)))
 
     def _with_held_apart(self, upto: dict[NodeId, int]) -> tuple[dict[NodeId, int], dict[NodeId, set[int]]]:
-        """What is settled of each source, and what was received beyond: messages that wait here are named one by
+        """For each source, what is settled and what was received beyond: messages that wait here are named one by
         one. A neighbour that has given one of them up sees that this node has not (`offers`)."""
         beyond = self.received.beyond.copy()
         first: dict[NodeId, int] = {}
@@ -167,7 +167,7 @@ class RetainedLog:
         return {source: count for source, count in upto.items() if count}, beyond
 
     def take_summary(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
-        """Send what the other lacks, and ask for what is lacking here."""
+        """Send what the other lacks, and ask for what is missing here."""
         upto, beyond = summary.upto, summary.beyond
         if self._node in upto or self._node in beyond:
             claimed = max([upto.get(self._node, 0), *beyond.get(self._node, ())])
@@ -185,7 +185,7 @@ class RetainedLog:
             self.compare(sender, out, answer=True)
 
     def _holds_any(self, upto: Mapping[NodeId, int]) -> bool:
-        """Whether a message waits here that another is done with."""
+        """Whether a message that another is done with waits here."""
         return self._holds() and any(each.seq <= upto.get(each.origin, 0) for each in self.above.pending())
 
     def _holds(self) -> bool:
@@ -202,12 +202,12 @@ class RetainedLog:
                 yield message
 
     def _base_for(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> dict[NodeId, int]:
-        """What is kept no more, for a node that lacks some of it.
+        """What is no longer kept, for a node that lacks some of it.
 
-        If it is enough, what was kept no more when messages were given up here for the last time: a base that
-        holds less drops less of what the other has received.
+        If that is enough, what was no longer kept when messages were last given up here: a base that holds less
+        drops less of what the other has received.
         """
-        if not self._ordered:  # what came out of turn leaves gaps, which others may be able to fill
+        if not self._ordered:  # what came out of order leaves gaps, which others may be able to fill
             here = self.received.upto
             return {source: least for source, n in self._trimmed.items() if (least := min(n, here.get(source, 0)))}
         for source, count in self._trimmed.items():
@@ -217,7 +217,7 @@ class RetainedLog:
         return self._when_given_up.copy()
 
     def is_false_claim(self, claimed: int, peer: NodeId, out: list[Effect]) -> bool:
-        """Whether a peer knows of a message of this node that it never broadcast. If so, somebody hears of it."""
+        """Whether a peer knows of a message of this node that it never broadcast. If so, an `Alert` says so."""
         if claimed <= self.received.upto.get(self._node, 0):
             return False
         if peer not in self._alerted:
@@ -232,7 +232,7 @@ class RetainedLog:
         return peer in self.offers.linked
 
     def take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Another no longer keeps what is lacking here."""
+        """A peer no longer keeps what is missing here."""
         if sender not in self.offers.linked:
             raise RemoteFault(f"node {sender} sent a base, though it was not asked what it has")
         upto: Mapping[NodeId, int] = base.upto

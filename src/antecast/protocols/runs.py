@@ -1,9 +1,9 @@
-"""Sets of messages as runs of consecutive numbers: what a node has, in a few numbers a source.
+"""Sets of messages as runs of consecutive numbers: what a node has, in a few numbers per source.
 
 The messages of a source mostly travel together, so what has come of them is one stretch or a few. The tuple
-`(4, 9, 12, 13)` stands for the numbers 4 to 8 and 12: each run by its first number and the one behind its last.
-The entries grow strictly, so a number is inside a run when an odd count of them is not above it; sets are
-compared source by source and subtracted run by run, however many numbers lie in between.
+`(4, 9, 12, 13)` stands for the numbers 4 to 8 and 12: each run by its first number and the one after its last. The
+entries grow strictly, so a number is inside a run when an odd number of entries is not above it; sets are compared
+source by source and subtracted run by run, however many numbers lie in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Spans: TypeAlias = Annotated[
 """Runs by source, as frames carry them; a source without messages is left out."""
 
 PART = MAX_SOURCES
-"""Sources and numbers that one frame names at the most: half a MiB, and never more than a field may hold."""
+"""The most sources and numbers that one frame names: half a MiB, and never more than a field may hold."""
 
 LAST = (1 << 63) - 2
 """The last number a message may have: the end of its run must be a number too."""
@@ -144,7 +144,7 @@ def count(spans: _Spans) -> int:
 
 
 def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
-    """A set in parts that fit into a frame each; one part of a set that is empty.
+    """A set in parts that each fit into a frame; an empty set is one part.
 
     >>> [len(part) for part in parts({source: (1, 2) for source in range(50_000)})]
     [21845, 21845, 6310]
@@ -164,7 +164,7 @@ def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
 
 
 def check(spans: _Spans, sender: NodeId) -> None:
-    """Refuse what are not runs, or more than anybody sends at once: a fault of whoever sent them."""
+    """Refuse what are not runs, or more than a correct node sends at once."""
     room = PART
     for origin, runs in spans.items():
         room -= 1 + len(runs)
@@ -173,4 +173,4 @@ def check(spans: _Spans, sender: NodeId) -> None:
         if not runs or len(runs) % 2 or any(a >= b for a, b in pairwise(runs)):
             raise RemoteFault(f"node {sender} sent {runs[:4]} for messages of node {origin}, which are not runs")
     if room < 0:
-        raise RemoteFault(f"node {sender} named {PART - room} sources and numbers at once; at most {PART} may be")
+        raise RemoteFault(f"node {sender} named {PART - room} sources and numbers at once; the limit is {PART}")

@@ -7,10 +7,10 @@ delivered as many, and its source's previous message.
 The clock is a map, not an array: a source takes an entry when it first broadcasts, so members need not be known
 or numbered in advance. The sender's own entry is left out, since the message's number gives it.
 
-Why it keeps causal order: let m₁ precede m₂. If the sender of m₂ delivered m₁, the clock of m₂ counts it. Else
-the sender delivered some message that m₁ precedes, and had to deliver or skip m₁ before, so its clock counts it
-too. A clock therefore names the whole causal past (`complete`): whatever a receiver skips, all the rest is still
-waited for.
+Why it keeps causal order: let m₁ precede m₂. If the sender of m₂ delivered m₁, the clock of m₂ counts it.
+Otherwise the sender delivered some message that m₁ precedes, and had to deliver or skip m₁ before, so its clock
+counts it too. A clock therefore names the whole causal past (`complete`): whatever a receiver skips, it still
+waits for all the rest.
 """
 
 from collections.abc import Mapping

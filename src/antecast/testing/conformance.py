@@ -1,17 +1,17 @@
 """The contract of `core.protocol`, checked for any protocol on a restless bench.
 
-`plans(specification)` draws a small network, settings and a list of moves: broadcasts, links whose ends change at
-moments of their own, links that come up twice, crashes between two calls and in the middle of one, nodes that lose
-their state and come back under a new number. `assert_contract` plays a plan, lets the network heal, and judges:
+`plans(specification)` draws a small network, settings and a list of moves: broadcasts, links whose ends change
+independently, links that come up twice, crashes between two calls and in the middle of one, nodes that lose their
+state and come back under a new number. `assert_contract` plays a plan, lets the network heal, and judges:
 
 - integrity, and the orders that were promised, over everything that happened;
 - *agreement on what is kept*: a message that everyone who delivered it still keeps is delivered by all;
 - *liveness*: once the network is whole and quiet, a new broadcast of any node reaches all of them, whatever was
-  lost or given up before. Where next to nothing is kept, the first may be what shows that something is missing,
-  and be given up with it; the second must arrive;
-- a node is a function of its calls: made again, on an object of their own and on a clone, they give the same
-  effects and end in the same canonical state, refused frames left out;
-- a state that is saved and restored is the same state; frames of peers without a link are refused; a `link_down`
+  lost or given up before. Where next to nothing is kept, the first may only show that something is missing, and be
+  given up with it; the second must arrive;
+- a node is a function of its calls: repeated without the refused frames, on a new object and on a clone, they give
+  the same effects and end in the same canonical state;
+- a state that is saved and restored does not change; frames of peers without a link are refused; a `link_down`
   of a link that is not up does nothing.
 
 All of it is drawn by Hypothesis from few, ordered choices, so counterexamples shrink to a few moves.
@@ -41,7 +41,7 @@ NOBODY = 4_000_000
 """The number of a node that does not exist."""
 
 BURST = 7
-"""Broadcasts at once: more than the small values of `retain`."""
+"""Broadcasts made at once: more than the small values of `retain`."""
 
 _MOVES = (
     "broadcast", "cut", "link", "crash", "recover", "burst", "doom", "flap", "shock", "broadcast", "flap", "shock",
@@ -54,20 +54,21 @@ _WAITS = (0, 100, 0, 5, 100, 3000, 12_000)
 
 
 class Move(NamedTuple):
-    """Something that happens, and how long nothing else does."""
+    """Something that happens, and the pause after it."""
 
     verb: str
     node: int = 0
     """Counted among those that are up."""
     peer: int = 0
-    """How many places further on the other end of a link is; of a doomed node, how many effects it carries out."""
+    """For a link, how many places further on its other end is; for a doomed node, how many effects it carries
+    out."""
     wait: int = 0
     """In milliseconds."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A network and what happens in it. `repr` is what to write to have it again."""
+    """A network and what happens in it. Its `repr` is Python that makes it again."""
 
     protocol: str
     nodes: int
@@ -79,8 +80,8 @@ class Plan:
     """The longest an end of a link takes to notice that it came up or broke."""
     loss: float = 0.0
     blackout: bool = False
-    """Whether, at the end, all nodes crash at once soon after each has broadcast, and nothing happens after that
-    which could wake them."""
+    """Whether, at the end, all nodes crash at once soon after each has broadcast, and nothing happens afterwards
+    that could wake them."""
     answers: bool = False
     """Whether nodes answer, from inside the delivery, what the node before them broadcast."""
     seed: int = 0
@@ -96,7 +97,7 @@ def plans(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 4, max_moves
     index = st.integers(0, max_nodes)
     step = st.sampled_from([0, 0, 0, 1, 2])
     move = st.builds(Move, st.sampled_from(verbs), index, step, st.sampled_from(_WAITS))
-    least = draw(st.sampled_from([0, max_moves // 2]))  # or most lists would be short
+    least = draw(st.sampled_from([0, max_moves // 2]))  # otherwise most lists would be short
     lossless = Need.RELIABLE_LINKS in needs and Need.CELLS not in needs
     return Plan(
         protocol=spec.name,
@@ -305,7 +306,7 @@ class Restless:
     def heal(self) -> None:
         """Everyone comes back, those who leave have left, and the network is whole."""
         bench = self.bench
-        bench.run(10 * SECOND)  # whatever was to be noticed has been
+        bench.run(10 * SECOND)  # by then everything has been noticed
         bench.doomed.clear()
         for node in [each for each in self.members if each in bench.saved]:
             bench.recover(node)
@@ -326,7 +327,7 @@ class Restless:
         bench, settings = self.bench, self.bench.settings
         size = messages_kept(settings, bench.delivered)
         capacity = getattr(settings, "capacity", None)
-        if getattr(settings, "newcomers", "kept") == "now":  # whoever has no past yet begins with what is to come
+        if getattr(settings, "newcomers", "kept") == "now":  # a node without a past begins with what is to come
             return set()
         delivered = {node: list(dict.fromkeys(names)) for node, names in bench.delivered.items()}
         here = set().union(*(names for node, names in delivered.items() if node in self.members))
@@ -364,7 +365,7 @@ class Restless:
     ) -> None:
         """Whether all have these messages; newcomers and those that say they skip some may be excused.
 
-        Where patience has to be lost on each link of the way it takes that much longer.
+        Where patience must run out on each link of the way, it takes that much longer.
         """
         members = self.members if Guarantee.AGREEMENT in self.spec.guarantees else []
         for turn in range(len(members) + 1):
@@ -394,11 +395,11 @@ class Restless:
         copy.restore(msgspec.msgpack.decode(saved, strict=False))
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(copy.snapshot()))
         if again != msgspec.msgpack.decode(saved):
-            raise ContractBroken("snapshot", f"node {node}: restored, its state is another")
+            raise ContractBroken("snapshot", f"node {node}: its state differs after a restore")
 
     def _same_effects(self, node: NodeId) -> None:
-        """Made again, the calls give the same effects, on an object of their own and on a clone of it taken half
-        way; and all end in the same state."""
+        """Repeated on a new object, and on a clone of it taken half way, the calls give the same effects and end
+        in the same state."""
         calls = self.bench.calls[node]
         copies = [self.bench.make(node)]
         for place, (method, arguments, effects) in enumerate(calls):
@@ -415,9 +416,9 @@ class Restless:
         for number, copy in enumerate(copies):
             if copy.canonical() != state:
                 kind = "clone" if number else "canonical"
-                raise ContractBroken(kind, f"node {node}: the same calls lead to another state")
+                raise ContractBroken(kind, f"node {node}: the same calls lead to a different state")
 
 
 def assert_contract(spec: Specification, plan: Plan) -> Bench:
-    """Play a plan and check the contract; the bench, for further questions."""
+    """Play a plan and check the contract; returns the bench, for further questions."""
     return Restless(spec, plan).play()

@@ -1,7 +1,7 @@
 """Judgement of a simulated run, and what a person is shown when it fails: the story and the scenario.
 
 The failure of `assert_conforms` says which promise was broken, tells the smallest story that shows it, and ends
-with the scenario as TOML: written to a file, `antecast run` makes the very same run.
+with the scenario as TOML: saved to a file, it makes the same run with `antecast run`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from antecast.testing.settings import messages_kept
 from antecast.text.toml import format_toml
 
 _CALM = 35 * 10**9
-"""So long after the last fault a broadcast must reach everyone, whatever was lost and given up before."""
+"""This long after the last fault a broadcast must reach everyone, whatever was lost and given up before."""
 
 
 class Nonconforming(AssertionError):
@@ -41,7 +41,7 @@ class Nonconforming(AssertionError):
 
 
 def assert_conforms(scenario: Scenario) -> RunResult:
-    """Run a scenario and check every promise of its protocol; the run, for further questions."""
+    """Run a scenario and check every promise of its protocol; returns the run, for further questions."""
     result = run(scenario)
     events = result.events
     oracle = judge(events, clock="global")
@@ -83,8 +83,8 @@ def members(scenario: Scenario) -> tuple[set[NodeId], set[NodeId]]:
 def _missing(scenario: Scenario, events: pa.Table) -> str | None:
     """Who lacks what it should have, in words.
 
-    Everyone must have what was broadcast after a long calm, and what is still kept by all who have delivered it: a
-    message that is not may rightly have been given up.
+    Everyone must have what was broadcast after a long calm, and what is still kept by all who have delivered it:
+    any other message may rightly have been given up.
     """
     here, newcomers = members(scenario)
     delivered: dict[NodeId, list[MessageId]] = defaultdict(list)
@@ -101,7 +101,7 @@ def _missing(scenario: Scenario, events: pa.Table) -> str | None:
     fresh = {name for name in had if when.get(name, 0) >= calm}
     kept = had - _given_up(scenario.protocol_settings, delivered)
     if getattr(scenario.protocol_settings, "newcomers", "kept") == "now":
-        kept = set()  # whoever has no past yet begins with what is to come
+        kept = set()  # a node without a past begins with what is to come
     fresh &= kept  # a run ends at a fixed time: `assert_contract` waits until what nobody keeps is given up
     for node in sorted(here):
         got = set(delivered[node])
@@ -132,7 +132,7 @@ def _gets_history(scenario: Scenario) -> bool:
 
 
 def scenario_toml(scenario: Scenario) -> str:
-    """A scenario as TOML, without what is as it would be anyway."""
+    """A scenario as TOML, without fields that have their default."""
     values: dict[str, Any] = plain_settings(_Brief(_brief(scenario)))["values"]
     return format_toml(values)
 

@@ -1,16 +1,16 @@
 """A bench: nodes of any protocol on a small network in virtual time, driven by the rules of `core.protocol`.
 
-It keeps that contract and no more, so what a protocol gets away with here it must bear anywhere: the two ends
-of a link come up and go down at moments of their own, frames wait for an end that is not up yet and are dropped
-once it is gone, a link that broke may or may not let through what was on its way, a crash may come between two
-effects of a call. Frames are encoded and decoded on their way, and a snapshot goes through MessagePack.
+It keeps that contract and no more, so that a protocol meets here whatever a driver may do: the two ends of a link
+come up and go down independently, frames wait for an end that is not up yet and are dropped once it is gone, a
+link that broke may or may not let through what was on its way, a crash may come between two effects of a call.
+Frames are encoded and decoded on their way, and a snapshot goes through MessagePack.
 
-What breaks the contract ends in `ContractBroken`: a `Send` to a peer without a link, a `broadcast` that gives
-no delivery or two, a refused frame that changed something. All else is for the test to judge, from `log`.
+What breaks the contract ends in `ContractBroken`: a `Send` to a peer without a link, a `broadcast` that gives no
+delivery or two, a refused frame that changed something. The test judges all else, from `log`.
 
 Tests that choose each step use the verbs one by one (`link`, `broadcast`, `transfer`, `carry`, `drop`, `fire`,
-`pass_time`); those that let things take their course draw delays and call `run`. What is between the nodes is
-`wiring`, clocks and timers are `timing`; here are the nodes, their calls and the effects.
+`pass_time`); those that let things take their course draw delays and call `run`. `wiring` is what lies between the
+nodes, `timing` has clocks and timers; here are the nodes, their calls and the effects.
 
     >>> bench = Bench("vector", nodes=2)
     >>> bench.broadcast(0)
@@ -58,7 +58,7 @@ from antecast.testing.wiring import Delay, Flight, Loss, Wiring, between
 
 
 class Bench:
-    """A network of nodes, of links between them, and of strangers: peers without a protocol, whose part the test
+    """A network of nodes, the links between them, and strangers: peers without a protocol, whose part the test
     plays itself (`inject`, `inbox`)."""
 
     def __init__(
@@ -96,7 +96,8 @@ class Bench:
         self.move, self.queue, self.drop = wiring.move, wiring.queue, wiring.drop
         self.watch, self.record = watch, record
         self.strict = strict
-        """Whether a frame of one node that another refuses breaks the contract; those of strangers may be."""
+        """Whether a node that refuses another node's frame breaks the contract; frames of strangers may be
+        refused."""
         self.nested = nested
         """Whether answers are broadcast in the middle of the effects, which the contract forbids and some drivers
         do."""
@@ -111,7 +112,7 @@ class Bench:
         self.alerts, self.calls = happened.alerts, happened.calls
         self.refused, self.refusals = happened.refused, happened.refusals
         self.doomed: dict[NodeId, int] = {}
-        """Nodes that crash in their next call, when so many of its effects have been carried out."""
+        """Nodes that crash in their next call, after this many of its effects have been carried out."""
         self._make = make or spec.make
         self._busy = False
         self._asked: deque[tuple[NodeId, bytes]] = deque()
@@ -129,7 +130,7 @@ class Bench:
         self.nodes[node] = self.make(node)
 
     def make(self, node: NodeId) -> Protocol:
-        """A node as it is at its start, which takes no part."""
+        """A node as it starts; it takes no part yet."""
         make = self.spec.make_station if node in self._stations else self._make
         assert make is not None
         return make(node, self.settings)
@@ -204,7 +205,7 @@ class Bench:
         return self.call(node, "broadcast", payload, **options)
 
     def inject(self, sender: NodeId, to: NodeId, *those: Frame) -> None:
-        """Frames of a stranger arrive, over a link, by radio, or from out of nowhere."""
+        """Frames of a stranger arrive, over a link, by radio, or from nowhere."""
         for frame in those:
             self.call(to, "receive", frame, sender)
 
@@ -292,16 +293,16 @@ class Bench:
         try:
             copy = codec.decode(codec.encode(frame))
         except (RemoteFault, LocalMisuse) as error:
-            detail = f"node {node} sends {shown(frame)}, which nobody takes: {error}"
+            detail = f"node {node} sends {shown(frame)}, which nobody accepts: {error}"
             raise ContractBroken("undecodable", detail) from error
         if copy != frame:
-            raise ContractBroken("undecodable", f"node {node}: {frame!r} comes out of the wire as {copy!r}")
+            raise ContractBroken("undecodable", f"node {node}: {frame!r} is decoded as {copy!r}")
         return copy
 
     # Frames arrive, and time passes.
 
     def arrive(self, flight: Flight) -> None:
-        """A frame that is not in flight any more is received, if its link lets it through."""
+        """A frame that has landed is received, if its link lets it through."""
         if not self.wiring.admits(flight):
             return
         if flight.to in self.inbox:
@@ -313,7 +314,7 @@ class Bench:
                 raise ContractBroken("refused", f"a frame of an honest node was refused: {self.refusals[-1]}")
 
     def transfer(self) -> list[Flight]:
-        """Let everything in flight arrive, and what it causes, whatever time it takes; what travelled."""
+        """Let everything in flight arrive, and what it causes, whatever time it takes; returns what travelled."""
         travelled = []
         while self.flying:
             flight = self.wiring.pop()

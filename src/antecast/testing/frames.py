@@ -1,6 +1,6 @@
 """Frames that no correct peer would send, made from the declared types of a protocol's frames.
 
-`FrameMaker` works from what msgspec knows of the types, so it knows no protocol: it makes values of every shape
+`FrameMaker` works from what msgspec knows of the types, and knows no protocol: it makes values of every shape
 that decodes, at and next to every declared bound, with numbers of nodes that exist and of some that do not, and
 it changes copies of frames that were really sent in one place or several.
 
@@ -20,7 +20,7 @@ from msgspec import inspect
 from antecast.core import Codec, Frame, LocalMisuse, NodeId
 
 _FAR = (1000, 65_535, 65_536, (1 << 31) - 1, (1 << 32) - 1)
-"""Numbers of nodes that do not exist, beside the next few: at the edges of what decodes."""
+"""Numbers of nodes that do not exist, besides the next few: at the edges of what decodes."""
 
 _COUNTS = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 100, 65_535, 65_536, 1 << 31, 1 << 32, 1 << 53, (1 << 62) - 1)
 _SECONDS = (0, 1, -1, 10, 60, 1200)
@@ -63,7 +63,7 @@ class FrameMaker:
             self._numbers += _numbers(frame)
 
     def make(self, kind: str | None = None) -> Frame:
-        """A new frame: of a type, or any way at all."""
+        """A new frame: of the given type, or of any, perhaps from one that was sent."""
         draw = self._random
         way = draw.random() if kind is None and self._sent else 1.0
         if way < 0.1:
@@ -153,7 +153,7 @@ class FrameMaker:
         return int(max(low, min(value, high)))
 
     def _change(self, value: Any, kind: inspect.Type, share: float) -> Any:
-        """A copy, with some of its parts made anew."""
+        """A copy with some of its parts replaced."""
         draw = self._random
         if isinstance(kind, inspect.UnionType):
             fitting = [each for each in kind.types if _is(value, each)]
@@ -213,7 +213,7 @@ def _is(value: Any, kind: inspect.Type) -> bool:
 
 
 def is_entry(value: Any) -> bool:
-    """Whether this is a message or the like: something that has a source and a number there."""
+    """Whether this is a message or the like: something with a source and its number there."""
     return isinstance(value, msgspec.Struct) and {"origin", "seq"} <= set(value.__struct_fields__)
 
 
@@ -254,7 +254,7 @@ def _parts(value: Any) -> list[Any]:
 def simpler(value: Any) -> Iterator[Any]:
     """Copies with one part left out, or one number made small."""
     if is_entry(value):
-        return  # another under the same name would be another lie
+        return  # a different one under the same name would be another lie
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             for each in simpler(getattr(value, name)):

@@ -37,15 +37,15 @@ from antecast.testing.memory import weight
 
 SECOND = 10**9
 STEPS = 120
-"""Of a play: enough for a frame to build on what others have done, few to shorten."""
+"""Steps per play: enough for a frame to build on what others have done, few enough to shorten."""
 
 _OF_A_KIND = 5
-"""Faults of one kind that are looked into: most of them will be the same one."""
+"""How many faults of one kind are examined: most of them will be the same one."""
 
 _WAITS = (10**6, 10**8, SECOND, SECOND, 15 * SECOND, 30 * SECOND)
 
 FORGOTTEN = 1500 * SECOND
-"""After so long what is kept for a time has gone: lifetimes of messages, hosts that fell silent."""
+"""After this long, whatever is kept for a time is gone: lifetimes of messages, hosts that fell silent."""
 
 SMALL = {"retain": 20, "capacity": 20, "early": 4000, "backlog": 20}
 """Bounds that a hostile node can fill: memory must not grow past them."""
@@ -115,7 +115,7 @@ class Campaign:
         return Stage(self.spec, settings, draw.choice(attached))
 
     def play(self, number: int, *, steps: int = STEPS) -> tuple[Stage, list[Step], Fault | None]:
-        """One play; its steps, and the fault if it ends in one that is the protocol's."""
+        """One play; returns its steps, and the fault if it ends in one of the protocol's own."""
         draw = Random(f"{self.spec.name}/{self.seed}/{number}")
         stage = self.stage(draw)
         self.plays += 1
@@ -187,7 +187,7 @@ class Campaign:
         return Step("frame", sender, to, data)
 
     def findings(self, frames: int, *, tell: bool = False) -> Iterator[Finding]:
-        """Faults, each kind once, until so many frames have been sent."""
+        """Faults, each kind once, until this many frames have been sent."""
         known: set[tuple[str, ...]] = set()
         times: Counter[str] = Counter()
         number, shown = 0, monotonic()
@@ -224,7 +224,7 @@ def _decodes(codec: Codec, data: bytes) -> bool:
 
 
 def _same(stage: Stage, steps: list[Step], fault: Fault, *, forge: bool) -> list[Step]:
-    """The shortest list of steps, if the fault comes again when they are played again."""
+    """The shortest list of steps, if the fault comes again when they are replayed."""
     again = play(stage, steps, forge=forge)
     return shorten(stage, steps, fault.kind, forge=forge) if again is not None and again.kind == fault.kind else []
 
@@ -239,7 +239,7 @@ class Growth:
 
     @property
     def bounded(self) -> bool:
-        """A quarter more, and a page or two, is what chance makes of tables that were full before."""
+        """A quarter more, and a page or two, is chance where tables were full before."""
         return self.after <= self.before * 1.25 + 20_000
 
     def __str__(self) -> str:
@@ -249,7 +249,7 @@ class Growth:
 def growth(spec: Specification, *, frames: int = 1500, seed: int = 1) -> Growth:
     """Whether hostile frames make memory grow, with bounds so small that honest use would fill them.
 
-    What is kept for a time only is given that time before a node is weighed.
+    What is kept only for a time is given that time before a node is weighed.
     """
     draw = Random(f"{spec.name}/{seed}/memory")
     campaign = Campaign(spec, seed, forge=True, unlinked=False)
@@ -271,10 +271,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("protocol")
     parser.add_argument("--frames", type=int, default=100_000, help="hostile frames to send (default: 100,000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--forge", action="store_true", help="also messages in the name of honest nodes")
+    parser.add_argument("--forge", action="store_true", help="also send messages in the name of honest nodes")
     parser.add_argument("--all", action="store_true", help="go on after the first fault")
     parser.add_argument(
-        "--without", action="append", default=[], metavar="TYPE", help="leave frames of this type out"
+        "--without", action="append", default=[], metavar="TYPE", help="leave out frames of this type"
     )
     parser.add_argument("--memory", action="store_true", help="also measure whether memory grows")
     options = parser.parse_args(arguments)

@@ -36,10 +36,10 @@ STATIONS = (100, 101)
 HOSTILE_STATION = 109
 SECOND = 10**9
 REST = 30 * SECOND
-"""In which the honest nodes come to rest after an attack: longer than every patience."""
+"""How long the honest nodes have to come to rest after an attack: longer than every patience."""
 
 STEP_SECONDS, REST_SECONDS = 1.0, 20.0
-"""Of CPU time: more than any single step may take, and than the rest after the last one."""
+"""Limits of CPU time, for a single step and for the rest after the last one."""
 
 Verb: TypeAlias = Literal["frame", "broadcast", "wait", "transfer", "link", "unlink"]
 
@@ -47,13 +47,13 @@ Verb: TypeAlias = Literal["frame", "broadcast", "wait", "transfer", "link", "unl
 class Step(NamedTuple):
     verb: Verb
     sender: int = 0
-    """Of a frame; of other verbs the node, or the time to wait."""
+    """The sender of a frame; for other verbs the node, or the time to wait."""
     to: NodeId = 0
     data: bytes = b""
 
 
 class Fault(Exception):
-    """The protocol does not bear what was done to it."""
+    """The protocol does not withstand what was done to it."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -67,12 +67,12 @@ class Hang(BaseException):
 
 @dataclass(frozen=True)
 class Stage:
-    """Who is there, and how it is linked, before the first step."""
+    """Who is there before the first step, and how they are linked."""
 
     spec: Specification
     settings: dict[str, object] = field(default_factory=dict)
     attached: tuple[NodeId, ...] = (0,)
-    """To whom the hostile node has a link; in cells, the station in whose cell it is."""
+    """The nodes that the hostile node has a link to; in cells, the station in whose cell it is."""
     role: Literal["peer", "host", "station"] = "peer"
 
     @property
@@ -150,7 +150,7 @@ class Play:
     def __init__(self, stage: Stage, *, forge: bool = False) -> None:
         self.stage, self._forge = stage, forge
         self.lies: set[Step] = set()
-        """Frames that told of messages which honest nodes had not broadcast."""
+        """Frames that claimed messages which honest nodes had not broadcast."""
         self.sent: list[Frame] = []
         """What honest nodes have sent."""
         self._genuine: set[str] = set()
@@ -159,7 +159,7 @@ class Play:
             self.bench = stage.open(on_send=self._overhear)
         self.codec = self.bench.nodes[0].codec
         self.frames: Counter[str] = Counter()
-        """Frames of the hostile node, by type; `refused` and `malformed` count beside."""
+        """Frames of the hostile node, by type; also counts of `refused` and `malformed`."""
 
     def _overhear(self, flight: Flight) -> None:
         self.sent.append(flight.frame)
@@ -227,7 +227,7 @@ class Play:
         )
 
     def end(self) -> None:
-        """The hostile node goes; everyone broadcasts again; who lacks what?"""
+        """The hostile node leaves; everyone broadcasts again; who lacks what?"""
         bench, honest = self.bench, self.stage.honest
         with _watched("rest", REST_SECONDS):
             for node in self.stage.attached:
@@ -239,7 +239,7 @@ class Play:
             bench.run(REST)
             last = {name for node in honest if (name := bench.broadcast(node))}
             bench.run(REST)
-        if self.stage.role == "station":  # it rules over what its hosts get
+        if self.stage.role == "station":  # it decides what its hosts get
             return
         log = [event for event in bench.log if event.id.origin in honest and event.node in honest]
         promised = self.stage.spec.guarantees
@@ -318,8 +318,8 @@ def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step]) -> bool:
 
 
 def shorten(stage: Stage, steps: Sequence[Step], kind: str, *, forge: bool = False) -> list[Step]:
-    """As few of the steps as still lead to a fault of this kind: parts are left out, from halves to single
-    ones, until no single one can be spared."""
+    """As few of the steps as still lead to a fault of this kind: parts are left out, from halves down to single
+    steps, until no step can be spared."""
     steps = list(steps)
     size = max(1, len(steps) // 2)
     while True:

@@ -1,4 +1,4 @@
-"""Judgement of a small log by the definitions, as messages are delivered: each past is a set of bits."""
+"""Judges a small log by the definitions, as messages are delivered: each past is a set of bits."""
 
 from __future__ import annotations
 

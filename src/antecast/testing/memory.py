@@ -11,7 +11,7 @@ import msgspec
 from antecast.core import Codec
 
 _SHARED = type, ModuleType, FunctionType, BuiltinFunctionType, Codec
-"""Not an object's own."""
+"""Shared by objects, and not weighed."""
 
 
 def weight(root: object) -> int:

@@ -1,8 +1,8 @@
-"""Random networks for the simulator: those with the faults that a protocol is meant to bear.
+"""Random networks for the simulator, with the faults that a protocol must tolerate.
 
 Every choice is short, and its simplest value comes first, so that Hypothesis shrinks a counterexample to something
-a person can read. Most networks are small; some are crowds, since a protocol that confuses nodes needs enough of
-them to be found out. Settings are drawn too (`settings`).
+a person can read. Most networks are small; some are crowds, since it takes many nodes to find out a protocol that
+confuses them. Settings are drawn too (`settings`).
 
 Things happen in the first two seconds; then the network is left to heal. `LAST` milliseconds after the start every
 node broadcasts once more, and again ten seconds later: whatever was lost before, these must reach everyone.
@@ -26,10 +26,10 @@ _DURATION = 2_000
 LAST = 30_000
 AGAIN = 12_000
 """When the last round of broadcasts begins, longer than every patience after the last fault, and how much later
-the very last one: where next to nothing is kept, the first may be what shows that something is missing."""
+the very last one: where next to nothing is kept, the first may only show that something is missing."""
 
 _SETTLED = 60_000
-"""In cells: the millisecond by which all hosts have joined, also where half of all frames are lost."""
+"""In cells: the millisecond by which all hosts have joined, even where half of all frames are lost."""
 
 
 def _ms(value: int) -> str:
@@ -47,7 +47,7 @@ _UNEVEN: list[dict[str, Any]] = [
     {"kind": "normal", "mean": "100ms", "stdev": "100ms"},
 ]
 _HEAVY = [{"kind": "pareto", "least": "1ms", "shape": shape, "most": "8s"} for shape in (2.0, 0.6)]
-"""Late by three orders of magnitude now and then."""
+"""Now and then late by three orders of magnitude."""
 
 
 def _delays() -> st.SearchStrategy[dict[str, Any]]:
@@ -118,9 +118,9 @@ def _workload(draw: st.DrawFn, nodes: int, most: int, *, start: int = 0) -> list
 def scenarios(
     draw: st.DrawFn, spec: Specification, *, max_nodes: int = 6, max_broadcasts: int = 20, crowd: int = 20
 ) -> Scenario:
-    """Networks, delays, losses, faults, settings and workloads that a protocol must bear.
+    """Networks, delays, losses, faults, settings and workloads that a protocol must tolerate.
 
-    `max_nodes` bounds the small networks, `crowd` is the size of the large ones; 0 for none of these.
+    `max_nodes` bounds the small networks, `crowd` is the size of the large ones, 0 for none.
     """
     if Need.CELLS in spec.needs(spec.configure({})):
         return draw(_cells(spec, max_nodes=max_nodes, max_broadcasts=max_broadcasts))
@@ -166,7 +166,7 @@ def scenarios(
 @st.composite
 def _crowds(draw: st.DrawFn, spec: Specification, *, nodes: int) -> Scenario:
     """Many nodes that talk, over paths of very different lengths; nothing fails. Few choices, since each run takes
-    its time."""
+    long."""
     needs = spec.needs(spec.configure({}))
     topology = "complete" if Need.COMPLETE_GRAPH in needs else draw(st.sampled_from(["random", "ring"]))
     network = {
@@ -210,9 +210,10 @@ def _scenario(
 
 @st.composite
 def _cells(draw: st.DrawFn, spec: Specification, *, max_nodes: int, max_broadcasts: int) -> Scenario:
-    """Stations and hosts, a radio that loses, alone and in spells, hosts that walk, crash, join and leave.
+    """Stations and hosts, a radio that loses single frames and whole spells, hosts that walk, crash, join and
+    leave.
 
-    Whoever has not joined yet gets no history, so things begin when everyone is there.
+    A host that has not joined yet gets no history, so things begin when everyone is there.
     """
     nodes, stations = draw(st.integers(1, max_nodes)), draw(st.integers(1, 4))
     static = Need.STATIC_MEMBERS in spec.needs(spec.configure({}))

@@ -28,14 +28,14 @@ class Record:
         self.refusals: list[str] = []
         """Each frame that was refused, in words."""
         self.calls: dict[NodeId, list[tuple[str, tuple[Any, ...], list[Effect]]]] = defaultdict(list)
-        """All calls and their effects, where they are asked for."""
+        """All calls and their effects, if asked for."""
 
     def broadcast(self, node: NodeId, effects: list[Effect], now: int) -> MessageId:
         """The name of a message that was just broadcast."""
         names = [effect.id for effect in effects if isinstance(effect, Accepted)]
         names += [each.message.id for each in effects if isinstance(each, Deliver) and each.message.origin == node]
         if len(names) != 1:
-            raise ContractBroken("names", f"node {node}: a broadcast gave {names}; exactly one is due")
+            raise ContractBroken("names", f"node {node}: a broadcast gave {names}, expected exactly one")
         self.log.append(Event("broadcast", node, names[0], now))
         return names[0]
 

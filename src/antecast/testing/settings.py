@@ -1,8 +1,8 @@
 """Values of a protocol's settings that are worth trying, from their declared types alone.
 
-For each field a short list, the default first: Hypothesis then shrinks towards it. Numbers are tried at the
+For each field a short list, the default first, so that Hypothesis shrinks towards it. Numbers are tried at the
 bottom of their range, where buffers are full and windows closed; durations at a tenth; choices and switches in
-every position. A specification can name other values itself (`draws`), where its promises hold for some only.
+every position. A specification can name other values itself (`draws`), where its promises hold only for some.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def drawn_settings(draw: st.DrawFn, spec: Specification) -> dict[str, Any]:
 
 
 def messages_kept(settings: Any, nodes: Iterable[NodeId]) -> int | None:
-    """How many of the messages that it delivered a node keeps at least; None for all.
+    """The least number of delivered messages that a node keeps; None for all.
 
-    Where sources beyond the `founders` are announced, that each has come and gone takes room beside the messages.
+    Where sources beyond the `founders` are announced, their notices take room beside the messages.
     """
     retain: int | None = getattr(settings, "retain", None)
     founders: int | None = getattr(settings, "founders", None)

@@ -22,7 +22,7 @@ _CALLS = (FunctionType, BuiltinFunctionType, MethodType)
 
 
 def whole_state(thing: object, *, without: Collection[str] = ()) -> object:
-    """All that an object holds, but for attributes of some names: caches, whose values follow from the rest.
+    """All that an object holds, except attributes of some names: caches, whose values follow from the rest.
 
     >>> whole_state({1: [2, {3}]})
     ('dict', (1, ('list', 2, ('set', 3))))

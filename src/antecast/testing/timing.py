@@ -10,7 +10,7 @@ from itertools import count
 from antecast.core import NodeId, Timer
 
 STORM = 100_000
-"""Frames without time passing that no network of this size sends, unless something goes round in circles."""
+"""More frames at one moment than a network of this size sends, unless something goes round in circles."""
 
 
 class ContractBroken(AssertionError):
@@ -71,7 +71,7 @@ class VirtualTime:
                 break
             calls = calls + 1 if soonest <= self.now else 0
             if calls > STORM:
-                raise ContractBroken("storm", "time stands still: timers or frames come without end")
+                raise ContractBroken("storm", "time stands still: timers or frames never end")
             self.advance(soonest)
             if frame == soonest:
                 arrive()

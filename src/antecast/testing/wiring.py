@@ -1,6 +1,6 @@
 """What is between the nodes of a bench: links with two ends, cells, and the frames on their way.
 
-A `Link` is one life of a link. Each of its ends is first to come, then up, then gone, at moments of its own:
+A `Link` is one life of a link. Each of its ends is first *to come*, then *up*, then *gone*, at its own time:
 frames wait for an end that is to come, and are dropped once it is gone. When the sender's end has gone, what is
 still on its way may or may not arrive. Hosts in the cell of a station hear it, and it hears them, over the air.
 
@@ -29,13 +29,13 @@ Which: TypeAlias = Callable[["Flight"], bool]
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """One life of a link. Each end is first to come, then up, then gone."""
+    """One life of a link. Each end is first *to come*, then *up*, then *gone*."""
 
     ends: tuple[NodeId, NodeId]
     life: int = 0
     """Later links have larger numbers."""
     delays: Mapping[NodeId, Delay] = field(default_factory=dict)
-    """How long frames travel towards an end, where it is not as on other links."""
+    """How long frames travel towards an end, where this differs from other links."""
     up: set[NodeId] = field(default_factory=set)
     gone: set[NodeId] = field(default_factory=set)
     lost: set[NodeId] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Flight(NamedTuple):
 
 
 class Ends(Protocol):
-    """Whoever owns the nodes hears of the ends of their links."""
+    """The owner of the nodes, which hears of the ends of their links."""
 
     def exists(self, node: NodeId) -> bool: ...
     def came_up(self, node: NodeId, peer: NodeId, by: NodeId | None) -> None: ...
@@ -109,8 +109,8 @@ class Wiring:
         by: NodeId | None = None,
         delays: Mapping[NodeId, Delay] | None = None,
     ) -> Link:
-        """A new link; each end notices at once, after a time, or when told so (None; then it is up to `up`). An
-        end that has a link loses that one.
+        """A new link; each end notices at once, after a time, or (None) when `up` is called. An end that has a
+        link loses that one.
 
         `by` is a neighbour of both who brought them together; `delays` are those of this link, by the receiving
         end.
@@ -122,15 +122,14 @@ class Wiring:
         return link
 
     def unlink(self, a: NodeId, b: NodeId, *, notice: tuple[int, int] = (0, 0)) -> None:
-        """Whatever link each has to the other breaks, which each notices at once or after a time."""
+        """Break whatever link each has to the other, which each notices at once or after a time."""
         for node, peer, after in ((a, b, notice[0]), (b, a, notice[1])):
             link = self.links[node].get(peer)
             if link is not None:
                 self._time.after(after, lambda node=node, link=link: self.down(node, link))  # type: ignore[misc]
 
     def up(self, node: NodeId, link: Link, *, by: NodeId | None = None) -> None:
-        """This end of a link comes up, perhaps in the place of an older one. What has come for it is received
-        next."""
+        """This end of a link comes up, perhaps in place of an older one. What has come for it is received next."""
         if not link.is_coming(node):
             return
         peer = link.other(node)
@@ -192,7 +191,7 @@ class Wiring:
         return self._launch(at, node, to, frame, link)
 
     def transmit(self, node: NodeId, frame: Frame) -> Iterator[Flight]:
-        """Over the radio: to the cell, or up to its station; now and then twice."""
+        """Over the radio: to the cell, or up to the station; now and then twice."""
         heard = [self.cells[node]] if node in self.cells else [h for h, s in self.cells.items() if s == node]
         for to in heard:
             for _ in range(1 + (self.random.random() < self.radio_loss / 4)):
@@ -221,7 +220,7 @@ class Wiring:
         return [flight.frame for flight in sorted(filter(between(a, b), self.flying))]
 
     def drop(self, which: Which | None = None) -> list[Flight]:
-        """Lose what is in flight, all or some of it; what was lost, in the order of its arrival."""
+        """Lose what is in flight, all or some of it; returns what was lost, in the order of its arrival."""
         taken = [flight for flight in self.flying if which is None or which(flight)]
         if taken:
             self.flying[:] = [flight for flight in self.flying if which is not None and not which(flight)]

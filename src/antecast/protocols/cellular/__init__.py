@@ -33,12 +33,12 @@ CELLULAR = register(
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
         needs=_needs,
         control="constant",
-        memory="host: what is under way; station: what its hosts lack, and a few numbers a host",
+        memory="host: what is under way; station: what its hosts lack, and a few numbers per host",
         delivery="constant",
         settings=CellularSettings,
         make=CellHost,
         make_station=Station,
         gauges=GAUGES,
-        draws={"evict": ("5min", "0s")},  # who is given up misses what was broadcast meanwhile
+        draws={"evict": ("5min", "0s")},  # a host that is given up misses what was broadcast meanwhile
     )
 )

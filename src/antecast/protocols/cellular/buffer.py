@@ -19,7 +19,7 @@ class CellBuffer:
         self.low = 0
         self.messages: deque[Data] = deque()
         self.numbers: dict[MessageId, int] = {}
-        """Of the messages kept."""
+        """The number of each message kept."""
         self.sent_at: deque[int] = deque()
         """When each of them was last sent."""
         self.sent_upto = 0
@@ -29,7 +29,7 @@ class CellBuffer:
         self.turn: deque[int] = deque()
         """When each of the messages was last sent, in turns; 0 for never."""
         self.first_turn: deque[int] = deque()
-        """When it was first sent."""
+        """When each was first sent."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -60,7 +60,7 @@ class CellBuffer:
             self.first_turn[index] = self.turns
 
     def sent_once(self, number: int) -> int | None:
-        """When a message was sent, if that was once."""
+        """When a message was sent, if it was sent once."""
         index = number - self.low
         if 0 <= index < len(self.messages) and self.turn[index] == self.first_turn[index] > 0:
             return self.sent_at[index]

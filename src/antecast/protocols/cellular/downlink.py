@@ -1,10 +1,10 @@
 """Down the radio: a station sends its cell what the hosts there lack, in the order of its numbers.
 
-New messages go out as long as they are within `window` of every host that takes part. What a host lacks of the
-window that it takes is sent again when it is known to be lost, because the host has heard what was sent later, or
-else when no acknowledgement has come in the time that one takes (`round_trip.py`). So no copy follows another that
-may still wait for its turn at the radio. A host that has not been heard of for a while is only probed with
-one message: one that has gone away must neither fill the air of those who stayed nor hold them up.
+New messages go out as long as they are within `window` of every host that takes part. What a host lacks of its
+window is sent again when it is known to be lost, because the host has heard what was sent later, or when no
+acknowledgement has come in the usual time (`round_trip.py`). So no copy follows another that may still wait for
+its turn at the radio. A host that has not been heard of for a while is only probed with one message: a host that
+has left must neither fill the air for those who stay nor hold them up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from antecast.protocols.dither import Dither
 RESEND: Timer = "resend"
 
 _AT_ONCE = 32
-"""Messages sent again in a row. Between two stations that do not hear each other, only what falls into a gap of
-the other one is heard."""
+"""How many messages are sent again in a row. Between two stations that do not hear each other, only what falls
+into a gap of the other one is heard."""
 
 
 class Downlink:
@@ -42,7 +42,7 @@ class Downlink:
     # What is sent, and how long it is kept.
 
     def add(self, message: Data, now: int, out: list[Effect]) -> None:
-        """Number a message and send it to the cell; with nobody there it is only counted."""
+        """Number a message and send it to the cell; if nobody is there, only count it."""
         if not self._records:
             self.buffer.low += 1
             return
@@ -55,8 +55,8 @@ class Downlink:
     def send_window(self, now: int, out: list[Effect]) -> None:
         """Send what has not been sent yet, as far as hosts take it: a window, or one message if all are silent.
 
-        Those who take part are kept together: nobody is sent what another has no room for yet. Only a host that is
-        more than a window behind, because it was away, is not waited for.
+        Hosts that take part are kept together: nobody is sent what another has no room for yet. Only a host that
+        is more than a window behind, because it was away, is not waited for.
         """
         buffer, window = self.buffer, self._settings.window
         if buffer.sent_upto < buffer.next:
@@ -73,7 +73,7 @@ class Downlink:
         self.set_resend(now, out)
 
     def trim(self, now: int, out: list[Effect]) -> None:
-        """Drop what no host needs; room in the window lets others out."""
+        """Drop what no host needs; room in the window lets new messages out."""
         low = min((record.position for record in self._records.values()), default=self.buffer.next)
         self.buffer.drop_below(low)
         self.send_window(now, out)
@@ -134,8 +134,8 @@ class Downlink:
             self.confirm(host, record, now, out)
 
     def _measure(self, frame: Ack, record: Record, now: int) -> None:
-        """What an acknowledgement tells of the air: how long it took since the oldest message that it is the first
-        to acknowledge, and the newest message that was heard."""
+        """What an acknowledgement tells about the radio: the time since the oldest message that it newly
+        acknowledges, and the newest message that was heard."""
         if record.position < frame.seqc and (sent := self.buffer.sent_once(record.position)) is not None:
             self._round_trip.took(now - sent)
         newest = max(frame.seqc, frame.top) - 1 - self.buffer.low
@@ -143,7 +143,7 @@ class Downlink:
             record.heard_turn = max(record.heard_turn, self.buffer.first_turn[newest])
 
     def _hasten(self, record: Record, now: int, out: list[Effect]) -> None:
-        """What a host is now known to lack, or has room for now, need not wait for the timer of others."""
+        """What a host is now known to lack, or now has room for, need not wait for the timer of others."""
         if self._settings.measured and self._timer_at is not None and record.held:
             at = self._timer_at
             for when, _ in self._due_to(record, now):
@@ -206,7 +206,7 @@ class Downlink:
     def resend(self, now: int, out: list[Effect]) -> None:
         """The timer has fired."""
         self._timer_at = None
-        for host, record in self._records.items():  # first: without these a host can do nothing with the others
+        for host, record in self._records.items():  # first: a host can do nothing with the others without these
             if record.held and record.catch_up and self._catch_up_due(record, now) <= now:
                 self._send_catch_up(host, record, now, out)
         due = sorted({number for when, number in self._due(now) if when <= now})

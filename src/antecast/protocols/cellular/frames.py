@@ -7,8 +7,8 @@ Application messages are `Message` frames everywhere; their stamp says on which 
 - `CatchUp`: down to one host that missed it in another cell;
 - `Carried`: over the wires to one station, for such a host.
 
-The other frames keep the names that Algorithms 1 to 4 of the paper give them. Frames up the radio need no name
-of their host: a radio frame says who sent it. `Echo`, `Gone` and `Reject` are not in the paper (`station.py`).
+The other frames keep the names that Algorithms 1 to 4 of the paper give them. Frames up the radio need not name
+their host: a radio frame says who sent it. `Echo`, `Gone` and `Reject` are not in the paper (`station.py`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from antecast.core import Codec, Frame, Message
 from antecast.core.frames import Count, Seq, Source
 
 MAX_LISTED = 1 << 16
-"""Most messages a list may name: a station that keeps more than this for one host is lost anyway."""
+"""The most messages that a list may name: a station that keeps more than this for one host is lost anyway."""
 
 MOST_SESSIONS = 1 << 62
-"""A host begins a session with each stay: it never comes near this number."""
+"""A host begins one session per stay: it never comes near this number."""
 
 Id: TypeAlias = tuple[Source, Seq]
 Ids: TypeAlias = Annotated[Sequence[Id], msgspec.Meta(max_length=MAX_LISTED)]
@@ -33,7 +33,7 @@ Numbers: TypeAlias = Annotated[list[Count], msgspec.Meta(max_length=MAX_LISTED)]
 
 
 class CatchUp(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
-    """Number `index` of those that a host delivers before it goes on with the cell's own."""
+    """Number `index` of the messages that a host delivers before it goes on with the cell's own."""
 
     host: Source
     ses: Count
@@ -66,15 +66,15 @@ Data: TypeAlias = Message[Stamp]
 
 
 class Join(Frame, frozen=True, array_like=True, gc=False, tag=1):
-    """A host that is no member yet asks to be one."""
+    """A host that is not a member yet asks to become one."""
 
     ses: Count
     next: Seq
-    """The number of its first message that it has never sent."""
+    """The number of its first message that was never sent."""
 
 
 class Init(Frame, frozen=True, array_like=True, gc=False, tag=2):
-    """A member asks this station to take over from wherever it was."""
+    """A member asks this station to take over from the one that holds it."""
 
     ses: Count
     lc: Count
@@ -86,13 +86,13 @@ class Init(Frame, frozen=True, array_like=True, gc=False, tag=2):
 
 
 class Ack(Frame, frozen=True, array_like=True, gc=False, tag=3):
-    """What a host has delivered in this session, and what of later messages it lacks."""
+    """What a host has delivered in this session, and which later messages it lacks."""
 
     ses: Count
     co: Count
     seqc: Count
     top: Count = 0
-    """Of the numbers below this one it has all that it has not delivered, but for the holes."""
+    """It has all messages below this number that it has not delivered, except the holes."""
     holes: Numbers = []
 
 
@@ -104,8 +104,8 @@ class Leave(Frame, frozen=True, array_like=True, gc=False, tag=4):
 
 
 class InitAck(Frame, frozen=True, array_like=True, gc=False, tag=5):
-    """A session is established: deliver `catch_up` messages first, then the cell's from `seqc` on without those
-    in `skip`, which were delivered elsewhere."""
+    """A session is established: deliver `catch_up` messages first, then the cell's from `seqc` on, except those in
+    `skip`, which were delivered elsewhere."""
 
     host: Source
     ses: Count
@@ -115,7 +115,7 @@ class InitAck(Frame, frozen=True, array_like=True, gc=False, tag=5):
     seqh: Seq
     """The number of the host's next message: those before have been passed on."""
     fresh: bool
-    """Whether the host had been given up: what it missed, and what of its own was under way, is gone."""
+    """Whether the host had been given up: what it missed, and its own messages under way, are gone."""
 
 
 class Acks(Frame, frozen=True, array_like=True, gc=False, tag=6):
@@ -129,7 +129,7 @@ class LeaveAck(Frame, frozen=True, array_like=True, gc=False, tag=7):
 
 
 class Gone(Frame, frozen=True, array_like=True, gc=False, tag=8):
-    """The station knows nothing of a host that thinks itself established: it was given up."""
+    """The station knows nothing of a host that thinks it is established: it was given up."""
 
     host: Source
     ses: Count
@@ -160,7 +160,7 @@ class Req1(Frame, frozen=True, array_like=True, gc=False, tag=11):
     who: Source
     """The station that asks."""
     wave: Count
-    """Its count of requests: their echoes, and the handoffs that they begin, are told apart by it."""
+    """Its count of requests, which tells their echoes and handoffs apart."""
 
 
 class Echo(Frame, frozen=True, array_like=True, gc=False, tag=12):
@@ -196,7 +196,7 @@ class Req2(Addressed, frozen=True, array_like=True, gc=False, tag=14):
 
 
 class Rsp2(Addressed, frozen=True, array_like=True, gc=False, tag=15):
-    """The wanted messages have gone before; the holder has let the host go."""
+    """The wanted messages were sent before; the holder has let the host go."""
 
     received: Ids
     """What came in since `Rsp1`."""
@@ -206,7 +206,7 @@ class Rsp2(Addressed, frozen=True, array_like=True, gc=False, tag=15):
 
 class Reject(Addressed, frozen=True, array_like=True, gc=False, tag=16):
     """No: to a request older than the session that the holder knows, to an offer of a host that is not awaited,
-    or to a `Req2` for an offer that does not stand any more."""
+    or to a `Req2` for an offer that no longer stands."""
 
 
 CODEC = Codec(
@@ -215,4 +215,4 @@ CODEC = Codec(
         Rsp1, Req2, Rsp2, Reject,
     ]
 )  # fmt: skip
-"""Hosts and stations speak one language."""
+"""Hosts and stations share one codec."""

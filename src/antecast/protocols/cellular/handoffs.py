@@ -6,19 +6,19 @@ message from then on, and asks all stations (`Req1`). The one that holds the hos
 with what it has not delivered (`Rsp1`); N asks for those that it no longer has (`Req2`); P sends them and
 what came in since (`Rsp2`) and lets the host go. N's order then is: the messages it did not have (`CatchUp`),
 and its own numbers from the first one kept, less those that came before `Rsp1` and are named neither in
-`Rsp1` nor in `Rsp2`: these the host has delivered elsewhere. The host is told all of this in one `InitAck`.
+`Rsp1` nor in `Rsp2`: the host has delivered these elsewhere. The host is told all of this in one `InitAck`.
 
 Why it holds: flooding over a tree of FIFO wires is causal among the stations. Whatever P had when it sent
 `Rsp1`, N has when it arrives; so a broadcast that N accepts from the host afterwards depends on nothing that
-N lacks. A `Req1` meets the holder, or waits at the next one. The radio is a side channel outside of that
-order: the floor and the host's last established session (`lc`) tell what it brings too early or too late.
+N lacks. A `Req1` meets the holder, or waits at the next one. The radio is a side channel outside that order: the
+floor and the host's last established session (`lc`) show what it brings too early or too late.
 
-Handoffs of a host are made one after the other: a locked holder puts further requests aside, since the next
-holder has seen them too; one that awaits the host keeps them, and serves the newest when it holds it. Only a
-holder rejects, and a station that is offered a host which it no longer awaits. A handoff that does not end is
-broken off (`look`) and begun anew by another request, while frames of the first are still on their way. So all
-frames of a handoff bear the number of its request, and are taken only by records of that request: the answers to
-two requests do not add up.
+Handoffs of a host are made one after the other: a locked holder puts further requests aside, since the next holder
+has seen them too; a station that awaits the host keeps them, and serves the newest when it holds it. Only a holder
+rejects, or a station that is offered a host which it no longer awaits. A handoff that does not end is broken off
+(`look`) and begun anew by another request, while frames of the first are still on their way. So all frames of a
+handoff carry the number of its request, and are taken only by records of that request: the answers to two requests
+do not mix.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from antecast.protocols.cellular.wires import Wires
 
 @dataclass(slots=True)
 class Costs:
-    """Of the handoffs that ended here, for those who want to know what they cost."""
+    """What the handoffs that ended here cost."""
 
     handoffs: int = 0
     listed: int = 0
@@ -112,14 +112,14 @@ class Handoffs:
             self._downlink.confirm(host, record, now, out)
 
     def _apply(self, said: Init | Req1, record: Record) -> None:
-        """Take a host's word for what it delivered in the record's session, if it was established in it. It then
-        also knows that it was given up, and has discarded what it had to."""
+        """Believe what a host says it delivered in the record's session, if it was established in it. It then also
+        knows that it was given up, and has discarded what it had to."""
         if said.lc == record.session:
             record.delivered(said.co, min(said.seqc, self._buffer.next))
             record.fresh = False
 
     def _unless_stale(self, host: NodeId, established: int, now: int, out: list[Effect]) -> Record | None:
-        """The record of a host, if there is one. One from before its last established session is dropped: the
+        """The record of a host, if there is one. A record older than its last established session is dropped: the
         host has been taken in elsewhere since, and the radio was faster than the wires."""
         record = self._records.get(host)
         if record is not None and record.held and record.session < established and not self._rules.keep_stale:
@@ -146,7 +146,7 @@ class Handoffs:
             self.searches.spread(request, peer, found=True, undecided=False, now=now, out=out)
             self._serve(request, record, now, out)
         else:
-            # Whether it will hold the host shows when its own request is settled. That never waits for a newer
+            # Whether it will hold the host is known when its own request is settled. That never waits for a newer
             # one, so there is no circle.
             undecided = record.session < request.ses
             if undecided:
@@ -179,19 +179,19 @@ class Handoffs:
     # The holder hands over.
 
     def _serve(self, request: Req1, record: Record, now: int, out: list[Effect]) -> bool:
-        """Answer a request; whether the host is handed over to it."""
+        """Answer a request; returns whether the host is handed over to it."""
         locked = record.state is HostState.LOCKED
         if request.ses < (record.handoff.to if locked else record.session):
             self._reject(request, out)
             return False
         if locked:
             # The next holder has seen this request too, behind the one that is being served. It is served here
-            # if that handoff comes to nothing.
+            # if that handoff fails.
             self._put_aside(request, record, out)
             return False
         self._apply(request, record)
         missing = self._missing(record, request)
-        if len(missing) > MAX_LISTED:  # more than a frame takes: such a host has to start anew
+        if len(missing) > MAX_LISTED:  # more than a frame holds: such a host has to start anew
             self._reject(request, out)
             self.membership.give_up(request.host, now, out)
             return False
@@ -257,26 +257,27 @@ class Handoffs:
             self._unlock(record, now, out)
 
     def _decline(self, frame: Rsp1, record: Record | None, peer: NodeId, out: list[Effect]) -> None:
-        """An offer that comes too late. A host that is here all the same must not stay with the one who offers."""
+        """An offer that comes too late. If the host is here after all, it must not stay with the station that
+        offers it."""
         if record is not None and record.state is not HostState.AWAITED and record.session >= frame.ses:
             self._wires.flood(Delete(frame.host, record.session), None, out)
         else:
             out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node, frame.wave)))
 
     def _awaited(self, record: Record, frame: Addressed | Carried) -> bool:
-        """Whether the host is awaited in this session, by the very request that the frame belongs to."""
+        """Whether the host is awaited in this session, by the request that the frame belongs to."""
         this = record.session == frame.ses and (record.handoff.wave == frame.wave or self._rules.printed)
         return this and record.state is HostState.AWAITED
 
     def _promised(self, record: Record, frame: Addressed) -> bool:
-        """Whether the host is being handed over to this station and session, for this very request."""
+        """Whether the host is being handed over to this station and session, for this request."""
         if self._rules.no_lock:  # hole 7
             return record.held and record.session < frame.ses and frame.ses in record.handoff.offers
         handoff, named = record.handoff, (frame.ses, frame.by, frame.wave)
         return record.state is HostState.LOCKED and (handoff.to, handoff.partner, handoff.wave) == named
 
     def _unlock(self, record: Record, now: int, out: list[Effect]) -> None:
-        """The handoff has come to nothing: the station holds the host as before, and serves who else has asked."""
+        """The handoff has failed: the station holds the host as before, and serves others that have asked."""
         before, record.handoff = record.handoff, Handoff()
         record.state = HostState.HELD
         if not self._serve_newest(before.stash, record, now, out):
@@ -286,10 +287,10 @@ class Handoffs:
     def look(self, now: int, out: list[Effect]) -> None:
         """Break off handoffs that have lasted too long.
 
-        A lock is opened without danger: the other station becomes the holder by `Rsp2` alone, which is sent in
-        one step with the end of this record, and a `Req2` that comes later is rejected. A request that nobody has
-        answered is given up, and made anew when the host asks again; an answer that comes later is declined.
-        Where the answer has come and the host may be on its way here, only `evict` ends the wait.
+        Opening a lock is safe: the other station becomes the holder only by `Rsp2`, which is sent in one step with
+        the end of this record, and a `Req2` that comes later is rejected. A request that nobody has answered is
+        given up, and made anew when the host asks again; an answer that comes later is declined. Where the answer
+        has come and the host may be on its way here, only `evict` ends the wait.
         """
         limit, evict = self._settings.handoff, self._settings.evict
         for host, record in list(self._records.items()):
@@ -341,7 +342,7 @@ class Handoffs:
             if record is not None and self._awaited(record, stamp):
                 wanted, count = record.handoff.wanted, len(record.catch_up)
                 asked = record.handoff.partner == stamp.by and count < len(wanted) and wanted[count] == message.id
-                if asked or self._rules.printed:  # else it belongs to a handoff that was broken off
+                if asked or self._rules.printed:  # otherwise it belongs to a handoff that was broken off
                     record.catch_up.append(message)
         self._wires.learn(stamp.by, peer)
 
@@ -361,7 +362,7 @@ class Handoffs:
         self.costs.meanwhile += len(frame.received)
         record.step_over()
         record.expected, record.fresh = frame.seqh, frame.fresh
-        if frame.fresh:  # and the host does not know: what it has sent since may have been passed on elsewhere
+        if frame.fresh:  # the host does not know yet: what it has sent since may have been passed on elsewhere
             record.expected = max(frame.seqh, record.first_unsent)
         self._take_over(frame.host, record, now, out)
         self._downlink.trim(now, out)
@@ -369,7 +370,7 @@ class Handoffs:
             record.skip.clear()  # hole 3: the host steps over a message only when it has a marked copy of it
 
     def _take_over(self, host: NodeId, record: Record, now: int, out: list[Effect]) -> None:
-        """The station holds the host: hand it on at once if it has moved on, else tell it."""
+        """The station holds the host: hand it on at once if it has moved on, otherwise tell it."""
         before, record.handoff = record.handoff, Handoff()
         record.state = HostState.HELD
         record.heard_at = now

@@ -1,15 +1,15 @@
-"""The host's side: one cell at a time, one session a stay (Algorithm 1 of the paper, restated).
+"""The host's side: one cell at a time, one session per stay (Algorithm 1 of the paper, restated).
 
-A host is *established* in a session from the station's `InitAck` until it changes cell or crashes. Only then
-does it send, acknowledge and take messages: numbers mean something within a session alone. It delivers first
-the messages that it missed elsewhere, then the cell's messages by number (`inbox.py`).
+A host is *established* in a session from the station's `InitAck` until it changes cell or crashes. Only then does
+it send, acknowledge and take messages: numbers mean something only within a session. It first delivers the
+messages that it missed elsewhere, then the cell's messages by number (`inbox.py`).
 
-Each stay has a larger session number than all before. While it is not established the host repeats `Init`, or
-`Join` if it never was a member. `Init` tells where it stood in the last established session, so that the
-station that holds it knows what it has delivered, acknowledged or not.
+Each stay has a larger session number than all before. While it is not established, the host repeats `Init`, or
+`Join` if it was never a member. `Init` tells where it stood in the last established session, so that the station
+that holds it knows what it has delivered, acknowledged or not.
 
-What must outlive a crash is what `snapshot` returns: position and session change together with each delivery.
-A driver that saves it with the deliveries of each call loses none and repeats none.
+`snapshot` returns what must survive a crash: position and session change together with each delivery. A driver
+that saves it with the deliveries of each call loses none and repeats none.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ ACK: Timer = "ack"
 ALIVE: Timer = "alive"
 
 _SIGNS_OF_LIFE = 16
-"""How often a silent host shows itself before it would be given up: half of all frames may be lost."""
+"""How often a silent host gives a sign of life before it would be given up: half of all frames may be lost."""
 
 _ACKS_PER_WINDOW = 6
-"""An acknowledgement waits for this part of a window at most: the station must not run out of room."""
+"""An acknowledgement waits for at most this part of a window: the station must not run out of room."""
 
 _MOST_NUMBERS = 1 << 62
-"""No station comes near: a host that began there could not count on."""
+"""No station comes near this number: a host that began there could not count further."""
 
 _UNKNOWN = 1 << 62
 """Catch-up messages to come, while the station has not said how many (printed rules only)."""
@@ -101,12 +101,12 @@ class CellHost(Protocol):
         self._resend_set = False
         self._ack_after = max(1, settings.window // _ACKS_PER_WINDOW) if settings.measured else settings.window
         self._reported_at = 0
-        """When it last told what it has: only to that does a station that has given it up say so."""
+        """When it last told what it has: only then does a station that has given it up say so."""
         self._alerted = False
         self._saved = (0, 0)
         """Printed rules only: the position that was last acknowledged."""
 
-    # What the application and the driver ask.
+    # Calls of the application and the driver.
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None:
@@ -294,9 +294,9 @@ class CellHost(Protocol):
             else:
                 out.append(Deliver(message))
         if self._inbox.taken > self._ack_after:
-            self._acknowledge(now, out)  # at this pace the station would have to wait with the next window
-        # Also where the message was an old one: the station sends again what it thinks missing, so an
-        # acknowledgement was lost.
+            self._acknowledge(now, out)  # otherwise the station would have to wait with the next window
+        # Even for an old message: the station sends again what it thinks is missing, so an acknowledgement was
+        # lost.
         elif not self._ack_set:
             self._ack_set = True
             wait = self._settings.ack
@@ -309,13 +309,13 @@ class CellHost(Protocol):
             self._speak(self._inbox.report(self._session), out)
             self._saved = self._inbox.caught_up, self._inbox.next
 
-    # Up: messages of its own.
+    # Up: its own messages.
 
     def _may_send(self) -> bool:
         return self._established or self._rules.send_always  # hole 4
 
     def _send_window(self, now: int, out: list[Effect]) -> None:
-        """Send what has not been sent in this session and finds room in the window."""
+        """Send what has not been sent in this session and fits into the window."""
         if self._outbox and self._may_send():
             for message in self._outbox.unsent(now):
                 self._speak(message, out)

@@ -1,8 +1,8 @@
-"""What a host hears from its station: taken in any order, delivered in the one that the station gave it.
+"""What a host hears from its station: taken in any order, delivered in the station's order.
 
-First come the messages that the host missed elsewhere (`CatchUp`, in their own order), then the cell's messages
-by number, without those that `InitAck` named as delivered elsewhere. The position (how many to catch up on are
-done, the next number of the cell) outlives a crash; what waits for its turn does not.
+First come the messages that the host missed elsewhere (`CatchUp`, in their own order), then the cell's messages by
+number, without those that `InitAck` named as delivered elsewhere. The position (how many catch-up messages are
+done, the next number of the cell) survives a crash; what waits for its turn does not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Inbox:
         return len(self._early) + len(self._early_catch_up)
 
     def clear(self) -> None:
-        """Numbers mean something within a session alone."""
+        """Numbers mean something only within a session."""
         self._early.clear()
         self._early_catch_up.clear()
         self.taken = 0
@@ -82,7 +82,7 @@ class Inbox:
             self.caught_up += 1
             due.append(message)
         while True:
-            if self.next in self.skip:  # the station may not even have it any more
+            if self.next in self.skip:  # the station may no longer have it
                 self.skip.remove(self.next)
                 self._early.pop(self.next, None)
             elif (message := self._early.pop(self.next, None)) is not None:
@@ -92,7 +92,7 @@ class Inbox:
             self.next += 1
 
     def report(self, session: int) -> Ack:
-        """What is delivered, and what of later messages is missing."""
+        """What is delivered, and which later messages are missing."""
         self.taken = 0
         top = max(self._early, default=-1) + 1 if self._selective else 0
         holes = [

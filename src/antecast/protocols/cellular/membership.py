@@ -1,8 +1,8 @@
 """Which hosts a station has: they join, leave, and are given up (the paper's lines marked #).
 
-A host that is no member joins wherever it is; a `Delete` over all stations voids what an older session of it may
+A host that is not a member joins wherever it is; a `Delete` to all stations voids what an older session of it may
 have left behind. Frames of the radio may come late, and the radio may overtake the wires, so a station remembers
-for `forget` the sessions it has heard of: the *floor* of a host, below which nothing of it is believed.
+for `forget` the sessions it has heard of: the *floor* of a host, below which nothing about it is believed.
 
 A host that nobody has heard of for `evict` is given up: its record goes, and with it what was kept for it. When it
 comes back no station has it (`searches.py` finds that out), and it starts anew where the stations are by then.
@@ -25,14 +25,14 @@ _NEVER_AGAIN = MOST_SESSIONS
 """The floor of a host that has left."""
 
 _MOST_STAYS = 1 << 32
-"""No host has so many sessions between two of which a station hears. A frame that claims more is forged, and
+"""No host has this many sessions between two that a station hears of. A frame that claims more is forged, and
 would keep the host out."""
 
 _MOST_HOSTS = 1 << 16
 """Hosts in a cell, and hosts whose sessions are remembered."""
 
 _LOOKS = 8
-"""How often a station looks for silent hosts in the time after which it gives them up."""
+"""How often a station looks for silent hosts within the time after which it gives them up."""
 
 
 class Floors:
@@ -91,7 +91,7 @@ class Membership:
         self._timer_set = False
 
     def check(self, host: NodeId, session: int, now: int) -> None:
-        """Refuse a session that the host cannot have come to."""
+        """Refuse a session that the host cannot have reached."""
         record = self._records.get(host)
         known = max(self.floors.of(host, now), 0 if record is None else record.session)
         if session >= MOST_SESSIONS or (0 < known < _NEVER_AGAIN and session > known + _MOST_STAYS):
@@ -124,7 +124,7 @@ class Membership:
         self.check(host, frame.ses, now)
         record = self._records.get(host)
         if record is not None and record.held and record.session > frame.ses:
-            # A late copy, which the host ignores; or it has lost its state, and should hear of that.
+            # A late copy, which the host ignores; or it has lost its state, and should be told.
             self._downlink.confirm(host, record, now, out)
             return
         if frame.ses < self.floors.of(host, now):
@@ -194,12 +194,12 @@ class Membership:
                 self.give_up(host, now, out)
 
     def give_up(self, host: NodeId, now: int, out: list[Effect]) -> None:
-        # A late copy must not bring back this very session.
+        # A late copy must not bring this session back.
         self.floors.raise_to(host, self._records[host].session + 1, now)
         self.drop(host, now, out)
 
     def make_room(self, now: int, out: list[Effect]) -> None:
-        """No list that stations send each other may name more messages than all of them take."""
+        """No list that stations send each other may name more messages than all of them accept."""
         if len(self._downlink.buffer) > MAX_LISTED:
             for host, record in list(self._records.items()):
                 if self._downlink.buffer.next - record.position > MAX_LISTED:

@@ -21,7 +21,7 @@ class Outbox:
         # Of this session.
         self._sent_at: dict[int, int] = {}
         self._again: set[int] = set()
-        """What was sent more than once."""
+        """Messages sent more than once."""
         self._round_trip = RoundTrip(settings)
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Outbox:
         return min(self._sent_at.values()) + self.interval if self._sent_at else None
 
     def unsent(self, now: int) -> list[Data]:
-        """What has not been sent in this session and finds room in the window; it counts as sent now."""
+        """What has not been sent in this session and fits into the window; it counts as sent now."""
         return self._send([seq for seq in self._in_window() if seq not in self._sent_at], now)
 
     def overdue(self, now: int) -> list[Data]:
@@ -67,7 +67,7 @@ class Outbox:
         return [self.unacknowledged[seq] for seq in numbers]
 
     def acknowledged(self, upto: int, now: int) -> list[MessageId]:
-        """Everything below this number has reached a station; what of it is news."""
+        """Everything below this number has reached a station; returns what is new of it."""
         done = [seq for seq in self.unacknowledged if seq < upto]
         if done and done[0] in self._sent_at and done[0] not in self._again:
             self._round_trip.took(now - self._sent_at[done[0]])

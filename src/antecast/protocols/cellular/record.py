@@ -16,7 +16,7 @@ class HostState(Enum):
     AWAITED = "awaited"
     """The host is here, but another station holds it, and has been asked to hand it over."""
     HELD = "held"
-    """The station holds the host: it alone serves it."""
+    """The station holds the host: only this station serves it."""
     LOCKED = "locked"
     """The host is being handed over to another station, and nothing is done for it here any more."""
 
@@ -67,25 +67,25 @@ class Record:
     skip: set[int] = field(default_factory=set)
     """Numbers that the host delivered elsewhere."""
     catch_up: list[Data] = field(default_factory=list)
-    """What it has to deliver before them, acknowledged ones gone."""
+    """What it has to deliver before them, without what it has acknowledged."""
     caught_up: int = 0
     """How many catch-up messages it has acknowledged in this session."""
     catch_up_at: int = 0
     """When they were last sent."""
     top: int = 0
     holes: frozenset[int] = frozenset()
-    """Of the numbers below `top` the host has those that are not holes, delivered or not."""
+    """The host has all numbers below `top` that are not holes, delivered or not."""
     acknowledged_at: int = 0
     """When it last acknowledged something in this session."""
     heard_turn: int = 0
-    """The host has heard what was sent in this turn, or later: what was sent before, and it lacks, is lost."""
+    """The host has heard what was sent in this turn, or later: what it lacks from before is lost."""
     fresh: bool = False
     """Whether the host had been given up, and has not yet shown that it knows."""
     owes_since: int = 0
     """When a message came that it had to acknowledge, while it had all before."""
     handoff: Handoff = field(default_factory=Handoff)
     marked: frozenset[int] = frozenset()
-    """Printed rules only: all numbers that it delivered elsewhere, those it has stepped over too (M_d)."""
+    """Printed rules only: all numbers that it delivered elsewhere, including those it has stepped over (M_d)."""
 
     @property
     def held(self) -> bool:
@@ -93,7 +93,7 @@ class Record:
         return self.state is HostState.HELD
 
     def delivered(self, caught_up: int, position: int) -> None:
-        """The host has delivered so many catch-up messages, and all numbers below `position`."""
+        """The host has delivered this many catch-up messages, and all numbers below `position`."""
         if caught_up > self.caught_up:
             count = min(caught_up - self.caught_up, len(self.catch_up))
             del self.catch_up[:count]
@@ -105,7 +105,7 @@ class Record:
         self.step_over()
 
     def step_over(self) -> None:
-        """Go past what was delivered elsewhere."""
+        """Step over what was delivered elsewhere."""
         while self.position in self.skip:
             self.skip.remove(self.position)
             self.position += 1

@@ -6,9 +6,9 @@ from antecast.protocols.cellular.settings import CellularSettings
 
 
 class RoundTrip:
-    """How long an acknowledgement takes, the time that it waits for more to acknowledge included.
+    """How long an acknowledgement takes, including the time that it waits for more to acknowledge.
 
-    Only messages that were sent once are measured (Karn): of the others nobody knows which copy was heard.
+    Only messages that were sent once are measured (Karn): for the others, nobody knows which copy was heard.
     """
 
     __slots__ = ("_deviation", "_mean", "_settings", "_wait")
@@ -28,5 +28,5 @@ class RoundTrip:
         self._wait = min(max(wait, self._settings.retransmit_least), self._settings.silence)
 
     def wait(self, pending: int) -> int:
-        """After how long a message is sent again, with so many under way."""
+        """After how long a message is sent again, with this many under way."""
         return self._wait if self._settings.measured else self._settings.interval(pending)

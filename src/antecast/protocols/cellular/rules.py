@@ -1,4 +1,4 @@
-"""The paper's rules as printed, one by one: what each breaks, and how it can be had for study.
+"""The paper's rules as printed, one by one: what each breaks, and how to follow it for study.
 
 The protocol as published does not keep its promise. `published = ["no-lock"]` puts one rule of the restated
 protocol back to what Algorithms 1 to 4 say, as far as they can be read, `published = ["all"]` all of them;
@@ -70,10 +70,10 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which of the printed rules are followed: none, by default."""
+    """Which of the printed rules are followed; default: none."""
 
     printed: bool = False
-    """Whether any is. Stations then forgive each other what only these rules lead to."""
+    """Whether any rule is followed. Stations then tolerate from each other what only these rules lead to."""
     take_always: bool = False
     ack_always: bool = False
     mark_copies: bool = False

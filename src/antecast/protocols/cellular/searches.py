@@ -1,8 +1,8 @@
 """Searches for a host: a request goes around all stations, and echoes bring back whether one of them has it.
 
 Each station passes `Req1` on and answers (`Echo`) when all stations behind it have; `found` says whether one of
-them has the host. If nobody has, the host has been given up. The echoes come behind everything that any station
-had sent on before, so the one that asked then has all that the host ever delivered.
+them has the host. If none has, the host has been given up. The echoes come after everything that any station had
+sent on before, so the one that asked then has all that the host ever delivered.
 
 A station that awaits the host itself, in an older session, answers when it knows how that ends.
 """
@@ -36,7 +36,7 @@ class Search:
 
 
 _MOST_OPEN = 1 << 16
-"""Requests on their way at once. More are under way only where somebody does not answer."""
+"""The most requests under way at once. There are more only where somebody does not answer."""
 
 
 class Searches:
@@ -65,7 +65,7 @@ class Searches:
     def check(self, frame: Echo, peer: NodeId) -> None:
         search = self.open.get((frame.who, frame.wave))
         if search is None or peer not in search.waiting:
-            raise RemoteFault(f"echo of a request {frame.wave} of {frame.who} that was not sent to {peer}")
+            raise RemoteFault(f"echo of request {frame.wave} of {frame.who}, which was not sent to {peer}")
 
     def echoed(self, frame: Echo, peer: NodeId, now: int, out: list[Effect]) -> None:
         name = frame.who, frame.wave

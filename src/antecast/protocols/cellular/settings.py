@@ -22,29 +22,30 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     retransmit_least: Duration = Duration(200 * _MS)
     """A message is not sent again sooner than this."""
     measured: bool = True
-    """Whether the time to a retransmission follows the round trips measured. The paper's falls evenly from
-    `retransmit` to `retransmit_least` as the window fills: the more is under way, the more copies are added."""
+    """Whether the time to a retransmission follows the measured round trips. The paper's falls evenly from
+    `retransmit` to `retransmit_least` as the window fills: the more messages are under way, the more copies are
+    added."""
     window: Annotated[int, msgspec.Meta(ge=1, le=1 << 15)] = 150
-    """Messages under way at once, of a station to its cell or of a host."""
+    """Messages under way at once, from a station to its cell or from a host."""
     ack: Duration = Duration(500 * _MS)
     """How long an acknowledgement may wait for more to acknowledge."""
     selective: bool = True
     """Whether an acknowledgement also tells which later messages are there, so that only the others are sent
     again. The paper's do not."""
     connect: Duration = Duration(500 * _MS)
-    """After how long a host asks again to be taken in."""
+    """After how long a host repeats its request to be taken in."""
     silence: Duration = Duration(3000 * _MS)
-    """A host not heard of for so long is probed with one message, not with all that it lacks."""
+    """A host not heard of for this long is probed with one message, not sent all that it lacks."""
     evict: Duration = Duration(300_000 * _MS)
-    """A host not heard of for so long is given up, and new when it comes back; 0 for never."""
+    """A host not heard of for this long is given up, and starts anew when it comes back; 0 for never."""
     handoff: Duration = Duration(30_000 * _MS)
-    """After how long a handoff that does not come to its end is broken off: longer than frames take to cross all
-    wires three times."""
+    """After how long an unfinished handoff is broken off: longer than frames take to cross all wires three
+    times."""
     forget: Duration = Duration(60_000 * _MS)
-    """How long a radio frame may be under way: for so long a station remembers the sessions of hosts that are
-    elsewhere."""
+    """How long a radio frame may be under way: a station remembers the sessions of hosts elsewhere for this
+    long."""
     published: list[Rule] = []
-    """Rules of the paper to follow as printed, instead of the cures: for study, they break promises."""
+    """Rules of the paper to follow as printed, instead of their cures: for study, since they break promises."""
 
     def __post_init__(self) -> None:
         if self.connect < _MS:
@@ -59,6 +60,6 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
             )
 
     def interval(self, pending: int) -> int:
-        """When to send again by the paper's rule, with so many messages under way."""
+        """When to send again by the paper's rule, with this many messages under way."""
         span = self.retransmit - self.retransmit_least
         return max(self.retransmit_least, self.retransmit - span * pending // self.window)

@@ -6,7 +6,7 @@ is every host's order of delivery, which follows the numbers.
 
 The parts: `downlink.py` sends the cell what its hosts lack, `uplink.py` takes what they broadcast,
 `membership.py` knows who is here, `handoffs.py` and `searches.py` bring hosts from one station to the next.
-All of them work on one set of records, a record a host (`record.py`).
+All of them work on one set of records, one per host (`record.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Station(Protocol):
 
     @property
     def records(self) -> Mapping[NodeId, Record]:
-        """The hosts that the station knows, for those who look at it from outside."""
+        """The hosts that the station knows, for a look from outside."""
         return self._records
 
     @property
@@ -77,7 +77,7 @@ class Station(Protocol):
         raise LocalMisuse("a station has no application; hosts broadcast")
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
-        """A wire to another station. Stations and wires stay from the start on."""
+        """A wire to another station. Stations and wires are there from the start, and stay."""
         self._wires.up(peer)
         return []
 
@@ -103,7 +103,7 @@ class Station(Protocol):
         return cast("State", msgspec.to_builtins(state, builtin_types=(bytes,)))
 
     def restore(self, state: State) -> None:
-        """Requests on their way through this station went with their wires; those who asked ask again."""
+        """Requests under way through this station are lost with their wires; those who asked ask again."""
         for host, record in state["records"]:
             self._records[host] = msgspec.convert(record, Record, strict=False)
         buffer, handoffs = self._downlink.buffer, self._handoffs

@@ -1,4 +1,4 @@
-"""Up the radio: a station takes its hosts' own messages, each host's in their order, and acknowledges them."""
+"""Up the radio: a station takes its hosts' own messages, each host's in order, and acknowledges them."""
 
 from __future__ import annotations
 

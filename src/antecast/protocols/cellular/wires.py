@@ -1,4 +1,4 @@
-"""The wires of a station: whom it passes frames on to, and which wire leads to a station that was heard of."""
+"""The wires of a station: where it passes frames on, and which wire leads to a station that was heard of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wires:
             raise RemoteFault(f"station {peer} sent a frame of this station, {station}")
         known = self.routes.get(station)
         if known is not None and known != peer:
-            raise RemoteFault(f"a frame of station {station} came over the wire from {peer}, it is behind {known}")
+            raise RemoteFault(f"a frame of station {station} came from {peer}, but it is behind {known}")
         if known is None and len(self.routes) >= _MOST_STATIONS:
             raise RemoteFault(f"more than {_MOST_STATIONS} stations are heard of")
 
@@ -48,7 +48,7 @@ class Wires:
         self.send(station, frame, out)
 
     def send(self, station: NodeId, frame: Frame, out: list[Effect]) -> None:
-        """To a station heard of before; if its wire has gone since, there is no way to it."""
+        """To a station heard of before; if its wire is gone, there is no way to it."""
         wire = self.routes.get(station)
         if wire is not None:
             out.append(Send(wire, frame))

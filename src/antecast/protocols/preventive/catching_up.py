@@ -1,11 +1,11 @@
 """Catching up: syncs, refusals, bases and joins (rules 5 and 7 of PC-broadcast).
 
 A sync makes a link safe without a ping: the neighbour says what it has, and is sent the rest of the log. If the
-log no longer holds all of that, the neighbour is refused, and told what it lacks. It can get it from another; if
-after `patience` it has not, it takes as given what the log no longer holds. A newcomer does so at once.
+log no longer holds all of that, the neighbour is refused, and told what it lacks. It can get that from another; if
+it has not after `patience`, it takes as given what the log no longer holds. A newcomer does so at once.
 
-What is taken as given was not passed on. So to everyone but its giver, who has it, a process's links are new again
-when it has taken something, and its outstanding pings count no more.
+What is taken as given was not passed on. So when a process has taken something, its links are new again, except to
+the giver, who has it, and its outstanding pings no longer count.
 
 The frames, between p, whose link is to become safe, and its neighbour q:
 
@@ -43,7 +43,7 @@ JOIN: Final[Timer] = "pc/join"
 
 
 class Refusal(NamedTuple):
-    """A neighbour does not keep what is lacking here, and when to give it up."""
+    """What is missing here that a neighbour no longer keeps, and when to give it up."""
 
     lacking: Mapping[NodeId, int]
     until: int
@@ -62,7 +62,7 @@ class CatchingUp:
         self._links = links
         self._settings = settings
         self._offers: dict[NodeId, None] = {}
-        """Neighbours with a past, while this process has none."""
+        """Neighbours that have a past, while this process has none."""
         self._refused: dict[NodeId, Refusal] = {}
 
     @property
@@ -98,7 +98,7 @@ class CatchingUp:
     # What a neighbour has, and what it is given.
 
     def serve(self, sync: Sync, link: Link, out: list[Effect]) -> Iterable[Entry] | None:
-        """Start a link with what the neighbour lacks of the log; or None, if it is refused."""
+        """Start a link with what the neighbour lacks of the log; None if it is refused."""
         past, upto = self._past, sync.upto
         start = Start({}, {}, [], False)
         if sync.take and self._settings.newcomers == "now" and upto.keys() <= {link.peer}:
@@ -164,7 +164,7 @@ class CatchingUp:
             out.append(SetTimer(JOIN, now + (self._settings.timeout << SLOWEST)))
 
     def join_elsewhere(self, now: int, out: list[Effect]) -> None:
-        """Whoever was to help has not answered: the next is asked, or the same once more."""
+        """The neighbour that was to help has not answered: ask the next, or the same again."""
         late, self.joining = self.joining, None
         if late is not None and late in self._offers:
             del self._offers[late]
@@ -172,7 +172,7 @@ class CatchingUp:
             self.offered(next(iter(self._offers)), now, out)
 
     def started(self, start: Start, link: Link, out: list[Effect]) -> dict[NodeId, int]:
-        """A neighbour's link begins: take the base, if there is one; what that moved, by source."""
+        """A neighbour's link begins: take the base, if there is one; returns what that moved, by source."""
         past = self._past
         link.unanswered -= 1
         if start.base or start.gone:

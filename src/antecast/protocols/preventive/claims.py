@@ -1,4 +1,4 @@
-"""What cannot be right, and what is said about it.
+"""Claims that cannot be right, and what is said about them.
 
 A number stands for one life of a process. One that comes back without its state numbers its messages from 1 again,
 and others take them for copies. Nobody can see that in a message; but before a link to such a process is safe, it
@@ -6,7 +6,7 @@ has been shown everything its neighbour has, its own messages of another life in
 always hears of them, and says so: to a person, in an alert, and to the neighbour, in a `Disown`, who says so too.
 
 The neighbour may also have been misled by one who sends in the name of others. It is never refused for that, and
-nobody changes a count of its own because another says so. Each thing is said once as long as a link is up.
+nobody changes a count of its own because another says so. Each thing is said once while a link is up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Claims:
         self._links = links
 
     def of_mine(self, sender: NodeId, upto: int, sent: int, out: list[Effect]) -> bool:
-        """A neighbour has messages of this process; whether they are more than there are."""
+        """A neighbour has messages of this process; returns whether they are more than there are."""
         if upto <= sent:
             return False
         if upto == EVERYTHING:
@@ -50,7 +50,7 @@ class Claims:
             self._links.alert(sender, "disown", text, out)
 
     def gap(self, sender: NodeId, name: MessageId, out: list[Effect]) -> None:
-        """A message has come from a neighbour without the one before it."""
+        """A neighbour sent a message without the one before it."""
         text = (
             f"node {sender} sent message {name} before {MessageId(name.origin, name.seq - 1)}: the link from it"
             f" loses frames or does not keep their order, or somebody sends in the name of node {name.origin};"

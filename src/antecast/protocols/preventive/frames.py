@@ -1,7 +1,7 @@
-"""What PC-broadcast sends beside messages.
+"""What PC-broadcast sends besides messages.
 
 A message is a `Message` with no stamp: its name, `(origin, seq)`, is all the control information it carries.
-Everything else here is sent when links or sources come and go, never once a message.
+Everything else here is sent when links or sources come and go, never per message.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Births: TypeAlias = Annotated[dict[Source, tuple[Source, Seq]], msgspec.Meta(max
 """For each source that was announced, the name of the message that did."""
 
 HOPS: Final = 255
-"""How far a flooded ping goes. Copies are recognised by a table that is bounded, so a limit has to end what
-the table has forgotten."""
+"""How far a flooded ping goes. A bounded table recognises copies, so a limit has to end those that the table has
+forgotten."""
 
 EVERYTHING: Final = (1 << 63) - 1
 """In a refusal: all messages of a source that the refusing process has forgotten."""
 
 MOST_SOURCES: Final = 1 << 18
-"""Sources that a process knows at the most. Whoever can name a source can make others remember it; this bounds
-what that costs them to some 50 MiB."""
+"""The most sources that a process knows. Whoever can name a source can make others remember it; this bounds the
+cost to some 50 MiB."""
 
 PIECE: Final = 1 << 15
 """Entries of one kind in a frame. Half of what the decoder takes, since the frame as a whole has a limit too."""
@@ -45,7 +45,7 @@ class Notice(Frame, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Ping(Frame, frozen=True, array_like=True, tag=2, gc=False):
-    """Behind everything `origin` had delivered, to `target`, over safe links only."""
+    """Travels behind everything `origin` had delivered, to `target`, over safe links only."""
 
     origin: Source
     target: Source
@@ -112,22 +112,22 @@ class Part(Frame, frozen=True, array_like=True, tag=10):
 
 
 class Gap(Frame, frozen=True, array_like=True, tag=11, gc=False):
-    """A message of the receiver came without the one before it. What it sent since has been dropped; its link to
-    the sender has to begin anew."""
+    """The receiver sent a message without the one before it. What it sent since has been dropped; its link to the
+    sender has to begin anew."""
 
 
 class Anew(Frame, frozen=True, array_like=True, tag=12, gc=False):
-    """The sender has read the `Gap`: what follows on this link is that of a new one."""
+    """The sender has read the `Gap`: from here on this link is a new one."""
 
 
 class Claim(Frame, frozen=True, array_like=True, tag=13, gc=False):
-    """The sender has so many messages of the receiver, and no longer keeps them all."""
+    """The sender has this many messages of the receiver, and no longer keeps them all."""
 
     upto: Seq
 
 
 class Disown(Frame, frozen=True, array_like=True, tag=14, gc=False):
-    """The receiver has more messages of the sender than the sender ever broadcast: only so many are its own."""
+    """The receiver has more messages of the sender than the sender ever broadcast: only this many are its own."""
 
     upto: Count
 
@@ -152,7 +152,7 @@ def _pieces(entries: Mapping[NodeId, V]) -> Iterator[dict[NodeId, V]]:
 
 
 def in_parts(frame: Summary) -> list[Frame]:
-    """A frame that may be too large for a receiver, as frames that are not; the last is of its own type.
+    """Splits a frame that may be too large for a receiver; the last part has the type of the frame.
 
     >>> [type(each).__name__ for each in in_parts(Sync(dict.fromkeys(range(100_000), 1), {}, True, False))]
     ['Part', 'Part', 'Part', 'Sync']
@@ -177,7 +177,7 @@ def in_parts(frame: Summary) -> list[Frame]:
 
 
 def joined(parts: list[Part], frame: Summary) -> Summary:
-    """What was sent in parts, as one."""
+    """Joins what was sent in parts."""
     upto: dict[NodeId, int] = {}
     births: dict[NodeId, tuple[NodeId, int]] = {}
     gone: list[NodeId] = []

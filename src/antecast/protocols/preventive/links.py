@@ -6,7 +6,7 @@ the connection comes up until it goes down, and has a safety of its own:
     unsafe ── pong, or sync ──▶ safe          nothing but control information is sent over an unsafe link
     safe ── base taken, or Gap ──▶ unsafe     what was sent may not be all that the neighbour needs
 
-What comes in over the connection is the neighbour's business, but for one thing: after a gap nothing of it counts
+What comes in over the connection is the neighbour's business, with one exception: after a gap nothing of it counts
 until the neighbour has begun anew.
 
     flowing ── gap ──▶ held ── Anew ──▶ flowing
@@ -24,7 +24,7 @@ LINK: Final = "pc/link/"
 """Timers of links begin with this; the neighbour follows."""
 
 SLOWEST: Final = 4
-"""Time-outs double with each attempt, up to this often."""
+"""Time-outs double with each attempt, up to this many times."""
 
 
 class Link:
@@ -37,7 +37,7 @@ class Link:
     def __init__(self, peer: NodeId, by: NodeId | None) -> None:
         self.peer = peer
         self.by = by
-        """Who introduced the neighbour, if anybody did."""
+        """Who introduced the neighbour, if anyone."""
         self.unanswered = 0
         """Syncs sent to the neighbour that may still be answered by a `Start` or a `Refuse`."""
         self.taking = 0
@@ -53,7 +53,7 @@ class Link:
         self.renew()
 
     def renew(self) -> None:
-        """The link becomes safe, or has to become so once more."""
+        """The link becomes safe, or has to become safe again."""
         self.pings: dict[int, int] = {}
         """Outstanding pings, each with the end of the log when it was sent."""
         self.tries = 0
@@ -68,7 +68,7 @@ class Links:
     def __init__(self, costs: dict[str, int]) -> None:
         self._up: dict[NodeId, Link] = {}
         self.safe: dict[NodeId, None] = {}
-        """In the order in which they became so, which is the order in which messages are sent."""
+        """In the order in which they became safe, which is the order in which messages are sent."""
         self.flowing: set[NodeId] = set()
         self.costs = costs
         self._introduced: dict[NodeId, NodeId] = {}
@@ -92,7 +92,7 @@ class Links:
         return self._up.values()
 
     def among(self, peers: Collection[NodeId]) -> bool:
-        """Whether there are links to these at the most."""
+        """Whether there are links to no others than these."""
         return all(peer in peers for peer in self._up)
 
     def introduce(self, peer: NodeId, by: NodeId) -> None:
@@ -121,7 +121,7 @@ class Links:
             out += [Send(peer, frame) for peer in to]
 
     def alert(self, peer: NodeId, about: str, text: str, out: list[Effect]) -> bool:
-        """Say something about a neighbour, once as long as its link is up; whether it is said now."""
+        """Say something about a neighbour, once while its link is up; returns whether it is said now."""
         said = self._up[peer].said
         if about in said:
             return False

@@ -1,10 +1,10 @@
 """Membership: how a process becomes a source, and stops being one (rule 8 of PC-broadcast).
 
 Founders are known from the start. Any other process asks a neighbour to announce it when it first broadcasts; its
-messages wait until then. A neighbour that is no source itself asks on. When a process leaves, it says so in a last
-message of its own, and stays until a neighbour who stays has that, and so all that went before: then nothing is
-lost with it. It learns so by a ping over a safe link, its farewell; those who are leaving themselves do not
-answer.
+messages wait until then. A neighbour that is not a source itself passes the request on. When a process leaves, it
+says so in a last message, and stays until a neighbour who stays has that, and so all that went before: then
+nothing is lost with it. It learns this by a ping over a safe link, its farewell; processes that are leaving
+themselves do not answer.
 
     MEMBER ── leave() ──▶ LEAVING ── announced, and all has been said ──▶ GONE
 
@@ -30,11 +30,11 @@ class Standing(Enum):
     LEAVING = "leaving"
     """It has asked to leave, and waits for its announcements."""
     GONE = "gone"
-    """It has said so, or another has said it for it."""
+    """It has said so, or another has said so for it."""
 
 
 class Membership:
-    """What this process is to the others, and what it does for neighbours that are nothing to them yet."""
+    """Whether this process is a source for the others, and what it does for neighbours that are not yet."""
 
     def __init__(self, node: NodeId, past: Past, links: Links, timeout: int) -> None:
         self.node = node
@@ -42,14 +42,14 @@ class Membership:
         self.waiting: list[Message[None]] = []
         """Messages that go out once this process has been announced."""
         self.asked: dict[NodeId, None] = {}
-        """Those whom it asked for that, and who have not answered."""
+        """The neighbours that it asked for that, and that have not answered."""
         self.owes = False
-        """Whether nobody is known yet to have all that it had when it said that it goes."""
+        """Whether nobody is known yet to have all that it had when it said that it leaves."""
         self._past = past
         self._links = links
         self._timeout = timeout
         self._clients: dict[NodeId, None] = {}
-        """Neighbours who asked for the same, while this process could not do it."""
+        """Neighbours that asked for the same while this process could not do it."""
         self._asking: NodeId | None = None
         self._turn = 0
 
@@ -66,7 +66,7 @@ class Membership:
             return
         if self.standing is Standing.GONE or self.known:
             return
-        # Whoever was asked before may have announced it already: that one first, or the provider.
+        # A neighbour asked before may have announced it already: that one first, or the provider.
         willing = sorted(
             self._links,
             key=lambda peer: (peer in self._clients, peer not in self.asked, peer != provider),
@@ -79,7 +79,7 @@ class Membership:
             out.append(SetTimer(SPONSOR, now + (self._timeout << min(self._turn, SLOWEST))))
 
     def ask_elsewhere(self) -> None:
-        """Whoever was asked has not answered in time."""
+        """The neighbour that was asked has not answered in time."""
         self._asking = None
         self._turn += 1
 
@@ -89,7 +89,7 @@ class Membership:
             self._links.send([link.peer], Ask(), out)
 
     def link_down(self, peer: NodeId) -> bool:
-        """A link goes; whether this process needs another to ask."""
+        """A link goes down; returns whether this process needs another neighbour to ask."""
         self._clients.pop(peer, None)
         lost = self._asking == peer
         if lost:
@@ -102,7 +102,7 @@ class Membership:
     # Announcing others.
 
     def announces(self, client: NodeId, out: list[Effect]) -> bool:
-        """Whether a neighbour who asks for it is to be announced from here, now."""
+        """Whether to announce now, from here, a neighbour that asks for it."""
         if not self.known:
             self._clients[client] = None
             return False

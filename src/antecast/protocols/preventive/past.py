@@ -1,4 +1,4 @@
-"""The past of a process: what it has, how much of it it still keeps, and who it knows.
+"""The past of a process: what it has, how much of that it still keeps, and whom it knows.
 
 - `vector` counts, for each known source, the messages that are here (delivered, or in a base). Messages of a
   source come in order and without a gap, so a count says it all.
@@ -12,7 +12,7 @@ a known source. A message of an unknown source is a leftover of one that has gon
 can be forgotten as soon as it is known to have gone, however late its messages still turn up.
 
 When two pasts are compared, a source that one of them does not know has gone there, or was never heard of. The
-name of the message that announced it (`births`) tells: it has gone where that message has been received. The
+name of the message that announced it (`births`) tells which: it has gone where that message has been received. The
 sources that went last are remembered too (`forgotten`), which settles it where the announcer has gone as well.
 Where both fail, the source counts as gone: that can cost messages, never order.
 """
@@ -28,7 +28,7 @@ from antecast.core import Message, NodeId, State
 from antecast.protocols.preventive.frames import CODEC, EVERYTHING, MOST_SOURCES, Entry, Notice, Start
 
 TOMBSTONES: Final = 1024
-"""Sources remembered as gone; more only while their departures are in the log."""
+"""How many sources are remembered as gone; more only while their departures are in the log."""
 
 Announced: TypeAlias = Mapping[NodeId, tuple[NodeId, int]]
 """For each announced source, the message that announced it."""
@@ -102,7 +102,7 @@ class Past:
         while len(log) > self.retain:
             entry = log.popleft()
             origin = entry.origin
-            # An origin that is neither has gone with a base that was taken; it must not come back.
+            # An origin that is neither is gone with a base that was taken; it must not come back.
             if (origin in trimmed or origin < self.founders) and entry.seq > trimmed.get(origin, 0):
                 trimmed[origin] = entry.seq
             if isinstance(entry, Notice) and entry.source >= self.founders:
@@ -118,11 +118,11 @@ class Past:
         return islice(self.log, position - self.first, None)
 
     def above(self, upto: Mapping[NodeId, int]) -> Iterator[Entry]:
-        """What is kept and not covered by another's vector, in the order of delivery."""
+        """What is kept that another's vector does not cover, in the order of delivery."""
         return (entry for entry in self.log if entry.seq > upto.get(entry.origin, 0))
 
     def lacking(self, upto: Mapping[NodeId, int], births: Announced) -> dict[NodeId, int]:
-        """What another with that vector lacks and this log cannot give."""
+        """What another with that vector lacks that this log cannot give."""
         lacking = {}
         settled: dict[NodeId, bool] = {}
         for source, count in self.trimmed.items():
@@ -149,7 +149,7 @@ class Past:
         return _settle(source, self.births, judge, settled, unclear=unclear)
 
     def gone_before(self, upto: Mapping[NodeId, int], births: Announced) -> list[NodeId]:
-        """Of the sources another knows, those that have gone here, and whose departure is no longer kept."""
+        """The sources another knows that have gone here, and whose departure is no longer kept."""
         settled: dict[NodeId, bool] = {}
         return [
             source
@@ -186,7 +186,7 @@ class Past:
         return Start(dict(self.trimmed), births, [*dict.fromkeys([*remembered, *gone])], self.forgot_more)
 
     def covers(self, lacking: Mapping[NodeId, int]) -> bool:
-        """Whether nothing of that is lacking here any more."""
+        """Whether all of that is here now."""
         return all(count <= self.vector.get(source, 0) or self.gone(source) for source, count in lacking.items())
 
     def gone(self, source: NodeId) -> bool:
@@ -200,7 +200,7 @@ class Past:
         gone: Collection[NodeId],
         more: bool,
     ) -> dict[NodeId, int]:
-        """Count a base as received; for each source that this moved on, the count it moved to.
+        """Count a base as received; returns, for each source that this moved on, the count it moved to.
 
         A source of the base that has gone here stays gone: its last messages would be delivered again. A source
         that has gone within the base goes here too, also one heard of only since the base was asked for.
@@ -268,10 +268,10 @@ def _settle(
     *,
     unclear: bool,
 ) -> bool:
-    """Ask about a source, and where that tells nothing, about the one who announced it, and so on.
+    """Ask about a source, and where that tells nothing, about the source that announced it, and so on.
 
-    All on the way get the answer that was found. Each source is asked about once for all that lead to it, so the
-    cost is that of the list; a list that leads in a circle, which no correct process has, tells nothing.
+    All sources on the way get the answer that was found. Each is asked about once, so the cost is linear in the
+    list; a list that leads in a circle, which no correct process has, tells nothing.
     """
     way = []
     verdict = settled.get(source)

@@ -8,9 +8,9 @@ depends on, as long as the links stay as they are. A new link is a short cut. It
     (To have something is to have delivered it, or to have taken it as given.)
 
 Whatever establishes this is sound, and where the safe links connect everyone, everything arrives, whatever was
-lost on the way. Messages carry their name and nothing else; they arrive ready, and are delivered on receipt.
+lost on the way. Messages carry only their name; they are ready when they arrive, and are delivered on receipt.
 
-The rules (docs/preventive.md says why each holds, and where the paper has another):
+The rules (docs/preventive.md says why each holds, and where the paper differs):
 
 1. *Open.* A process without a past has nothing to overtake: its links are safe at once. Any other pings the
    new neighbour over safe links, flooded or through the neighbour who introduced the two, and notes where its
@@ -109,7 +109,7 @@ class PreventiveBroadcast(Protocol):
         self._source = Source(
             node, self._past, self._links, self._pings, self._catching_up, self._membership, self._claims
         )
-        # These belong to the parts; the path of a message is short.
+        # These belong to the parts; they are bound here to keep the path of a message short.
         self._vector = self._past.vector
         self._log = self._past.log
         self._founders = founders
@@ -171,7 +171,7 @@ class PreventiveBroadcast(Protocol):
             self._source.heed(notice, now, out)
 
     def _unknown(self, entry: Entry, sender: NodeId) -> list[Effect]:
-        """An entry of a source that is not known: a leftover of one that has gone, or there is no room for it."""
+        """An entry of an unknown source: a leftover of one that has gone, or there is no room for it."""
         out: list[Effect] = []
         if entry.origin < self._founders:
             raise RemoteFault(f"node {sender} sent a message of one more source; {MOST_SOURCES} are known here")
@@ -195,7 +195,7 @@ class PreventiveBroadcast(Protocol):
         self._claims.gap(sender, MessageId(entry.origin, entry.seq), out)
         return out
 
-    # What is not a message.
+    # Other frames.
 
     def _control(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
         link = self._links.get(sender)
@@ -208,7 +208,8 @@ class PreventiveBroadcast(Protocol):
             case Notice():
                 self._notice(frame, sender, now, out)
             case Ping(origin=origin, target=target):
-                # Whoever is going itself may not hear another's farewell: it may not pass on what came before.
+                # A process that is leaving must not answer another's farewell: it may not pass on what came
+                # before.
                 if self._membership.standing is not Standing.GONE or (origin, target) != (sender, self.node):
                     self._pings.arrived(frame, sender, now, out)
             case Pong(id=number):
@@ -228,7 +229,7 @@ class PreventiveBroadcast(Protocol):
                 self._begin_anew(link, now, out)
             case Anew():
                 if sender in self._flowing:
-                    raise RemoteFault(f"node {sender} begins a link anew that it was not asked to")
+                    raise RemoteFault(f"node {sender} begins a link anew without being asked")
                 self._flowing.add(sender)
             case Claim(upto=upto):
                 self._source.claimed(sender, upto, out)
@@ -293,7 +294,7 @@ class PreventiveBroadcast(Protocol):
             self._attempt(link, now, out)
 
     def _use(self, link: Link, first: Iterable[Entry], out: list[Effect]) -> None:
-        """A link has become safe: what comes first, and then everything."""
+        """A link has become safe: send what comes first, then everything."""
         out += [Send(link.peer, entry) for entry in first]
         link.renew()
         self._safe[link.peer] = None
@@ -376,9 +377,10 @@ class PreventiveBroadcast(Protocol):
     # Rule 8: sources come and go.
 
     def leave(self, now: int) -> list[Effect]:
-        """Say that nothing more will come of this process; the others forget it. Links stay until they go.
+        """Say that nothing more will come from this process; the others forget it. Its links stay until they go
+        down.
 
-        A founder is never forgotten, but waits as the others do until its last messages have been heard.
+        A founder is never forgotten, but waits like the others until its last messages have been heard.
         """
         out: list[Effect] = []
         self._source.leave(out)
@@ -389,9 +391,9 @@ class PreventiveBroadcast(Protocol):
         return self._source.left
 
     def retire(self, source: NodeId, now: int) -> list[Effect]:
-        """Say for another process, which will not come back, that nothing more will come of it.
+        """Say for another process, which will not come back, that nothing more will come from it.
 
-        Only once its messages have settled: whoever hears of this before one of them drops it.
+        Only once its messages have settled: a process that hears of this before one of them drops it.
         """
         out: list[Effect] = []
         self._source.retire(source, out)

@@ -5,7 +5,7 @@ has arrived. It is flooded, or it goes through the neighbour who introduced the 
 takes the new connection, which is the shortest.
 
 Pings are numbered by their process, across links and crashes, and a link remembers those of its own that are
-outstanding: so a pong can be taken for no other link, and for no earlier instance of this one.
+outstanding: so a pong cannot be mistaken for that of another link, or of an earlier instance of this one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class SeenPings:
     """The last flooded ping of each process, so that each is passed on once.
 
     A process numbers its pings, so an older one that comes later, on a slow path, is dropped with the copies; its
-    sender has sent a newer one since. The table has room for so many processes, and an entry makes room for
-    another only once it is old: copies of a ping that is forgotten too soon would go round and multiply. A ping
-    for which there is no room ends here; its sender syncs instead. A ping with a number far ahead, in the name of
-    another, keeps that one's pings from passing only as long as that.
+    sender has sent a newer one since. The table is bounded, and an entry makes room for another only once it is
+    old: copies of a ping that is forgotten too soon would go round and multiply. A ping for which there is no room
+    ends here; its sender syncs instead. A forged ping with a number far ahead blocks the pings of the process it
+    names only until its entry is old.
     """
 
     __slots__ = ("_last", "_lifetime")
@@ -39,7 +39,7 @@ class SeenPings:
         """For each process the number of its last ping and when that came, the oldest first."""
 
     def first(self, ping: Ping, now: int) -> bool:
-        """Whether a ping is here for the first time. One that goes through an introducer has no copies."""
+        """Whether a ping is new here. One that goes through an introducer has no copies."""
         if ping.hops <= 1:
             return True
         known = self._last.get(ping.origin)
@@ -61,7 +61,7 @@ class Pings:
     def __init__(self, node: NodeId, links: Links, lifetime: int) -> None:
         self.node = node
         self.sent = 0
-        """How many this process has sent, which numbers them."""
+        """How many this process has sent; this numbers them."""
         self._links = links
         self._seen = SeenPings(lifetime)
         self._early: dict[NodeId, int] = {}
@@ -104,7 +104,7 @@ class Pings:
             self._early[ping.origin] = ping.id
 
     def link_up(self, peer: NodeId, out: list[Effect]) -> None:
-        """The other end may have come up first, and its ping may have been faster than this end."""
+        """The other end may have come up first, and its ping may have arrived before this end came up."""
         number = self._early.pop(peer, None)
         if number is not None:
             self._links.costs["pongs"] += 1

@@ -4,17 +4,18 @@ Nédelec, Molli and Mostéfaoui, "Breaking the scalability barrier of causal bro
 systems". They keep causal order in networks that stay as they are. When links come and go they can break it, and
 they can leave a link unused for ever; `antecast demonstrate preventive` has the smallest examples:
 
-- Line 15 of Algorithm 2 looks at the target of a pong alone: a pong to an earlier instance of the link makes the
-  present one safe. The text, and Fig. 6, say that the number counts too: `ids = "checked"`.
+- Line 15 of Algorithm 2 looks only at the target of a pong: a pong to an earlier instance of the link makes the
+  present one safe. The text and Fig. 6 say that the number counts too: `ids = "checked"`.
 - Line 7 uses a process's only link at once, though what it sent over an earlier one may still be on its way.
-- `retry` of Algorithm 3 calls `open`, whose `|Q| > 1` no longer counts the link: where one other is left nothing
-  happens, and the buffer is not emptied.
+- `retry` of Algorithm 3 calls `open`, whose `|Q| > 1` no longer counts the link: where one other link is left,
+  nothing happens, and the buffer is not emptied.
 - An acknowledgement that comes late deletes the count of retries of a link that waits for another.
 - A buffer is written as a set: `buffers = "set"` empties it in the order of names, `"list"` in that of delivery.
 
-What the paper leaves open is filled in as kindly as can be: the links that come up before a process has delivered
-anything are its initial neighbourhood; pings are flooded over the safe links, or go through the neighbour who
-introduced the two; pongs return over the new connection; a process that returns from a crash opens its links.
+What the paper leaves open is filled in as favourably as possible: the links that come up before a process has
+delivered anything are its initial neighbourhood; pings are flooded over the safe links, or go through the
+neighbour who introduced the two; pongs return over the new connection; a process that returns from a crash opens
+its links.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""This process as a source: its numbers and its entries, how it comes and how it goes (rule 8 of PC-broadcast).
+"""This process as a source: its numbers and entries, how it comes and goes (rule 8 of PC-broadcast).
 
 An entry is a message, or a notice that another source has come or gone. Both are counted, kept and passed on
-alike, so that a notice stands in causal order with the messages. `membership` knows where this process and its
-neighbours stand; here is what follows from it.
+alike, so that a notice is in causal order with the messages. `membership` knows the state of this process and its
+neighbours; what follows from it is here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Source:
         out += [Send(peer, entry) for peer in self._links.safe]
 
     def claimed(self, sender: NodeId, upto: int, out: list[Effect]) -> bool:
-        """A neighbour has entries of this process; whether they are more than there are."""
+        """A neighbour has entries of this process; returns whether they are more than there are."""
         return self._claims.of_mine(sender, upto, self.sent, out)
 
     # Coming.
@@ -77,7 +77,7 @@ class Source:
         self._spread(Notice(self.node, self.seq, source, gone), out)
 
     def heed(self, notice: Notice, now: int, out: list[Effect]) -> None:
-        """What a notice of another means to this process itself."""
+        """What another's notice means for this process itself."""
         if notice.gone:
             self._membership.answered(notice.source)  # all that it announced came before its departure
             if notice.source == self.node and self.node >= self._past.founders:
@@ -89,7 +89,7 @@ class Source:
         self.take_leave(out)
 
     def given(self, start: Start, moved: Mapping[NodeId, int], giver: Link, now: int, out: list[Effect]) -> None:
-        """What a base means to this process itself."""
+        """What a base means for this process itself."""
         if moved.get(self.node) == EVERYTHING:
             self._retired(giver.peer, out)
         if self.node in start.births:

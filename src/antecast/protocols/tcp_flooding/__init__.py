@@ -57,7 +57,7 @@ class TcpHost(Protocol):
         self._patience: int = settings.connect
         self._asked = 0
         self._unsent: deque[Message[None]] = deque()
-        """What waits for a connection; what the last one had not brought to its end comes first."""
+        """What waits for a connection; what the last one did not complete comes first."""
         self._arrived: list[Message[None]] = []
         self._alerted = False
 
@@ -89,7 +89,7 @@ class TcpHost(Protocol):
             return []
         out: list[Effect] = [CancelTimer(CONNECT)]
         if self._connection is not None:
-            # The station may have some of these: hosts that do take them for copies.
+            # The station may have some of these: hosts that have them take them for copies.
             self._unsent.extendleft(reversed(self._connection.unacknowledged))
             out += self._connection.cancel()
         self._station = self._connection = None
@@ -187,7 +187,7 @@ class TcpStation(Protocol):
         self._counts: dict[NodeId, int] = {}
         self._arrived: list[Message[None]] = []
         self._paced: deque[tuple[int, NodeId, Message[None]]] = deque()
-        """(when, to whom, what), in the order of time: what a station sends to one host after the other."""
+        """(when, to whom, what), in the order of time: a station sends to one host after the other."""
         self._pace_set = False
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
@@ -319,7 +319,7 @@ TCP_FLOODING = register(
         guarantees=frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL}),
         needs=_needs,
         control="constant",
-        memory="host: N counters; station: each message once a host, until it is acknowledged",
+        memory="host: N counters; station: each message once per host, until it is acknowledged",
         delivery="constant",
         settings=TcpSettings,
         make=TcpHost,

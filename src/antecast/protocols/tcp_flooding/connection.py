@@ -3,9 +3,9 @@
 What matters for the comparison is what TCP does: everything point to point and in order; several small
 messages in one segment; a window of segments that opens slowly (slow start, congestion avoidance) and closes
 on loss; a timer for the oldest segment that doubles with each attempt (Jacobson's estimate of the round trip,
-Karn's rule, 200 ms at least); a segment sent again after three acknowledgements of the same number;
+Karn's rule, at least 200 ms); a segment sent again after three acknowledgements of the same number;
 acknowledgements on a heartbeat of 200 ms, at once where something is out of order; and no small segment while
-another one is under way (Nagle).
+another is under way (Nagle).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DUPLICATES = 3
 """Acknowledgements of one number after which the next segment counts as lost."""
 
 _UNEVEN = 16
-"""Timers are late by up to this part of themselves, as those of a real machine are."""
+"""Timers are late by up to this part of their time, like those of a real machine."""
 
 
 class _Sent(NamedTuple):
@@ -82,7 +82,7 @@ class Connection:
     # Sending.
 
     def _push(self, now: int, out: list[Effect]) -> None:
-        """Send what the window, and Nagle, let go."""
+        """Send what the window and Nagle's rule allow."""
         while self._waiting and len(self._flight) < min(int(self._window), self._settings.window):
             size, count = 0, 0
             for message in self._waiting:
@@ -116,12 +116,12 @@ class Connection:
         elif anew or not self._timer_set:
             self._timer_set = True
             self._waits += 1
-            # Two stations whose timers beat together would destroy each other's segments for ever.
+            # Two stations with synchronised timers would destroy each other's segments for ever.
             late = dither(self._node, self._waits, self._rto // _UNEVEN)
             out.append(SetTimer(self._rto_timer, now + self._rto + late))
 
     def timed_out(self, now: int, out: list[Effect]) -> None:
-        """Nothing was heard of the oldest segment: wait twice as long, begin with one again."""
+        """Nothing was heard of the oldest segment: wait twice as long, and start with one segment again."""
         self._timer_set = False
         if self._flight:
             self._threshold = max(2.0, len(self._flight) / 2)
@@ -171,7 +171,7 @@ class Connection:
         """Refuse a segment that the peer's window does not allow yet."""
         if frame.number >= self._expected + self._settings.window:
             raise RemoteFault(
-                f"segment {frame.number} of {self.peer} is beyond the window; due is {self._expected}"
+                f"segment {frame.number} of {self.peer} is beyond the window; expected {self._expected}"
             )
 
     def received(self, frame: Segment, now: int, out: list[Effect]) -> None:
@@ -190,7 +190,7 @@ class Connection:
         if not self._ack_set:
             self._ack_set = True
             beat = self._settings.ack
-            phase = self._node * 7919 * 1_000_003 % beat  # nodes do not beat together
+            phase = self._node * 7919 * 1_000_003 % beat  # nodes must not be synchronised
             out.append(SetTimer(self._ack_timer, now + beat - (now - phase) % beat))
 
     def acknowledge(self, now: int, out: list[Effect]) -> None:

@@ -18,18 +18,18 @@ class TcpSettings(Settings, frozen=True, kw_only=True):
     window: Annotated[int, msgspec.Meta(ge=1, le=_MOST)] = 46
     """Segments under way at once, at most."""
     segment: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 536
-    """Bytes of payload that one segment takes: small messages travel together."""
+    """Bytes of payload per segment: small messages travel together."""
     retransmit: Duration = Duration(200 * _MS)
-    """When a segment is sent again, at the earliest; twice as long with each attempt."""
+    """The earliest that a segment is sent again; doubled with each attempt."""
     retransmit_most: Duration = Duration(60_000 * _MS)
     ack: Duration = Duration(200 * _MS)
     """The heartbeat on which acknowledgements go out."""
     nagle: bool = True
-    """Hold a small segment back while another one is under way."""
+    """Hold a small segment back while another is under way."""
     pace: Duration = Duration(5 * _MS)
-    """Between two hosts of a cell to which a station sends the same message."""
+    """The pause between two hosts of a cell to which a station sends the same message."""
     connect: Duration = Duration(1000 * _MS)
-    """After how long a host asks again for a connection; twice as long with each attempt."""
+    """After how long a host asks again for a connection; doubled with each attempt."""
 
 
 class Open(Frame, frozen=True, array_like=True, gc=False, tag=1):

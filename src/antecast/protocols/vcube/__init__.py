@@ -1,9 +1,9 @@
-"""VCube: causal broadcast over one spanning tree a source, with causally related messages in one packet.
+"""VCube: causal broadcast over one spanning tree per source, with causally related messages in one packet.
 
 After "A Communication-Efficient Causal Broadcast Protocol" (de Araujo, Arantes, Duarte, Rodrigues and Sens).
 Messages carry the changed entries of a vector clock (`barrier`), travel down the trees of a virtual hypercube
 (`cube`, `trees`), and are held back from children that could not deliver them yet (`holding`). The paper leaves
-failures to future work and asks for 2^d nodes; here any number will do (`view`), and nodes may fail
+failures to future work and asks for 2^d nodes; here any number works (`view`), and nodes may fail
 (`diagnosis`, `reliable`).
 
 With diagnosis (the default):
@@ -14,12 +14,12 @@ With diagnosis (the default):
 - A node that *crashed and recovers* with its saved state is correct again from then on: it catches up, and so do
   the others with what only it had. Without its state it joins under a new number.
 - *Liveness with little kept*: once the network has been whole and quiet for several times `patience`, what anyone
-  broadcasts is delivered by all, also with `retain` 0 (`cuts`).
-- *Broken and lying peers* do no lasting harm, but for what only signatures would show (docs/vcube.md).
+  broadcasts is delivered by all, even with `retain` 0 (`cuts`).
+- *Broken and lying peers* do no lasting harm, except what only signatures would prevent (docs/vcube.md).
 - The *last messages of a node that crashed* are delivered by all correct nodes if one of them has received them
-  and what they depend on, else by none, until somebody recovers who has what is missing. This is not uniform
-  agreement: what only crashed nodes delivered may be lost to the others. A message that depends on one so lost
-  waits for ever, with all copies of it, at the cost of the memory it takes.
+  and what they depend on, otherwise by none, until a node recovers that has what is missing. This is not uniform
+  agreement: what only crashed nodes delivered may be lost to the others. A message that depends on one lost in
+  this way waits for ever, with all its copies, and takes memory.
 
 Without it (`diagnosis = 0`) the protocol is the paper's: exactly N × (N − 1) packets for a message from each of
 N nodes, or fewer with aggregation, over links that lose nothing, among members that stay.
@@ -43,13 +43,13 @@ class VCubeSettings(Settings, frozen=True, kw_only=True):
     aggregate: bool = True
     """Whether messages are held back from children that could not deliver them, and sent in one packet."""
     mtu: Annotated[int, msgspec.Meta(ge=64, le=65_535)] = 1500
-    """Bytes of a packet on the network, at most, its header included; a larger message travels alone."""
+    """The most bytes of a packet on the network, with its header; a larger message travels alone."""
     header: Annotated[int, msgspec.Meta(ge=0, le=60)] = 20
     """Bytes that the network adds to a packet."""
     diagnosis: Duration = Duration(10**9)
     """How often a node tests its neighbours; 0 for never, where neither nodes nor links fail."""
     timeout: Duration = Duration(500_000_000)
-    """How long a node may take to answer a test; doubled for a node that was doubted for being slow."""
+    """How long a node may take to answer a test; doubled each time a node was doubted for being slow."""
     retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """How many delivered messages a node keeps for others, with diagnosis."""
     patience: Duration = Duration(10 * 10**9)
@@ -101,7 +101,7 @@ def _specification(name: str, title: str, *, single: bool) -> Specification:
 
 
 VCUBE = register(
-    _specification("vcube", "causal, down one tree a source, several messages in a packet", single=False)
+    _specification("vcube", "causal, down one tree per source, several messages in a packet", single=False)
 )
 VCUBE_SINGLE = register(
     _specification("vcube-single", "causal, down a single tree: the baseline of vcube", single=True)

@@ -11,7 +11,7 @@ i xor 2^(s-1) xor p: the recursion only counts in binary. Everything else follow
   the child's cluster of its parent, less one.
 - In the tree of r the height of i ≠ r is the number of zeros at the end of i xor r.
 
-All of this takes every number below 2^d to be a node that works. `view` does without.
+All of this assumes that every number below 2^d is a node that works. `view` does not.
 """
 
 from antecast.core import NodeId

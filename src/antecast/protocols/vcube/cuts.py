@@ -1,16 +1,16 @@
-"""Cuts: where to go on from, when messages are lacking here that nobody keeps.
+"""Cuts: where to go on from, when messages are missing here that nobody keeps.
 
-A peer that no longer keeps what is lacking here says so in a base (`retained`): for each source, the last message
+A peer that no longer keeps what is missing here says so in a base (`retained`): for each source, the last message
 it dropped. That is a *cut* through the history, causally closed. A node could wait until a message comes that
-depends on what is lacking (`offers` does, for flooding). In a cube this would be late: messages come straight from
+depends on what is missing (`offers` does, for flooding). In a cube this would be late: messages come straight from
 their sources, comparisons go from tester to tested, and by the time a base comes it may hold the new message, too,
 which would be dropped with it. So a node takes a cut when it has stood for `patience` and what it holds has not
-come, needed or not; then its own bases hold it, and so it goes round.
+come, needed or not; then the node's own bases hold it, and so it spreads.
 
 A cut that is wrong would do harm for ever: messages still to be broadcast would count as received. Nobody knows a
 source's count better than the source. So a cut is taken only if every source in it that is linked here has itself
-said that it broadcast as much, in a summary or a base of its own; those that have not are asked. Of sources that
-are gone nobody can be asked, and the peer is believed.
+said that it broadcast as much, in a summary or a base of its own; those that have not are asked. Sources that are
+gone cannot be asked: there the peer is believed.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ from antecast.core import NodeId
 from antecast.protocols.received import Received
 
 ASKED: Final = 4
-"""How many sources are asked for their counts in a round."""
+"""How many sources are asked for their counts per round."""
 
 
 class Cuts:

@@ -6,17 +6,17 @@ everyone. A node that does not answer in time is *doubted*, and so is one whose 
 on to the next node of its cluster. A doubted node stays in the tests (it comes before the first correct one), and
 anything heard from it, or a new link to it, ends the doubt. Each time a node turns out to have been doubted for
 being slow, its tester allows it twice the time: where links have some bound on their delays, known or not, doubts
-of correct nodes come to an end. Until then they cost copies and detours, no order and no message.
+of correct nodes come to an end. Until then they cost copies and detours, but no order and no message.
 
 **News.** What is known of a node is a number that only grows, and the larger number is the later news: even while
 the node is taken to be correct, odd while it is doubted. A node that hears itself doubted takes the next even
 number, which spreads in turn.
 
-**Lies.** A node sends to the very nodes that it tests itself, so news from others can only make it turn to the
+**Lies.** A node sends to exactly the nodes that it tests itself, so news from others can only make it turn to the
 next node of a cluster early or late. What keeps them from doing more:
 
-- News are kept and passed on only of nodes that are linked here, or were until a while ago: what is said of
-  nodes that do not exist, or that left for good, is lost on whoever has no link to them.
+- News is kept and passed on only about nodes that are linked here, or were until a while ago: nodes without a link
+  to them ignore news of nodes that do not exist or left for good.
 - A number more than `LEAP` ahead of the known one is ignored. No node is doubted so often, and a number that one
   frame could drive to the end of the scale would silence all later news.
 - What a node sees for itself counts, whatever the number says.
@@ -34,19 +34,20 @@ ROUND: Timer = "vcube/round"
 OVERDUE: Timer = "vcube/overdue"
 
 LEAP: Final = 1 << 32
-"""A node would have to be doubted and believed twice a second for 68 years to come so far."""
+"""A node would have to be doubted and believed twice a second for 68 years to get this far."""
 
 HIGHEST: Final = 1 << 62
-"""Larger numbers are not believed, so that one's own next number always finds its place in a frame."""
+"""Larger numbers are not believed, so that a node's own next number always fits into a frame."""
 
 ROUNDS_REMEMBERED: Final = 64
-"""For so many rounds a node whose link is down stays in the news. They reach everyone in log₂ N rounds or so."""
+"""For this many rounds a node whose link is down stays in the news, which reaches everyone in about log₂ N
+rounds."""
 
 
 class Test(Frame, frozen=True, array_like=True, gc=False, tag=4):
     """Are you there?"""
 
-    __test__ = False  # not a test of pytest's
+    __test__ = False  # not a pytest test
 
 
 class Reply(Frame, frozen=True, array_like=True, gc=False, tag=5):
@@ -57,7 +58,7 @@ class Reply(Frame, frozen=True, array_like=True, gc=False, tag=5):
 
 
 class Diagnosis:
-    """Keeps a view up to date: links it is told of, doubts it finds out."""
+    """Keeps a view up to date: it is told of links, and finds out doubts."""
 
     def __init__(self, view: View, *, interval: int, timeout: int) -> None:
         self._view = view
@@ -77,7 +78,7 @@ class Diagnosis:
         self.rounds = 0
         """Rounds of tests made so far."""
         self.tested: frozenset[NodeId] = frozenset()
-        """Whom the last round tested."""
+        """The nodes that the last round tested."""
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         self._parted.pop(peer, None)
@@ -99,7 +100,7 @@ class Diagnosis:
         return news.copy() if len(news) <= MAX_SOURCES else dict(islice(news.items(), MAX_SOURCES))
 
     def hasten(self, at: int, out: list[Effect]) -> None:
-        """Make the next round then, if it would come later."""
+        """Bring the next round forward to this time, if it would come later."""
         if self._next_round is None or at < self._next_round:
             self._next_round = at
             out.append(SetTimer(ROUND, at))
@@ -126,7 +127,7 @@ class Diagnosis:
             self._view.trust(peer)
 
     def look(self, now: int, out: list[Effect]) -> bool:
-        """Doubt those who should have answered by now; whether this changes the view."""
+        """Doubt those who should have answered by now; returns whether this changes the view."""
         self._next_look = None
         overdue = [peer for peer, due in self._answer_due.items() if due <= now]
         changed = False
@@ -147,7 +148,7 @@ class Diagnosis:
                 out.append(SetTimer(OVERDUE, due))
 
     def answered(self, peer: NodeId, news: Mapping[NodeId, int]) -> bool:
-        """A reply came; whether what it says changes the view."""
+        """A reply came; returns whether what it says changes the view."""
         self._answer_due.pop(peer, None)
         changed = False
         for node, number in news.items():
@@ -168,7 +169,7 @@ class Diagnosis:
         return changed
 
     def heard(self, peer: NodeId) -> bool:
-        """Something came from a peer, so it works; whether this changes the view."""
+        """Something came from a peer, so it works; returns whether this changes the view."""
         if peer not in self._view.doubted:
             return False
         if peer in self._late:

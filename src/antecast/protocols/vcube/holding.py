@@ -7,13 +7,13 @@ dependencies that k gets from here have been received here.)
 
 What makes this cheap:
 
-- The children of a node are one a cluster, and it is the parent of child s in the tree of l exactly when its
+- A node has one child per cluster, and it is the parent of child s in the tree of l exactly when its
   height there is at least s. So a missing dependency on a source in whose tree the height is h holds a message
   back from children 1 to h, and from no other: of all that is missing only the greatest height matters. It is
   the message's *level*, and it only falls.
 - A held message waits under one missing dependency, the one that makes its level, and is looked at again when
-  that one has come. What is missing is listed once, by height; a message costs the changed entries of its
-  clock and what it was held for, not what is pending, and not N.
+  that one has come. What is missing is listed once, by height; the cost of a message depends on the changed
+  entries of its clock and on what it was held for, not on what is pending, and not on N.
 - Clocks on the wire hold only what changed since the source's previous message. The rest was missing for that
   one too, if it is missing at all: a message takes over what its source's previous message still waits for.
 
@@ -66,7 +66,7 @@ class HoldBack:
         return len(self._held)
 
     def keep(self, message: Message[Any], height: int) -> int:
-        """Take in a message that has just been received, with as many children; the level it is held at.
+        """Take in a message that has just been received, with this many children; returns the level it is held at.
 
         It may go on to the children above that level at once.
         """
@@ -90,8 +90,8 @@ class HoldBack:
         return held
 
     def release(self, origin: NodeId, before: int) -> list[Part]:
-        """A source's messages beyond number `before` have come, without a gap up to the count in `received`:
-        what this lets go, in the order in which it came."""
+        """A source's messages beyond number `before` have come, without a gap up to the count in `received`;
+        returns what this lets go, in the order in which it came."""
         if not self._waiting:
             return []
         released: list[tuple[int, Part]] = []
@@ -134,7 +134,7 @@ class HoldBack:
         return missing
 
     def _wait(self, held: _Held) -> int:
-        """Drop what has come from the top of the list, wait under what is next; the level."""
+        """Drop what has come from the top of the list, wait under what is next; returns the level."""
         missing, get = held.missing, self._received.upto.get
         assert missing is not None
         while missing and get(missing[-1][1], 0) >= missing[-1][2]:

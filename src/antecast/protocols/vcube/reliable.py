@@ -6,15 +6,15 @@ partition or a lossy link swallowed: all of that is found in one way. Each answe
 the messages its sender has received. Where digests differ, the two compare what they have, message by message
 and in both directions (the summaries of `retained`), and send what the other lacks.
 
-Why everybody gets everything: the tests connect all correct nodes. Within a cube of dimension s, let both
-halves be connected in themselves; a node of one half tests the first correct node of the other, if there is
-any, and so joins them. Along each such pair the sets of received messages become equal; so they do everywhere.
+Why everybody gets everything: the tests connect all correct nodes. Within a cube of dimension s, let each half be
+connected; a node of one half tests the first correct node of the other, if there is any, and so joins them. Along
+each such pair the sets of received messages become equal, and so they do everywhere.
 
-It depends on no packet in particular, and asks nothing of the one that crashed. A node asks one other a round
-for what it lacks: one that was away for long gets what it missed once, not once from each neighbour.
+This depends on no packet in particular, and asks nothing of the node that crashed. A node asks one other per round
+for what it lacks: a node that was away for long gets what it missed once, not once from each neighbour.
 
-Whom it asks goes by *turns*, so that a peer whose digest never agrees, for being broken or for lying, does not
-keep the others from being asked. Each of the t nodes under test has a turn every t rounds; all others that offer
+Nodes are asked in *turns*, so that a peer whose digest never agrees, because it is broken or lies, does not keep
+the others from being asked. Each of the t nodes under test has a turn every t rounds; all others that offer
 something, which may be many, share one every 2t rounds. So of 2t rounds in which one node under test has something
 to offer, the others take at most 2 (t − 1) + 1, and one is left for it. (Where nobody whose turn it is has
 anything to offer, the one passed over is asked at the end of the round.)
@@ -63,7 +63,7 @@ class ReliableTrees(Trees):
         self._digest: int | None = None
         """The digest of what has been received; None when more has come since."""
         self._asked_in_round = -1
-        """The last round in which another node was asked for what is lacking here."""
+        """The last round in which another node was asked for what is missing here."""
         self._turns: dict[NodeId | None, int] = {}
         """When nodes under test were asked last, by round, and under None when any other was."""
         self._passed_over: NodeId | None = None
@@ -101,7 +101,7 @@ class ReliableTrees(Trees):
             self._rearrange(now, out)
 
     def _take_late(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
-        """A message that another sent because it was lacking here."""
+        """A message that another sent because it was missing here."""
         self._refuse_self_dependence(message, sender)
         name = message.origin, message.seq
         if name not in self._received:
@@ -127,7 +127,7 @@ class ReliableTrees(Trees):
             super()._take(message, packet, sender, height, now, out, deliveries)
 
     def _may_ask(self, peer: NodeId) -> bool:
-        """Whether to ask a peer for what is lacking here: nobody was asked in this round, and it is its turn."""
+        """Whether to ask a peer for what is missing here: nobody was asked in this round, and it is its turn."""
         rounds, tested = self._diagnosis.rounds, self._diagnosis.tested
         if self._asked_in_round == rounds:
             return False
@@ -141,13 +141,13 @@ class ReliableTrees(Trees):
         return True
 
     def _ask_whom_we_passed_over(self, out: list[Effect]) -> None:
-        """At the end of a round in which nobody was asked: then one who had something, though not its turn."""
+        """At the end of a round in which nobody was asked: ask one that had something, though not its turn."""
         peer, self._passed_over = self._passed_over, None
         if peer in self._linked and self._asked_in_round != self._diagnosis.rounds:
             self._log.compare(peer, out)
 
     def _compare(self, summary: Summary, sender: NodeId, out: list[Effect]) -> None:
-        """Send what the other lacks, and ask for what is lacking here if it has its turn."""
+        """Send what the other lacks, and ask for what is missing here if it is its turn."""
         self._cuts.heard(sender, summary.upto)
         is_question = not summary.answer
         if is_question and self._received.lacks(summary.upto, summary.beyond) and not self._may_ask(sender):
@@ -155,7 +155,7 @@ class ReliableTrees(Trees):
         self._log.take_summary(summary, sender, out)
 
     def _take_base(self, base: Base, sender: NodeId, now: int, out: list[Effect]) -> None:
-        """A peer no longer keeps what is lacking here."""
+        """A peer no longer keeps what is missing here."""
         if not self._log.has_asked(sender):
             raise RemoteFault(f"node {sender} sent a base, though it was not asked what it has")
         cut = base.upto
@@ -165,7 +165,7 @@ class ReliableTrees(Trees):
         self._cuts.offer(sender, cut, now)
 
     def _take_cuts(self, now: int, out: list[Effect]) -> None:
-        """Go on without what nobody keeps, and ask sources whether they have broadcast as much as is said."""
+        """Go on without what nobody keeps, and ask sources whether they have broadcast as much as is claimed."""
         taken, unknown = self._cuts.due(now)
         for peer, cut in taken:
             self._log.give_up(cut, peer, out)
@@ -198,7 +198,7 @@ class ReliableTrees(Trees):
         self._log.is_false_claim(number, sender, out)
 
     def _digest_of_received(self) -> int:
-        """A digest of the messages received: equal for equal sets, different for others but once in 2⁶³."""
+        """A digest of the messages received: equal for equal sets, and different for others except once in 2⁶³."""
         if self._digest is None:
             here = sorted(self._received.upto.items()), sorted(self._received.gaps().items())
             digest = blake2b(msgspec.msgpack.encode(here), digest_size=8).digest()

@@ -7,21 +7,21 @@ what the child could not deliver yet (`holding`), and sends it with what it wait
 
 Within a packet the message that set the others free comes last, and a receiver takes the messages in one by one,
 in that order. Each of the others then waits there, too, for the one that all of them wait for, and all travel
-on together. It is also what keeps aggregation from ever delaying a delivery: the packet leaves when its last
+on together. It also keeps aggregation from ever delaying a delivery: the packet leaves when its last
 message would have left alone, and none of the others could have been delivered before that one. (Across a
 packet that had to be split this does not hold.)
 
-A node that is doubted but has a link gets its copy all the same, beside the one that takes its place: if it was
-only slow, nothing is lost. Why everybody gets everything while links hold: whoever of a cluster has a message
-first has it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its
-parts.
+A node that is doubted but has a link still gets its copy, besides the one that takes its place: if it was only
+slow, nothing is lost. Why everybody gets everything while links hold: the first node of a cluster to get a message
+gets it from outside the cluster, with the duty for all of it, and passes it on to some node of each of its parts.
 
 Packets come from peers that may be broken. A packet from a node without a link, and one with a message that
-depends on itself, are refused. A message in this node's own name that it never broadcast, or that depends on one
-such, is left out, and said so once a link: the peer is wrong or was misled, or this node has lost its state. What
-waits is bounded (`backlog`), and so is the number of sources. A message that comes from another than its tree's
-parent may come with less duty than the parent's copy would have brought, and that copy counts for nothing
-afterwards; so where nobody repairs, a node takes at least the duty that it has in the tree by its own reckoning.
+depends on itself, are refused. A message in this node's own name that it never broadcast, or one that depends on
+it, is left out, and an `Alert` says so once per link: the peer is wrong or was misled, or this node has lost its
+state. What waits is bounded (`backlog`), and so is the number of sources. A message that comes from another than
+its tree's parent may come with less duty than the parent's copy would have brought, and that copy counts for
+nothing afterwards; so where nobody repairs, a node takes at least the duty that it calculates for itself in the
+tree.
 
 What follows from Algorithm 2 but is not in it: messages go out before they are delivered (an application may
 answer inside a delivery, and the answer leaves behind what it answers), copies are dropped, and `vector_max` is
@@ -53,12 +53,12 @@ from antecast.protocols.vcube.packets import Packet, fill
 from antecast.protocols.vcube.view import View
 
 STRANGERS: Final = MAX_SOURCES // 2
-"""With so many sources, a new one is only taken from a node that is linked: half of the places in a clock are kept
+"""With this many sources, a new one is only taken if its node is linked: half of the places in a clock are kept
 for members, whatever names others invent."""
 
 
 class Trees(Dissemination):
-    """For members and links that stay, over links that lose nothing: N − 1 packets a message, and no others."""
+    """For members and links that stay, over links that lose nothing: N − 1 packets per message, and no others."""
 
     __slots__ = (
         "_abroad", "_alerted", "_backlog", "_hold", "_linked", "_node", "_received", "_room", "_single", "_spread",
@@ -68,7 +68,7 @@ class Trees(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
 
     repairs: ClassVar[bool] = False
-    """Whether messages that a tree did not bring come by other ways."""
+    """Whether messages that a tree did not bring come in other ways."""
 
     def __init__(
         self, node: NodeId, *, aggregate: bool, single: bool, room: int, received: Received | None = None
@@ -80,7 +80,7 @@ class Trees(Dissemination):
         self._linked = self._view.linked
         self._received = Received() if received is None else received
         self._backlog = 0
-        """What the messages weigh that wait for others."""
+        """The bytes of the messages that wait for others."""
         self._hold = HoldBack(self._received, self._height) if aggregate else None
         self._spread = 0
         """The number of this node's last message."""
@@ -111,7 +111,7 @@ class Trees(Dissemination):
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         if frame.__class__ is not Packet:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which trees do not know")
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
         if sender not in self._linked:
             raise RemoteFault(f"node {sender} sent a packet without a link")
         height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
@@ -236,7 +236,7 @@ class Trees(Dissemination):
                 out += [Send(peer, packet) for peer in peers if peer is not None for packet in packets]
 
     def _let_go(self, out: list[Effect]) -> None:
-        """Trees are not what they were: hold nothing back for reasons that may be gone."""
+        """The trees have changed: hold nothing back for reasons that may be gone."""
         if self._hold:
             self._send_parts(self._hold.let_go(), out)
 

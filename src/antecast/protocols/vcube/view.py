@@ -1,14 +1,14 @@
 """A node's view of the cube: which nodes can be used, and the trees this makes.
 
-Of another node a view knows two things: whether there is a link to it (`linked`), and whether it is taken to
+A view knows two things about another node: whether there is a link to it (`linked`), and whether it is taken to
 have failed (`doubted`). A node is *usable* if it is linked and not doubted. Numbers that no node has, nodes that
 crashed and nodes cut off are all the same to a tree: the first usable node of a cluster takes the place of the
-first one. It covers what that one would have: the cluster's nodes all share the bits that count. So trees exist
+first one. It covers what that node would have: all nodes of the cluster share the bits that count. So trees exist
 for any number of nodes, and with any of them missing; a place that was left for good is one more number that no
 node has.
 
 Heights in other nodes' trees are then found by walking down from the root; while every number below 2^d is
-usable, the closed form is used instead. What has been worked out is remembered until the view changes.
+usable, the closed form is used instead. Results are remembered until the view changes.
 """
 
 from bisect import bisect_left
@@ -86,7 +86,7 @@ class View:
 
     def height(self, root: NodeId) -> int:
         """The height of this node's subtree in the tree of a root, as far as this node can tell."""
-        if self._heights is None or len(self._heights) > MAX_SOURCES:  # a stamp may name sources that are not
+        if self._heights is None or len(self._heights) > MAX_SOURCES:  # a stamp may name sources that do not exist
             self._heights = {}
         found = self._heights.get(root)
         if found is None:
