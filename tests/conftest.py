@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--property-examples",
         type=int,
-        help="examples a property test tries, other ones each time (default: 40, always the same)",
+        help="examples a property test tries, other ones each time (default: 25, always the same)",
     )
     parser.addoption("--soak", action="store_true", help="run soak tests at full length: simulated hours")
 
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = config.getoption("--property-examples")
     settings.register_profile(
         "antecast",
-        max_examples=examples or 40,
+        max_examples=examples or 25,
         derandomize=examples is None,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

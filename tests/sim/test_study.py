@@ -181,7 +181,7 @@ def test_a_bad_study_is_refused_in_one_line(keys: dict[str, Any], expected: str)
 def test_dates_are_no_values(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text("[scenario]\n[grid]\nnodes = [2026-01-01]\n")
-    with pytest.raises(ConfigurationError, match=r"grid\.nodes: dates"):
+    with pytest.raises(ConfigurationError, match=r"grid\.nodes: a scenario has no dates"):
         load_study(file)
 
 
