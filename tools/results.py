@@ -2,7 +2,7 @@
 
     python tools/results.py reproductions
 
-Reads reproductions/STUDY of every study that is there; writes docs/results/STUDY.md, docs/results/README.md and
+Reads reproductions/STUDY of every study that is there, and leaves the others as they are; writes docs/results/STUDY.md, docs/results/README.md and
 src/antecast/papers/STUDY/full.csv. Nothing in these files is typed by hand.
 """
 
@@ -39,11 +39,14 @@ are made.
 
 def main(folder: Path) -> None:
     PAGES.mkdir(parents=True, exist_ok=True)
+    index = PAGES / "README.md"
+    before = index.read_text(encoding="utf-8").splitlines() if index.is_file() else []
     rows = []
     for study in STUDIES:
         own = folder / study
         if not (own / "findings.parquet").is_file():
             print(f"{study}: no results in {own}, left as it is")
+            rows += [row for row in before if row.startswith(f"| [{study}](")]
             continue
         findings = from_table(pq.read_table(own / "findings.parquet"))
         (PAGES / f"{study}.md").write_text((own / "results.md").read_text(encoding="utf-8"), encoding="utf-8")
@@ -54,7 +57,7 @@ def main(folder: Path) -> None:
         title = load_paper(study).title
         rows.append(f"| [{study}]({study}.md) | {title} | {len(findings)} | {marks} | {time} | {made['cores']} |")
         print(f"{study}: {len(findings)} figures, {time}")
-    (PAGES / "README.md").write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    index.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
