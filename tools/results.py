@@ -2,8 +2,9 @@
 
     python tools/results.py reproductions
 
-Reads reproductions/STUDY of every study that is there, and leaves the others as they are; writes docs/results/STUDY.md, docs/results/README.md and
-src/antecast/papers/STUDY/full.csv. Nothing in these files is typed by hand.
+Reads reproductions/STUDY of every study that is there, and leaves the others as they are. Writes
+docs/results/STUDY.md, docs/results/README.md and src/antecast/papers/STUDY/full.csv. Nothing in these is typed
+by hand.
 """
 
 from __future__ import annotations
