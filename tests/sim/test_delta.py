@@ -104,8 +104,8 @@ def test_settings_keep_their_promise_are_refused_or_said_to_void_it(data):
     result = run(made)
     if not made.unmet_needs():
         assert not judge(result.events, clock="local").early
-        lives = workload.get("lifetime", settings.get("lifetime", "10s"))
-        if lives != "0s":
+        lives = int(workload.get("lifetime", settings.get("lifetime", "10s"))[:-1]) * SECOND
+        if lives > made.clocks.spread(3, 120 * SECOND):  # else a message may have expired by the clock of another
             assert len({(row["node"], row["origin"]) for row in rows(result, "deliver")}) == 9
 
 

@@ -310,6 +310,7 @@ class Restless:
         bench.doomed.clear()
         for node in [each for each in self.members if each in bench.saved]:
             bench.recover(node)
+            bench.cells.pop(node, None)  # where it was when it crashed: it has to enter a cell again
         for node in self.leaving & set(self.members):
             if node in bench.nodes:
                 bench.kill(node)
