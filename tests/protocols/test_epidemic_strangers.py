@@ -13,6 +13,7 @@ from antecast.protocols.delta import Stamp
 from antecast.protocols.epidemic import ASK, OFFERS
 from antecast.protocols.runs import LAST
 from antecast.testing import Bench
+from antecast.testing.hostile import Play, Stage, Step
 
 SECOND = 10**9
 FAR = (1 << 63) - 1
@@ -318,3 +319,16 @@ def test_a_late_copy_of_a_delivered_message_is_not_logged_as_expired():
     assert discard.id == MessageId(7, 2)
     node.link_up(2, 60 * SECOND)  # all is forgotten by now: nothing is said of what may have been here
     assert node.receive(seen, 1, 60 * SECOND) == []
+
+
+@pytest.mark.parametrize("protocol", ["barrier", "epidemic-vector"])
+def test_what_depended_on_a_message_to_come_is_asked_for_soon_after_its_broadcast(protocol):
+    """The stranger's message names one that node 0 broadcasts minutes later. By then 0 has asked for it in vain so
+    often that it would wait for minutes more, while the others deliver it and depend on it."""
+    play = Play(Stage(specification(protocol), {}, (0, 2)))
+    play.do(Step("broadcast", 0))
+    play.do(Step("frame", 9, 2, play.codec.encode(Message(9, 1, b"", {0: 5}))))
+    for _ in range(2):
+        play.do(Step("broadcast", 0))
+        play.do(Step("wait", 30 * SECOND))
+    play.end()  # everyone has delivered everything

@@ -98,6 +98,8 @@ class Epidemic(Dissemination):
         self._ask_at: int | None = None
         self._meetings = 0
         self._refused = 0
+        self._doubted: set[NodeId] = set()
+        """Who sent messages that depend on messages of this node which it has not broadcast."""
 
     def attach(self, above: Above) -> None:
         super().attach(above)
@@ -110,6 +112,8 @@ class Epidemic(Dissemination):
         self._keep(key, message, now, out)
         for peer in self._contacts:
             out.append(Send(peer, message))
+        if self._doubted:  # others may deliver now what was not taken here, and depend on it
+            self._ask_soon(now, out)
 
     def settled(self, message: Message[Any]) -> None:
         """Delivered or not, others may still want it; but it waits no longer."""
@@ -195,6 +199,7 @@ class Epidemic(Dissemination):
             out.append(Discard(message.id, refusal))
             return
         if refusal == UNKNOWN:
+            self._doubted.add(sender)
             self._alert(sender, contact, f"sent message {message.id}, which depends on messages of this node", out)
         self._ask_again(contact, now, out)
 
@@ -292,6 +297,16 @@ class Epidemic(Dissemination):
         if contact.again_at is None:
             contact.again_at = now + contact.wait
             self._ask_later(contact.again_at, out)
+
+    def _ask_soon(self, now: int, out: list[Effect]) -> None:
+        """Whom we doubted is asked again after one patience, however often it was asked in vain."""
+        for peer in sorted(self._doubted & self._contacts.keys()):
+            contact = self._contacts[peer]
+            if contact.again_at is not None:
+                contact.wait = self._patience
+                contact.again_at = min(contact.again_at, now + self._patience)
+                self._ask_later(contact.again_at, out)
+        self._doubted.clear()
 
     def _next_round(self, peer: NodeId, contact: Contact, now: int, out: list[Effect]) -> None:
         """While too many messages of a contact wait, it is asked for the first of each source that it offered,
