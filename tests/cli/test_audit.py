@@ -137,8 +137,8 @@ def test_a_value_that_is_missing_is_found(audit: Call, ending: str, field: str) 
 @pytest.mark.parametrize(
     ("name", "old", "new", "problem"),
     [
-        ("log.csv", "3,1,deliver", "3,one,deliver", ":6: pos is 'one', which is no whole number"),
-        ("log.csv", "3,1,deliver", "3,1.5,deliver", ":6: pos is '1.5', which is no whole number"),
+        ("log.csv", "3,1,deliver", "3,one,deliver", ":6: pos is 'one', which is not a whole number"),
+        ("log.csv", "3,1,deliver", "3,1.5,deliver", ":6: pos is '1.5', which is not a whole number"),
         ("log.csv", "3,1,deliver", "3,deliver", ":6: 4 fields, where the header has 5"),
         ("log.jsonl", '"seq": 1}\n{"node": 3', '"seq": 1\n{"node": 3', ":3: not JSON: "),
         ("log.jsonl", '"pos": 1, "kind": "b', '"pos": "x", "kind": "b', ':3: pos is "x", where a whole number'),

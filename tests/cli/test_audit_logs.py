@@ -118,7 +118,7 @@ def test_what_is_no_time_is_named_with_its_line(audit: Call) -> None:
         "2024-05-01T12:00:09Z",
     ]
     rows = [row | {"pos": time} for row, time in zip(VIOLATED, times, strict=True)]
-    assert audit(write("log.csv", rows))[2] == "error: log.csv:5: pos is 'soon', which is no time\n"
+    assert audit(write("log.csv", rows))[2] == "error: log.csv:5: pos is 'soon', which is not a time\n"
     rows[3]["pos"] = "2024-05-01T12:00:02"
     assert "either all of them have a zone or none" in audit(write("log.csv", rows))[2]
     rows[3]["pos"] = times[4]
@@ -317,12 +317,12 @@ def refused() -> dict[str, tuple[pa.Table, str]]:
             column("node", [each.encode() for each in nodes]),
             "must hold texts or whole numbers, not binary",
         ),
-        "NaN": (column("node", [1.0, 2.0, 2.0, nan, 3.0]), "node is nan, which is no whole number"),
-        "halves": (column("node", [1.0, 2.0, 2.0, 2.5, 3.0]), "node is 2.5, which is no whole number"),
+        "NaN": (column("node", [1.0, 2.0, 2.0, nan, 3.0]), "node is nan, which is not a whole number"),
+        "halves": (column("node", [1.0, 2.0, 2.0, 2.5, 3.0]), "node is 2.5, which is not a whole number"),
         "no UTF-8": (table.set_column(0, "node", bad_text()), "node is not valid UTF-8"),
         "too large": (
             column("pos", [0, 0, 1, 2**63, 1], pa.uint64()),
-            f"pos is {2**63}, which is no whole number",
+            f"pos is {2**63}, which is not a whole number",
         ),
         "far times": (
             column("pos", [0, 0, 1, 10**17, 1], pa.timestamp("ms")),

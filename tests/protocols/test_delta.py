@@ -125,7 +125,7 @@ def test_the_registry_of_deliveries_forgets_expired_sources():
 
 def test_other_protocols_know_no_lifetimes():
     spec = specification("vector")
-    with pytest.raises(LocalMisuse, match="knows no lifetimes"):
+    with pytest.raises(LocalMisuse, match="does not support lifetimes"):
         spec.make(0, spec.configure({})).broadcast(b"", 0, lifetime=5)
 
 

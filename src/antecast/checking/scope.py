@@ -51,7 +51,7 @@ class Scope(Settings, frozen=True, kw_only=True):
     joins: Small = 0
     """Nodes that come during the run, with a link to one that is there (to all, where all must have links)."""
     leaves: Small = 0
-    """Nodes that go for good: with a farewell where the protocol knows one, else without a word."""
+    """Nodes that go for good: with a farewell where the protocol has one, else silently."""
     partitions: Small = 0
     """Cuts of all links between two parts of the network at once."""
     moves: Small = 0
@@ -172,7 +172,7 @@ def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
     if cells and not scope.stations:
         refuse("stations", f"{spec.name} runs in cells; 1 at least")
     if scope.stations and not cells:
-        refuse("stations", f"{spec.name} knows no cells; leave it out")
+        refuse("stations", f"{spec.name} does not support cells; leave it out")
     if scope.moves and scope.stations < 2:
         refuse("moves", "a host moves from one cell to another; 2 stations at least")
     if cells and (scope.breaks or scope.appears or scope.partitions):
@@ -191,4 +191,4 @@ def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
     if scope.appears and scope.topology == "complete":
         refuse("appears", 'every two nodes have a link already; choose another topology, such as "line"')
     if scope.lifetimes and spec.lifetime(settings) is None:
-        refuse("lifetimes", f"{spec.name} knows no lifetimes")
+        refuse("lifetimes", f"{spec.name} does not support lifetimes")

@@ -142,7 +142,7 @@ def _safely(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
     limit = " between -2^63 and 2^63" if large else ""
     hint = _zone_hint(value, kind) if isinstance(value, str) else ""
     shown = repr(value) if isinstance(value, str) else str(value)
-    raise BadValue(row, f"{name} is {shown}, which is no {what}{limit}{hint}")
+    raise BadValue(row, f"{name} is {shown}, which is not a {what}{limit}{hint}")
 
 
 def _fits(value: pa.Array, kind: pa.DataType) -> bool:

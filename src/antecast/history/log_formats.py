@@ -202,7 +202,7 @@ class Csv(_Text):
                     return _line(file, rows.line_num, f"{len(row)} fields, where the header has {len(schema)}")
                 for place, name in whole.items() if row else ():
                     if row[place] and not _is_whole(row[place]):
-                        return _line(file, rows.line_num, f"{name} is {row[place]!r}, which is no whole number")
+                        return _line(file, rows.line_num, f"{name} is {row[place]!r}, which is not a whole number")
         return None
 
 

@@ -166,7 +166,7 @@ class PrintedBroadcast(Protocol):
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         if lifetime is not None:
-            raise LocalMisuse("this protocol knows no lifetimes; use one that does, such as delta")
+            raise LocalMisuse("this protocol does not support lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
         self._seq += 1

@@ -65,7 +65,7 @@ def check_scenario(scenario: Scenario) -> Spray:
     for index, workload in enumerate(scenario.workload):
         for each in workload.broadcasts if isinstance(workload, At) else [workload]:
             if getattr(each, "lifetime", None) is not None:
-                _refuse(f"workload[{index}].lifetime", "runs pc-broadcast, which knows no lifetimes")
+                _refuse(f"workload[{index}].lifetime", "runs pc-broadcast, which does not support lifetimes")
     return topology
 
 
