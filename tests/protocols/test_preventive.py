@@ -331,7 +331,7 @@ class TestLimits:
         node = ByHand(1).nodes[A]
         with pytest.raises(LocalMisuse, match="exceeds the limit"):
             node.broadcast(bytes(MAX_PAYLOAD + 1), 0)
-        with pytest.raises(LocalMisuse, match="no lifetimes"):
+        with pytest.raises(LocalMisuse, match="does not support lifetimes"):
             node.broadcast(b"", 0, lifetime=1)
 
 
