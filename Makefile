@@ -50,7 +50,8 @@ results: setup  ## run all studies at the papers' sizes and put their tables int
 
 lock:  ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-annotate --no-header --extra dev -o requirements.lock pyproject.toml
+	    --no-annotate --no-header --extra dev --extra spark --extra lan --extra metrics --extra traces \
+	    -o requirements.lock pyproject.toml
 
 clean:  ## remove what can be made again, but for results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db
