@@ -38,7 +38,7 @@ from antecast.protocols.vcube.trees import Trees
 class ReliableTrees(Trees):
     """For nodes that crash, recover, join and leave, partitions that heal, and links that lose."""
 
-    repairs = True
+    keeps = True
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet, Summary, Base, Test, Reply)
 
