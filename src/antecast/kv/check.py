@@ -1,0 +1,4 @@
+from dataclasses import dataclass
+@dataclass
+class Options: pass
+def check(): pass
