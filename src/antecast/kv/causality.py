@@ -1,11 +1,11 @@
 """The causal order of transactions, as positions rather than as a matrix of pairs.
 
-Theory of operation. CO is the transitive closure of session order and of who read from whom. For a session p let f(t) be
-the place in p of the first transaction that has t in its causal past (itself included); it is infinite if there is none. The
-past of the transaction at place i of p is then {t : f(t) <= i}. One pass against a topological order gives f:
-f(t) is the least of the f of what follows t directly. It is the pass of the auditor of broadcasts, with sessions in
-place of nodes. It needs one number per transaction and session, and sessions are independent, so memory is a matter
-of how many are done at a time.
+Theory of operation. CO is the transitive closure of session order and of who read from whom. For a session p let
+f(t) be the place in p of the first transaction that has t in its causal past (itself included); it is infinite
+if there is none. The past of the transaction at place i of p is then {t : f(t) <= i}. One pass against a
+topological order gives f: f(t) is the least of the f of what follows t directly. It is the pass of the auditor
+of broadcasts, with sessions in place of nodes. It needs one number per transaction and session, and sessions are
+independent, so memory is a matter of how many are done at a time.
 
 Writes are kept by key and then by session (a *group*), in session order. f grows along a group, so that what p has
 seen of it is a prefix, and its last member speaks for all: the others precede it.
@@ -195,7 +195,7 @@ def _pass_back(
 
 
 def clocks(graph: Graph, order: IntArray) -> NDArray[np.int32]:
-    """Vector clocks: how many transactions of each session are in the past of each transaction, itself included."""
+    """Vector clocks: how many of each session are in the past of a transaction, itself included."""
     known = np.zeros((len(graph), graph.sessions), np.int32)
     _pass_on(graph.start, graph.session, graph.pred_at, graph.pred, order, known)
     return known

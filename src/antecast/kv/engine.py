@@ -1,6 +1,7 @@
 """The levels of a history whose reads are resolved, from the strongest down.
 
-Causal convergence implies all levels but causal memory, so the weaker ones are looked at only where it is violated.
+Causal convergence implies all levels but causal memory, so the weaker ones are looked at only where it is
+violated.
 """
 
 from __future__ import annotations

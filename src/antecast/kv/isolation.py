@@ -1,11 +1,11 @@
 """Read committed and read atomic: what reads demand of the order of transactions at these levels.
 
-Biswas and Enea: there is one order of all transactions that extends causality, and in which w comes after u whenever
-t reads key x from w, u wrote x too, and
+Biswas and Enea: there is one order of all transactions that extends causality, and in which w comes after u
+whenever t reads key x from w, u wrote x too, and
 - read committed: t has read from u before it reads x;
-- read atomic: t reads from u, or u is earlier in the session of t.
-The demands are edges; the level holds if they and causality have no cycle. (Liu et al., *Plume*, leave out of read committed
-the case that x was read from u itself; that is their non-repeatable read, which breaks read atomic.)
+- read atomic: t reads from u, or u is earlier in the session of t. The demands are edges; the level holds if
+  they and causality have no cycle. (Liu et al., *Plume*, leave out of read committed the case that x was read
+  from u itself; that is their non-repeatable read, which breaks read atomic.)
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
   Hamza, *On Verifying Causal Consistency*, with a transaction in place of an operation. CCv of transactions is
   what Biswas and Enea call causal consistency.
 
-What implies what: CCv implies read-atomic, which implies read-committed. CCv and CM each imply CC, and CC implies the four
-session guarantees. CCv and CM do not imply each other.
+What implies what: CCv implies read-atomic, which implies read-committed. CCv and CM each imply CC, and CC
+implies the four session guarantees. CCv and CM do not imply each other.
 """
 
 from typing import Final, Literal, TypeAlias

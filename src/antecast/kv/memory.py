@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
-from antecast.kv.causality import NEVER, Graph, first_places, order_of
+from antecast.kv.causality import Graph, first_places, order_of
 from antecast.kv.convergence import blocks
 from antecast.kv.history import IntArray, LongArray
 

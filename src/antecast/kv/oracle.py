@@ -1,15 +1,14 @@
-"""The oracle: every level from its definition, as plainly as it can be written. For tests, and for small histories.
+"""The oracle: every level from its definition, as plainly as it can be written. For tests.
 
 It shares nothing with the engine but the history. CC, CCv and CM follow Bouajjani, Enea, Guerraoui and Hamza
-(definitions 5 to 7) with transactions in place of operations: there is a causal order `co` that contains the session
-order, and
+(definitions 5 to 7) with transactions in place of operations: there is a causal order `co` that contains the
+session order, and
 - CC: each transaction has a sequence of its causal past that respects `co` and in which its own reads are right;
 - CM: as CC, with the reads of all earlier transactions of its session right as well;
-- CCv: there is one sequence `arb` of all transactions that respects `co`, and the past of each, in that order, makes its
-  reads right.
-A transaction in a sequence is right if each of its reads returns its own last write or else the last one before it in
-the sequence. A larger causal order only asks for more, and it must contain who read from whom, so the least
-one is enough; `every_order=True` tries all of them, for very small histories.
+- CCv: there is one sequence `arb` of all transactions that respects `co`, and the past of each, in that order,
+  makes its reads right. A transaction in a sequence is right if each of its reads returns its own last write or
+  else the last one before it in the sequence. A larger causal order only asks for more, and it must contain who
+  read from whom, so the least one is enough; `every_order=True` tries all of them, for very small histories.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ def _sequences(members: frozenset[int], co: frozenset[tuple[int, int]]) -> list[
 
 def _right(txns: Sequence[Transaction], sequence: Sequence[int], judged: set[int]) -> bool:
     store: dict[int, int] = {}
-    return all([txns[each].runs_on(store, judged=each in judged) for each in sequence])
+    return all(txns[each].runs_on(store, judged=each in judged) for each in sequence)
 
 
 def _causal(txns: Sequence[Transaction], co: set[tuple[int, int]], level: Level) -> bool:
@@ -214,7 +213,7 @@ def _session(
     co: set[tuple[int, int]],
     source: dict[tuple[int, int], int],
 ) -> set[Level]:
-    """Terry et al.: a read must not return what is causally older than a write that the guarantee makes visible."""
+    """Terry et al.: no read returns what is causally older than a write that the guarantee makes visible."""
     n = len(txns)
     so_or_same = so | {(a, a) for a in range(n)}
     visible: dict[Level, set[tuple[int, int]]] = {

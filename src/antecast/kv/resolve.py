@@ -1,18 +1,20 @@
 """Who wrote what each read returned: the first step of every check.
 
-Theory of operation. A value that one write alone put under a key names its writer, so that a read of it tells where it
-comes from (histories of this kind are called differentiated, or of unique values). What comes out is a history of
-transactions in the sense of Biswas and Enea: each transaction has the reads that it took from others and the last
-write of each key. On the way, reads that no order of transactions could explain are found: they are anomalies by
-themselves.
+Theory of operation. A value that one write alone put under a key names its writer, so that a read of it tells
+where it comes from (histories of this kind are called differentiated, or of unique values). What comes out is a
+history of transactions in the sense of Biswas and Enea: each transaction has the reads that it took from others
+and the last write of each key. On the way, reads that no order of transactions could explain are found: they are
+anomalies by themselves.
 
-- A read after a write of its own transaction must return the last of these (*not my own write*, *not my last write*).
+- A read after a write of its own transaction must return the last of these (*not my own write*, *not my last
+  write*).
 - A read must not return what its transaction writes later (*future read*), what another one overwrote itself
   (*intermediate read*), what an aborted one wrote (*aborted read*), or what nobody wrote (*thin-air read*).
 
-Transactions that are indeterminate count as committed if a committed one has read what they wrote, and as aborted if
-not: the second adds no constraint, so it never makes a difference to what can be explained. Their reads count
-for nothing. A value written by several transactions leaves a read with several candidates, see `Resolved.open`.
+Transactions that are indeterminate count as committed if a committed one has read what they wrote, and as
+aborted if not: the second adds no constraint, so it never makes a difference to what can be explained. Their
+reads count for nothing. A value written by several transactions leaves a read with several candidates, see
+`Resolved.open`.
 """
 
 from __future__ import annotations
@@ -174,7 +176,7 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
 
 def _alive(history: History) -> NDArray[np.bool_]:
     """Transactions that count as committed: those that are, and indeterminate ones that were read from."""
-    alive = history.status == Status.COMMITTED
+    alive: NDArray[np.bool_] = history.status == Status.COMMITTED
     if not np.any(history.status == Status.INDETERMINATE):
         return alive
     n_values = int(history.value.max(initial=0)) + 1
@@ -274,4 +276,3 @@ def _misreads(
     mine = after_own & ~right & (misread == Misread.NOT_MY_OWN)
     question[mine] = np.where(found[mine], writer[mine], own_last[reads[mine]])
     return misread, question
-

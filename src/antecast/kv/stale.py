@@ -3,8 +3,8 @@
 It is looked at only where causal convergence is violated: it implies all levels here.
 
 A read by t of key x from w is *stale* if some u wrote x as well, w is causally before u, and u is in the causal
-past of t (WriteCORead and WriteCOInitRead of Bouajjani et al.). Which guarantee is broken depends on how u comes to be in
-the past of t:
+past of t (WriteCORead and WriteCOInitRead of Bouajjani et al.). Which guarantee is broken depends on how u comes
+to be in the past of t:
 
 | u | broken |
 |---|---|
@@ -15,8 +15,8 @@ the past of t:
 | is read by t before x | read-committed |
 | is read by t, or is of the same session | read-atomic |
 
-CC allows each transaction an order of its past of its own. A transaction with several reads may be *torn*: each read
-taken alone has an order, and all together have none.
+CC allows each transaction an order of its past of its own. A transaction with several reads may be *torn*: each
+read taken alone has an order, and all together have none.
 """
 
 from __future__ import annotations
@@ -220,9 +220,10 @@ def _find_torn(
                     continue
                 u = w_node[at - 1]
                 for i in range(k):
-                    if r_entry[low + i] >= 0 and node[i] == i and i != node[j]:
-                        if seen_before(known, start, session, w_node[r_entry[low + i]], u):
-                            edge[i, node[j]] = True
+                    if r_entry[low + i] < 0 or node[i] != i or i == node[j]:
+                        continue
+                    if seen_before(known, start, session, w_node[r_entry[low + i]], u):
+                        edge[i, node[j]] = True
         waits = np.zeros(k, np.int64)
         for i in range(k):
             for j in range(k):
