@@ -107,13 +107,19 @@ class Source:
             yield from self.lines_of(file)
 
     def lines_of(self, file: Path) -> Iterator[tuple[Place, str]]:
-        name, most, number = str(file), self.options.max_line, 0
+        name = str(file)
+        for number, raw in self.raw_lines(file):
+            yield Place(name, number), decoded(name, number, raw)
+
+    def raw_lines(self, file: Path) -> Iterator[tuple[int, bytes]]:
+        """Lines as they stand in the file, numbered from 1; only their length is checked."""
+        most, number = self.options.max_line, 0
         with _told(file, lambda: number + 1), open_file(file) as stream:
             while raw := stream.readline(most + 2):
                 number += 1
                 if len(raw) > most and len(raw.rstrip(b"\r\n")) > most:
-                    raise Place(name, number).error(f"the line is longer than {format_size(most)}")
-                yield Place(name, number), decoded(name, number, raw)
+                    raise Place(str(file), number).error(f"the line is longer than {format_size(most)}")
+                yield number, raw
 
     def documents(self) -> Iterator[tuple[Path, bytes]]:
         """Every file as a whole, for formats that are one value per file."""
