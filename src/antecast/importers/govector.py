@@ -13,6 +13,7 @@ The layouts that are recognised:
 The host is the last word before the clock, without brackets and without the path before it. Any other layout takes
 `Options.regex`, a regular expression as ShiViz has it, with the groups host, clock and event. `Options.delimiter`
 is one for the lines between executions; its group `trace`, if it has one, names the execution that follows.
+`@file` as a delimiter makes each file an execution of its own.
 
 In the layout of one line, a line without a clock is no event; such lines are kept as `unmatched`. Everything else
 that does not fit is refused: a line that is skipped could be the event that matters.
@@ -40,6 +41,9 @@ Layout: TypeAlias = Literal["clock first", "event first", "one line"]
 
 _PAIR = r'"(?:[^"\\]|\\.)*"\s*:\s*-?\d+\s*'
 _CLOCK = re.compile(rf"\{{\s*(?:{_PAIR}(?:,\s*{_PAIR})*)?\}}")
+EACH_FILE = "@file"
+"""As a delimiter: every file is an execution of its own."""
+
 _PEEKED = 200
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -87,8 +91,8 @@ def recognises(head: Head) -> bool:
 def read(source: Source) -> ClockLog:
     events, options = ClockEvents(), source.options
     for number, file in enumerate(source.files):
-        if number and options.delimiter is not None:
-            events.next_execution("")
+        if options.delimiter == EACH_FILE:
+            events.next_execution(str(file))
         if options.regex is not None:
             _read_by_regex(source, file, events)
         else:
@@ -250,7 +254,7 @@ def _compiled(option: str, text: str) -> re.Pattern[str]:
 
 
 def _delimiter(options: Options) -> re.Pattern[str] | None:
-    return None if options.delimiter is None else _compiled("--delimiter", options.delimiter)
+    return None if options.delimiter in (None, EACH_FILE) else _compiled("--delimiter", str(options.delimiter))
 
 
 def _trace(found: re.Match[str]) -> str:
