@@ -27,6 +27,10 @@ MAY_IMPORT = {
     "observer": {"core"},
     "history": {"text", "core"},
     "traces": {"text", "core"},
+    "importers": {"text", "core"},
+    "models": {"text", "core", "importers"},
+    "kv": {"text", "core", "importers", "models"},
+    "auditing": _DATA | {"importers", "models", "kv"},
     "checking": _MODELS | {"history"},
     "sim": _MODELS | _DATA,
     "live": _MODELS | {"history"},
@@ -34,10 +38,11 @@ MAY_IMPORT = {
     "comparison": _MODELS | _DATA | {"sim"},
     "spark": _MODELS | _DATA | {"sim", "comparison"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
-    "reporting": _MODELS | _DATA | {"comparison", "papers"},
+    "reporting": _MODELS | _DATA | {"comparison", "papers", "importers", "models"},
     "cli": _MODELS
     | _DATA
-    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"},
+    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"}
+    | {"importers", "models", "kv", "auditing"},
 }
 """What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 
