@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.kv.causality import Graph, order_of
-from antecast.kv.engine import Analysis
+from antecast.kv.engine import Analysis, precedes
 from antecast.kv.history import LongArray
 from antecast.kv.levels import Level
 from antecast.kv.resolve import Misread, Resolved
@@ -147,6 +147,7 @@ def tally(analysis: Analysis, found: list[Finding]) -> dict[str, int]:
     if analysis.stale is not None:
         names = _stale_names(analysis.stale)
         counts |= {name: int((names == name).sum()) for name in _STALE}
+        counts["conflict-CO"] += len(np.setdiff1d(analysis.lost, analysis.stale.reads))
         counts["non-repeatable-read"] = len(_differing(analysis.resolved)[1])
     return {name: count for name, count in counts.items() if count}
 
@@ -176,6 +177,13 @@ def _stale(analysis: Analysis, limit: int) -> Iterator[Finding]:
     for name in _STALE:
         for at in np.flatnonzero(names == name)[:limit]:
             yield _read_finding(analysis, name, int(stale.reads[at]), int(stale.newer[at]))
+    resolved = analysis.resolved
+    for read in np.setdiff1d(analysis.lost, stale.reads)[:limit]:
+        nodes = [
+            int(resolved.r_node[read]),
+            *analysis.graph.w_node[resolved.w_key == resolved.r_key[read]].tolist(),
+        ]
+        yield Finding("conflict-CO", int(resolved.r_op[read]), -1, _txns(resolved, nodes))
 
 
 def _read_finding(analysis: Analysis, name: str, read: int, newer: int) -> Finding:
@@ -217,19 +225,11 @@ def _demanded(analysis: Analysis) -> Iterator[Finding]:
         ("conflict-AO", asked.before, asked.after, np.full(len(asked.before), -1, np.int64)),
     )
     for name, before, after, reads in named:
-        fresh = ~_seen(analysis, after, before)
+        fresh = ~precedes(analysis, after, before)
         found = list(_cycles(analysis, name, before[fresh], after[fresh], reads[fresh]))
         yield from found
         if found:
             return
-
-
-def _seen(analysis: Analysis, first: np.ndarray, then: np.ndarray) -> np.ndarray:
-    """Whether the first of each pair is in the past of the second."""
-    assert analysis.known is not None
-    session = analysis.graph.session[first]
-    seen: np.ndarray = analysis.known[then, session] > first - analysis.graph.start[session]
-    return seen
 
 
 def _cycles(
@@ -288,7 +288,7 @@ def _reader(analysis: Analysis, before: np.ndarray, after: np.ndarray, edge: int
     """A reader of `after` that has `before` in its past: whose demand the edge is."""
     resolved, u, w = analysis.resolved, int(before[edge]), int(after[edge])
     readers_of = resolved.r_node[resolved.r_from == w]
-    seeing = readers_of[_seen(analysis, np.full(len(readers_of), u), readers_of)]
+    seeing = readers_of[precedes(analysis, np.full(len(readers_of), u), readers_of)]
     keys = set(resolved.w_key[resolved.w_node == u].tolist()) & set(resolved.w_key[resolved.w_node == w].tolist())
     for reader in seeing:
         low, high = analysis.graph.read_at[reader], analysis.graph.read_at[reader + 1]

@@ -24,6 +24,7 @@ from antecast.kv.anomalies import ANOMALIES, Finding, findings, tally
 from antecast.kv.engine import Analysis, analyse
 from antecast.kv.history import History, Status
 from antecast.kv.levels import LEVELS, SESSION, Level, Outcome
+from antecast.kv.memory import keeps_lists
 from antecast.kv.resolve import Misread, Resolved, resolve
 from antecast.kv.verdict import SCHEMA, KvVerdict
 from antecast.kv.witness import Witness, witness_of
@@ -94,10 +95,18 @@ def _settle(
             analysis = first
     if len(resolved.unknown) or not len(resolved):
         outcomes = {level: "inconclusive" if each == "kept" else each for level, each in outcomes.items()}
+    if history.lists:  # of lists, only convergence is judged in full
+        unclear = [level for level in LEVELS if level not in ("CCv", "CM") and outcomes["CCv"] != "kept"]
+        if not keeps_lists(analysis.resolved):
+            unclear.append("CM")
+        outcomes |= {level: "inconclusive" for level in unclear if outcomes[level] == "kept"}
     lost = np.isin(resolved.misread, (Misread.THIN_AIR, Misread.ABORTED)).any()
     if lost:
-        unclear = SESSION if options.complete else LEVELS
-        outcomes |= {level: "inconclusive" for level in unclear if outcomes[level] == "kept"}
+        outcomes |= {
+            level: "inconclusive"
+            for level in (SESSION if options.complete else LEVELS)
+            if outcomes[level] == "kept"
+        }
     return outcomes, analysis
 
 
@@ -176,6 +185,8 @@ def _missing(history: History, resolved: Resolved, options: Options, levels: Map
             f"{len(resolved.open)} reads return values that several transactions wrote ({where}); "
             "write each value once per key"
         )
+    if history.lists:
+        said.append("of lists, CCv is judged in full, other levels by the last elements; registers settle them")
     lost = resolved.m_op[np.isin(resolved.misread, (Misread.THIN_AIR, Misread.ABORTED))]
     if len(lost):
         where = history.place(int(lost[0]))
@@ -190,7 +201,7 @@ def _assumptions(history: History, options: Options) -> list[str]:
     doubtful = int((history.status == Status.INDETERMINATE).sum())
     if doubtful:
         said.append(
-            f"{doubtful} indeterminate transactions count as committed where their writes were read, else as aborted"
+            f"{doubtful} indeterminate transactions count as committed if their writes were read, else as aborted"
         )
     if history.lists:
         said.append("a list that was read counts as a read of its last element that depends on all the others")

@@ -31,6 +31,8 @@ class Demands:
     stale_initial: LongArray
     """Reads of the initial state with a write to their key in their past, and one such write each."""
     overwriter: IntArray
+    seen: IntArray
+    """How many writers of its key each read has in its past."""
 
 
 def blocks(graph: Graph) -> list[tuple[int, int]]:
@@ -45,6 +47,7 @@ def demands(graph: Graph, order: IntArray) -> Demands:
     slot_at = np.concatenate(([0], np.cumsum(groups))).astype(np.int64)
     slots = np.full(int(slot_at[-1]), -1, np.int32)
     overwriter = np.full(len(graph.r_key), -1, np.int32)
+    seen = np.zeros(len(graph.r_key), np.int32)
     pointer = np.zeros(len(graph.group_session), np.int64)
     stamp = np.full(len(graph.group_session), -1, np.int32)
     for first, last in blocks(graph):
@@ -66,11 +69,12 @@ def demands(graph: Graph, order: IntArray) -> Demands:
             slot_at,
             slots,
             overwriter,
+            seen,
         )
     asked = np.flatnonzero(slots >= 0)
     entry = np.searchsorted(slot_at, asked, side="right") - 1
     stale = np.flatnonzero(overwriter >= 0)
-    return Demands(slots[asked], graph.w_node[entry], stale, overwriter[stale])
+    return Demands(slots[asked], graph.w_node[entry], stale, overwriter[stale], seen)
 
 
 @compiled
@@ -91,6 +95,7 @@ def _demand(
     slot_at: LongArray,
     slots: IntArray,
     overwriter: IntArray,
+    seen: IntArray,
 ) -> None:
     for column in range(f.shape[1]):
         p = first + column
@@ -110,6 +115,7 @@ def _demand(
                         while at < end and f[w_node[at], column] <= place:
                             at += 1
                     pointer[g] = at
+                    seen[r] += at - group_at[g]
                     if at == group_at[g]:
                         continue
                     u = w_node[at - 1]

@@ -6,7 +6,7 @@ violated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from antecast.kv import stale as staleness
 from antecast.kv.causality import Graph, clocks, make_graph, order_of
 from antecast.kv.convergence import Demands, demands
-from antecast.kv.history import IntArray
+from antecast.kv.history import IntArray, LongArray
 from antecast.kv.isolation import Edges, isolation_edges
 from antecast.kv.levels import LEVELS, SESSION, Level
 from antecast.kv.memory import SessionOrder, broken_sessions
@@ -43,6 +43,8 @@ class Analysis:
     committed: Edges | None = None
     atomic: Edges | None = None
     broken: list[SessionOrder] = field(default_factory=list)
+    lost: LongArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Reads of lists that lack something of their past."""
 
     @property
     def cyclic(self) -> bool:
@@ -62,8 +64,14 @@ def analyse(resolved: Resolved, *, memory: bool = True, every: bool = False) -> 
     if analysis.cyclic:
         analysis.violated |= set(LEVELS)
         return analysis
-    analysis.demands = asked = demands(graph, analysis.order)
+    asked = demands(graph, analysis.order)
+    if resolved.history.lists:
+        before = np.concatenate((asked.before, resolved.l_before))
+        asked = replace(asked, before=before, after=np.concatenate((asked.after, resolved.l_after)))
+        analysis.lost = np.flatnonzero(asked.seen > resolved.r_shown)
+    analysis.demands = asked
     converges = len(order_of(graph, asked.before, asked.after)) == len(graph) and not len(asked.stale_initial)
+    converges &= not len(analysis.lost)
     if not converges:
         analysis.violated.add("CCv")
         _weaker(analysis)
@@ -74,12 +82,22 @@ def analyse(resolved: Resolved, *, memory: bool = True, every: bool = False) -> 
     return analysis
 
 
+def precedes(analysis: Analysis, first: IntArray, then: IntArray) -> NDArray[np.bool_]:
+    """Whether the first of each pair is in the past of the second."""
+    assert analysis.known is not None
+    session = analysis.graph.session[first]
+    seen: NDArray[np.bool_] = analysis.known[then, session] > first - analysis.graph.start[session]
+    return seen
+
+
 def _weaker(analysis: Analysis) -> None:
     """The levels below causal convergence."""
     graph = analysis.graph
     analysis.known = clocks(graph, analysis.order)
     analysis.stale = found = stale_reads(graph, analysis.known)
-    if len(found.reads) or len(found.torn):
+    listed = analysis.resolved
+    backwards = precedes(analysis, listed.l_after, listed.l_before).any()
+    if len(found.reads) or len(found.torn) or len(analysis.lost) or backwards:
         analysis.violated |= {"CC", "CM"}
     analysis.violated |= {level for level in SESSION if np.any(found.breaks & _BITS[level])}
     analysis.committed = isolation_edges(graph, atomic=False)

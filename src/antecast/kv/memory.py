@@ -16,15 +16,16 @@ the transactions are sorted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
-from antecast.kv.causality import Graph, first_places, order_of
+from antecast.kv.causality import Graph, first_places, make_graph, order_of
 from antecast.kv.convergence import blocks
 from antecast.kv.history import IntArray, LongArray
+from antecast.kv.resolve import Resolved
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +44,32 @@ class SessionOrder:
     cyclic: bool
 
 
-def broken_sessions(graph: Graph, order: IntArray, *, most: int | None = None) -> list[SessionOrder]:
-    """The sessions for which there is no such order, at most so many of them."""
+def keeps_lists(resolved: Resolved) -> bool:
+    """Whether a history of lists is sure to be CM.
+
+    The order that lists show is taken as causal for all, though each session may have its own, and no list may lack
+    what its session has before it. Where this fails, the history may be CM all the same.
+    """
+    d_node = np.concatenate((resolved.d_node, resolved.l_after))
+    d_from = np.concatenate((resolved.d_from, resolved.l_before))
+    graph = make_graph(replace(resolved, d_node=d_node, d_from=d_from))
+    order = order_of(graph)
+    return len(order) == len(graph) and not broken_sessions(graph, order, most=1, shown=resolved.r_shown)
+
+
+def broken_sessions(
+    graph: Graph, order: IntArray, *, most: int | None = None, shown: IntArray | None = None
+) -> list[SessionOrder]:
+    """The sessions for which there is no such order, at most so many of them.
+
+    `shown` is how many writers each read accounts for, where reads are of lists.
+    """
     found: list[SessionOrder] = []
     heads = np.full(len(graph), -1, np.int64)
     for first, last in blocks(graph):
         columns = first_places(graph, order, first, last)
         for p in range(first, last):
-            broken = _judge(graph, p, np.ascontiguousarray(columns[:, p - first]), heads)
+            broken = _judge(graph, p, np.ascontiguousarray(columns[:, p - first]), heads, shown)
             if broken is not None:
                 found.append(broken)
                 if most is not None and len(found) >= most:
@@ -58,7 +77,7 @@ def broken_sessions(graph: Graph, order: IntArray, *, most: int | None = None) -
     return found
 
 
-def _judge(graph: Graph, p: int, f: IntArray, heads: LongArray) -> SessionOrder | None:
+def _judge(graph: Graph, p: int, f: IntArray, heads: LongArray, shown: IntArray | None) -> SessionOrder | None:
     low, high = int(graph.read_at[graph.start[p]]), int(graph.read_at[graph.start[p + 1]])
     if low == high:
         return None
@@ -83,6 +102,10 @@ def _judge(graph: Graph, p: int, f: IntArray, heads: LongArray) -> SessionOrder 
         slots,
         heads,
     )
+    if shown is not None and stale < 0:
+        stale, overwriter = _lacking(
+            graph.start, graph.read_at, graph.r_key, graph.w_node, graph.group_at, graph.key_groups, p, f, shown
+        )
     if stale < 0 and not level:
         return None
     asked = np.flatnonzero(slots >= 0)
@@ -197,3 +220,28 @@ def _saturate(
                 if slots[s] >= 0 and f[slots[s]] >= f[w]:
                     level = True
     return stale, overwriter, level
+
+
+@compiled
+def _lacking(
+    start: LongArray,
+    read_at: LongArray,
+    r_key: IntArray,
+    w_node: IntArray,
+    group_at: LongArray,
+    key_groups: LongArray,
+    p: int,
+    f: NDArray[np.int32],
+    shown: IntArray,
+) -> tuple[int, int]:
+    """A read of a list that shows fewer writers than its session has before it, and the last of these; or -1."""
+    for t in range(start[p], start[p + 1]):
+        for r in range(read_at[t], read_at[t + 1]):
+            count, last = 0, -1
+            for e in range(group_at[key_groups[r_key[r]]], group_at[key_groups[r_key[r] + 1]]):
+                if w_node[e] != t and f[w_node[e]] <= t - start[p]:
+                    count += 1
+                    last = w_node[e]
+            if count > shown[r]:
+                return r, last
+    return -1, -1

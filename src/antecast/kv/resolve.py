@@ -34,6 +34,9 @@ FROM_INITIAL = -1
 """The source of a read that found the initial state."""
 
 
+_NONE = np.zeros(0, np.int32)
+
+
 class Misread(IntEnum):
     """Anomalies of one read by itself, in the order of their class."""
 
@@ -65,6 +68,11 @@ class Resolved:
     """Further dependencies: `d_node` has seen something of `d_from` that is not judged as a read."""
     d_from: IntArray
     d_op: LongArray
+    l_before: IntArray
+    """The order of transactions that lists show: `l_before` appended just before `l_after`."""
+    l_after: IntArray
+    r_shown: IntArray
+    """How many transactions the list of each read shows; empty if the history has no lists."""
     w_key: IntArray
     """The last write of each transaction to a key, by key and node."""
     w_node: IntArray
@@ -144,6 +152,9 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
     r_reads = r_reads[np.argsort(node_of[txn[reads[r_reads]]], kind="stable")]
     r_node, r_key, r_from = node_of[txn[reads[r_reads]]], history.key[reads[r_reads]], source[r_reads]
     seen = ~judged & (writer >= 0) & (txn[writer] != txn[reads])
+    source_of = np.full(len(history) + 1, FROM_INITIAL, np.int64)
+    source_of[reads] = source
+    l_before, l_after, shown = _lists(history, source_of, node_of) if history.lists else (_NONE, _NONE, _NONE)
     final_ops = writes[final[writes]]
     w_node = node_of[txn[final_ops]]
     w_order = np.lexsort((w_node, history.key[final_ops]))
@@ -162,6 +173,9 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
         node_of[txn[reads[seen]]].astype(np.int32),
         source[seen].astype(np.int32),
         reads[seen],
+        l_before,
+        l_after,
+        shown[reads[r_reads]] if history.lists else _NONE,
         history.key[final_ops][w_order],
         w_node[w_order].astype(np.int32),
         final_ops[w_order],
@@ -171,6 +185,30 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
         unknown,
         writer_of,
         open_,
+    )
+
+
+def _lists(history: History, source: LongArray, node_of: LongArray) -> tuple[IntArray, IntArray, IntArray]:
+    """What lists show beyond their last elements: who comes before whom, and how many there are."""
+    n, own = len(history), node_of[history.txn]
+    more = np.zeros(n, np.bool_)  # the next operation is the next element of the same list
+    more[:-1] = (history.kind[:-1] == Kind.OBSERVE) & (history.txn[1:] == history.txn[:-1])
+    more[:-1] &= history.key[1:] == history.key[:-1]
+    pairs = np.flatnonzero(more)
+    first, then = source[pairs], source[pairs + 1]
+    real = (first >= 0) & (then >= 0) & (first != then)
+    packed = np.unique(first[real] * len(node_of) + then[real])
+    changes = (source[:n] >= 0) & (source[:n] != own)
+    changes[pairs] &= first != then
+    starts = np.ones(n, np.bool_)
+    starts[1:] = ~more[:-1]
+    total = np.cumsum(changes)
+    begin = np.maximum.accumulate(np.where(starts, np.arange(n), 0))
+    shown = total - total[begin] + changes[begin]
+    return (
+        (packed // max(1, len(node_of))).astype(np.int32),
+        (packed % max(1, len(node_of))).astype(np.int32),
+        shown.astype(np.int32),
     )
 
 

@@ -66,6 +66,8 @@ class _Teller:
         asked = self.analysis.demands
         if len(asked.stale_initial):
             return self._missed(int(asked.stale_initial[0]), int(asked.overwriter[0]))
+        if len(self.analysis.lost):
+            return self._lacking(int(self.analysis.lost[0]))
         return self._circle([*self.causes, *self._all_demands()])
 
     def _causes(self) -> list[Step]:
@@ -122,6 +124,18 @@ class _Teller:
         path = self._path(self.causes, u, t) or []
         missed = f"{self.names[t]} finds nothing: {self.op(int(resolved.r_op[read]))}"
         return [f"{self.names[u]}: {self.op(write)}", *(step.why for step in path), missed]
+
+    def _lacking(self, read: int) -> list[str]:
+        """A list without something that is in the past of its reader."""
+        resolved, past = self.analysis.resolved, self._past()
+        t = int(resolved.r_node[read])
+        shown = set(resolved.d_from[resolved.d_node == t].tolist()) | {int(resolved.r_from[read])}
+        for u, key, op in zip(resolved.w_node.tolist(), resolved.w_key, resolved.w_op.tolist(), strict=True):
+            if key == resolved.r_key[read] and u not in shown and (u, t) in past:
+                path = self._path(self.causes, u, t) or []
+                lacks = f"{self.names[t]} does not show it: {self.op(int(resolved.r_op[read]))}"
+                return [f"{self.names[u]}: {self.op(op)}", *(step.why for step in path), lacks]
+        return ["a list lacks something of its past"]
 
     def _memory(self) -> list[str]:
         resolved, broken = self.analysis.resolved, self.analysis.broken[0]
