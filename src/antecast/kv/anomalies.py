@@ -124,7 +124,10 @@ def findings(analysis: Analysis, limit: int) -> list[Finding]:
         none = np.zeros(0, np.int32)
         return [*found, *_cycles(analysis, "cyclic-causal-order", none, none, none.astype(np.int64))]
     if analysis.stale is not None:
-        found += [*_stale(analysis, limit), *_unrepeatable(analysis.resolved, limit), *_demanded(analysis)]
+        unrepeatable = list(_unrepeatable(analysis.resolved, limit))
+        plain = [set(each.txns) for each in unrepeatable]
+        demanded = [each for each in _demanded(analysis) if not any(set(each.txns) <= some for some in plain)]
+        found += [*_stale(analysis, limit), *unrepeatable, *demanded]
     if "CC" not in analysis.violated:  # what breaks CC breaks CM, and says more
         for broken in analysis.broken[:limit]:
             if broken.stale_initial >= 0:

@@ -47,8 +47,8 @@ class SessionOrder:
 def keeps_lists(resolved: Resolved) -> bool:
     """Whether a history of lists is sure to be CM.
 
-    The order that lists show is taken as causal for all, though each session may have its own, and no list may lack
-    what its session has before it. Where this fails, the history may be CM all the same.
+    The order that lists show is taken as causal for all, though each session may have its own, and no list may
+    lack what its session has before it. Where this fails, the history may be CM all the same.
     """
     d_node = np.concatenate((resolved.d_node, resolved.l_after))
     d_from = np.concatenate((resolved.d_from, resolved.l_before))

@@ -34,14 +34,15 @@ def groupings(sessions, transactional):
             yield tuple(starts)
 
 
-def every_history(n, *, transactional):
-    """All histories of n operations over two keys and two sessions."""
+def every_history(n, *, transactional, keep=lambda: True):
+    """All histories of n operations over two keys and two sessions, or those of them that are to be kept."""
     for sessions, kinds in shapes(n):
         writes = {key: [i for i, each in enumerate(kinds) if each == ("w", key)] for key in (0, 1)}
         sources = [[INITIAL_CODE, *writes[key]] if kind == "r" else [i] for i, (kind, key) in enumerate(kinds)]
         for starts in groupings(sessions, transactional):
             for values in product(*sources):
-                yield make(sessions, kinds, starts, values)
+                if keep():
+                    yield make(sessions, kinds, starts, values)
 
 
 def make(sessions, kinds, starts, values):
@@ -76,8 +77,8 @@ def told(history):
 def histories(draw, *, txns=7, sessions=3, keys=2, most=3, faults=False):
     """Histories of replicas that apply what they hear: often causal, with wrong reads now and then.
 
-    Each session has a view of its own, to which transactions of others are added in any order. Reads return what the
-    view holds, or anything that was ever written.
+    Each session has a view of its own to which transactions of others are added in any order. Reads return what
+    the view holds, or anything that was ever written.
     """
     count = draw(st.integers(1, txns))
     views = [{} for _ in range(sessions)]
