@@ -139,8 +139,9 @@ def _saturate(
     """Lowers f to its fixpoint. A stale read of the initial state, its overwriter, and whether edges lie level."""
     low, high = read_at[start[p]], read_at[start[p + 1]]
     # Reads of one writer as a linked list, so that the new edges into it are found when f is lowered there.
-    after = np.full(high - low, -1, np.int64)
+    after = np.empty(high - low, np.int64)
     for r in range(low, high):
+        after[r - low] = -1
         if r_entry[r] >= 0:
             w = w_node[r_entry[r]]
             after[r - low] = heads[w]
