@@ -44,6 +44,8 @@ class Request:
     """The file itself must be in causal order."""
     skew: int = 0
     """How far the clocks of services may differ, in nanoseconds."""
+    require: Collection[str] | None = None
+    """Levels of consistency that a key-value history must keep; None for all."""
     limit: int = 10_000
 
     def __post_init__(self) -> None:

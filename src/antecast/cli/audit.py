@@ -139,8 +139,8 @@ def audit(
     ] = False,
     window: Annotated[
         int,
-        typer.Option(min=1, help="With --follow: events that are kept in memory.", rich_help_panel=_FOREIGN),
-    ] = 1_000_000,
+        typer.Option(min=2, help="With --follow: lines that are kept in memory.", rich_help_panel=_FOREIGN),
+    ] = 50_000,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -202,6 +202,7 @@ def audit(
     from antecast.auditing.foreign import MAPPED, Request, find_foreign
     from antecast.auditing.gate import exit_code
     from antecast.history.log_kinds import KINDS
+    from antecast.history.rows import ALL_COLUMNS
 
     request = Request(
         format=file_format,
@@ -221,12 +222,20 @@ def audit(
         from antecast.cli.audit_follow import follow_log
 
         raise typer.Exit(
-            follow_log(paths, request, window=window, state=state, until_idle=until_idle, fail_on=fail_on)
+            follow_log(
+                *(paths, request),
+                kinds=kinds,
+                window=window,
+                state=state,
+                until_idle=until_idle,
+                fail_on=fail_on,
+            )
         )
     foreign = None if kinds else find_foreign(paths, request)
     if foreign is not None:
         done = _foreign(foreign)
     else:
+        pairs_of("--map", mapping, ALL_COLUMNS)  # a table has no others
         note = clocked(quiet=quiet or as_json)
         options = {"pairs": pairs, "limit": limit, "dense": dense_of(dense), "complete": request.complete}
         done = _table(paths, request, kinds, clock, engine, master, note, options)
