@@ -24,6 +24,7 @@ from antecast.history.log_files import Log
 from antecast.importers.clock_events import ClockLog
 from antecast.importers.source import Place
 from antecast.importers.span_table import SpanLog
+from antecast.kv import History
 
 Form: TypeAlias = Literal["shiviz", "otlp", "csv", "parquet"]
 
@@ -98,6 +99,8 @@ def table_of(data: Any, only: Collection[Place] | None = None) -> pa.Table:
         )
     if isinstance(data, Log):
         return _rows_of(data, only)
+    if isinstance(data, History):
+        return data.operations()
     raise ConfigurationError("this log cannot be written as a table", field="--export")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from antecast.history.log_files import Log
 from antecast.history.log_places import locate
 from antecast.history.verdict import Verdict
+from antecast.kv import KvVerdict
 
 PLACED = 50
 """Violations of a table of broadcasts that are looked up in their files."""
@@ -31,12 +32,26 @@ def findings(verdict: Any, log: Log | None = None) -> Iterator[Finding]:
     if isinstance(verdict, Verdict):
         yield from _of_broadcasts(verdict, log)
         return
+    if isinstance(verdict, KvVerdict):
+        yield from _of_operations(verdict)
+        return
     for row in verdict.violations.to_pylist():
-        yield Finding(str(row["kind"]), str(row["words"]), row.get("file"), row.get("line"))
-    for words, count in getattr(verdict, "unsettled", {}).items():
+        yield Finding(str(row["kind"]), str(row["words"]), row["file"], row["line"])
+    for words, count in verdict.unsettled.items():
         if count:
             notes = [note for note in verdict.notes if "would settle" in note]
             yield Finding("inconclusive", "; ".join([f"{count:,} {words}", *notes[:1]]), level="warning")
+
+
+def _of_operations(verdict: KvVerdict) -> Iterator[Finding]:
+    for row in verdict.violations.to_pylist():
+        words = f"session {row['session']}, transaction {row['txn']}: {row['operation']}"
+        if row["other"] is not None:
+            where = f" ({row['other_file']}:{row['other_line']})" if row["other_line"] else ""
+            words += f", though {row['other']}{where}"
+        yield Finding(row["anomaly"], f"{words} (violates {row['level']})", row["file"], row["line"] or None)
+    for each in verdict.missing:
+        yield Finding("inconclusive", each, level="warning")
 
 
 def _of_broadcasts(verdict: Verdict, log: Log | None) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from antecast.history.log_formats import FORMATS as TABLES
 from antecast.history.log_formats import format_of
 from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
-from antecast.importers.source import MAX_LINE, Options, Source, find_files
+from antecast.importers.source import MAX_LINE, Source, find_files
+from antecast.importers.source import Options as ReadOptions
 
 MODELS = ("broadcast", "clocks", "spans", "kv")
 
@@ -84,7 +84,7 @@ def find_foreign(paths: Sequence[Path | str], request: Request) -> ForeignLog | 
     if request.format is None and any(_is_table(Path(path)) for path in paths):
         return None
     files = find_files(paths)
-    options = Options(
+    options = ReadOptions(
         max_line=request.max_line,
         regex=request.regex,
         delimiter=request.delimiter,
@@ -144,8 +144,10 @@ def judge_data(model: str, data: Any, request: Request) -> Any:
         from antecast.models import spans
 
         return spans.judge(data, limit=request.limit, skew=request.skew, ordered=request.ordered)
-    if find_spec("antecast.kv") is None:
-        raise ConfigurationError(f"the model {model} is not part of this installation", field="--model")
-    from antecast.auditing.kv import judge_history
+    from antecast.kv import LEVELS, Options, check
 
-    return judge_history(data, request)
+    for level in request.require or ():
+        if level not in LEVELS:
+            raise ConfigurationError(f"no such level {level!r}; there are {', '.join(LEVELS)}", field="--require")
+    levels = tuple(level for level in LEVELS if request.require is None or level in request.require)
+    return check(data, Options(require=levels, complete=request.complete is None, limit=request.limit))

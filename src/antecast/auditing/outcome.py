@@ -63,7 +63,7 @@ class Audit:
         common = {"files": self.files, "engine": self.engine, "version": __version__, "command": sys.argv}
         if isinstance(self.log, ForeignLog):
             told_by_model: dict[str, Any] = self.verdict.summary()
-            return told_by_model | {"format": self.log.importer.NAME} | common
+            return told_by_model | {"model": self.model, "format": self.log.importer.NAME} | common
         verdict: Verdict = self.verdict
         witness = verdict.witness
         told = None

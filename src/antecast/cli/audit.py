@@ -30,7 +30,8 @@ LOCAL_ROWS = 50_000_000
 MOST_CAUSES = 5
 """Causes of violations that the terminal shows."""
 
-_STYLES = {"causal": "bold green", "sound": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
+_STYLES = dict.fromkeys(("causal", "sound", "kept"), "bold green")
+_STYLES |= {"violated": "bold red", "inconclusive": "bold yellow"}
 _FOREIGN, _GATE = "Logs of other systems", "Gates and exports"
 
 
@@ -125,6 +126,14 @@ def audit(
             rich_help_panel=_FOREIGN,
         ),
     ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL,...",
+            help="Levels that a key-value history must keep, such as CC. Default: all.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
     max_line: Annotated[
         str,
         typer.Option(metavar="SIZE", help="The longest line that is read.", rich_help_panel=_FOREIGN),
@@ -215,6 +224,7 @@ def audit(
         complete=names_of(complete),
         ordered=ordered,
         skew=nanoseconds_of("--skew", skew),
+        require=names_of(require),
         limit=limit,
     )
     kinds = pairs_of("--kinds", words, KINDS)
