@@ -90,7 +90,7 @@ def recognises(head: Head) -> bool:
 
 def read(source: Source) -> ClockLog:
     events, options = ClockEvents(), source.options
-    for number, file in enumerate(source.files):
+    for file in source.files:
         if options.delimiter == EACH_FILE:
             events.next_execution(str(file))
         if options.regex is not None:

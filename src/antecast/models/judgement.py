@@ -151,9 +151,8 @@ class Judgement:
     def __str__(self) -> str:
         """The verdict for people: the outcome first, then what it rests on."""
         lines = [f"{self.outcome}: {self.scope}"]
-        lines += [
-            f"  {count:,} {words}" for words, count in (*self.found.items(), *self.unsettled.items()) if count
-        ]
+        lines += [f"  {kind}: {count:,}" for kind, count in self.found.items() if count]
+        lines += [f"  {count:,} {words}" for words, count in self.unsettled.items() if count]
         if self.cut > 0:
             lines.append(f"  {len(self.violations):,} violations are listed, {self.cut:,} are not")
         lines += [f"  {note}" for note in self.notes]

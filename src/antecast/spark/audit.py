@@ -223,6 +223,7 @@ class _Audit:
             violations=findings.violations,
             unknown_examples=findings.unknown_examples,
             witness=self._witness(findings.violations, histories, index, matrix),
+            runs=findings.runs,
         )
 
     def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int]]:

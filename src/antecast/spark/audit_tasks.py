@@ -20,6 +20,7 @@ import gc
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as default
 from functools import cache
 from typing import Generic, Protocol, TypeVar
 
@@ -32,7 +33,7 @@ from antecast.history.dependencies import Dependencies, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray
-from antecast.history.violations import Tally, merge_violations
+from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
 
 PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
@@ -77,6 +78,7 @@ class Findings:
     tally: Tally
     violations: pa.Table
     unknown_examples: tuple[str, ...] = ()
+    runs: Tallies = default(default_factory=dict)
 
     def add(self, other: Findings, limit: int) -> Findings:
         """Both together, within the limit."""
@@ -85,6 +87,7 @@ class Findings:
             self.tally + other.tally,
             merge_violations(tables, limit) if tables else self.violations,
             tuple(sorted(self.unknown_examples + other.unknown_examples)[:EXAMPLES]),
+            add_tallies(self.runs, other.runs),
         )
 
 
@@ -214,7 +217,9 @@ class Read:
             return
         if len(reading.histories):
             yield from _pickled("dependencies", sketch(reading.histories, index))
-            yield from _pickled("findings", Findings(reading.tally, reading.violations, reading.unknown_examples))
+            yield from _pickled(
+                "findings", Findings(reading.tally, reading.violations, reading.unknown_examples, reading.runs)
+            )
             body = memoryview(pickle.dumps(reading.histories, protocol=5))
             for start in range(0, len(body), _PIECE):
                 piece = body[start : start + _PIECE]
@@ -253,7 +258,7 @@ class Check:
         matrix, order = self.order.value
         for block in blocks(histories, index, self.memory):
             check = check_block(block, index, matrix, order, pairs=self.pairs, limit=self.limit)
-            findings = findings.add(Findings(check.tally, check.violations), self.limit)
+            findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
 
 
