@@ -5,7 +5,7 @@ time something was added. The models speak of pairs and chains of events that ar
 part of it is wrong in the whole, too. What only the end of a log can tell (a clock that knows more than is logged,
 a parent that is not there, a delivery without a broadcast) is no violation here, for it may still come.
 
-What is further apart than the window is never compared. The verdict says so. A line counts when its end is written.
+What is further apart than the window is never compared; the verdict says so. A line counts once its end is there.
 
 The place in every file, and what was said already, go to a state file after each look that found something new,
 by renaming: a restart goes on where it was, reads the window again and repeats nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -9,10 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from antecast.auditing import gate
 from antecast.auditing.export import SUFFIXES, Form, export
 from antecast.auditing.findings import Finding, findings
 from antecast.auditing.foreign import ForeignLog
-from antecast.core.errors import ConfigurationError
+from antecast.auditing.gate import FailOn
+from antecast.core.errors import ConfigurationError, OutputError
 from antecast.history.log_files import Log
 from antecast.history.log_places import locate
 from antecast.history.verdict import Verdict
@@ -96,6 +101,34 @@ class Audit:
             raise ConfigurationError("there is no witness to cut the log to", field="--witness-only")
         export(self.log if isinstance(self.log, Log) else self.data, form, target, only=only)
         return target
+
+    def junit(self, fail_on: FailOn | None = None) -> str:
+        """The verdict as JUnit XML."""
+        name = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
+        return gate.junit(self.verdict.outcome, self.headline, self.findings, name=name, fail_on=fail_on)
+
+    def sarif(self) -> str:
+        """The violations as SARIF."""
+        return gate.sarif(self.findings)
+
+    def annotations(self) -> list[str]:
+        """The violations as commands of a GitHub workflow."""
+        return gate.workflow_commands(self.headline, self.verdict.outcome, self.findings)
+
+    def write(self, folder: Path | str) -> None:
+        """Write the verdict and all tables into a folder, from which `antecast.report` makes a page."""
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            pq.write_table(self.verdict.violations, place / "violations.parquet", compression="zstd")
+            for name, table in getattr(self.verdict, "tables", {}).items():
+                pq.write_table(table, place / f"{name}.parquet", compression="zstd")
+            (place / "verdict.json").write_text(f"{self.json()}\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror or error}", path=place) from error
+
+    def json(self) -> str:
+        return json.dumps(self.summary(), indent=2, ensure_ascii=False, default=str)
 
     def _told_places(self) -> Collection[Place]:
         if isinstance(self.log, Log):

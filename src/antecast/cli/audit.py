@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping
@@ -252,7 +251,7 @@ def audit(
     page = None
     kept = folder if folder is not None or not show else Path(tempfile.mkdtemp(prefix="antecast-audit-"))
     if kept is not None:
-        _write(kept, done)
+        done.write(kept)
         page = report_at_end(kept, "audit", wanted=reported or show)
     _gates(done, junit, sarif, fail_on)
     if export is not None:
@@ -260,13 +259,14 @@ def audit(
         if not as_json and not quiet:
             tell(f"the log is written to {written}")
     if as_json:
-        print(_json(done.summary()))
+        print(done.json())
     elif not quiet:
         _show(done, folder)
         if page is not None:
             out.print(f"report: {page}", markup=False, soft_wrap=True)
     if github:
-        _annotate(done)
+        for line in done.annotations():
+            print(line)
     if show and page is not None and not webbrowser.open(page.resolve().as_uri()):
         tell(f"no browser was found; the report is {page}")
     raise typer.Exit(exit_code(done.verdict.outcome, fail_on))
@@ -348,45 +348,15 @@ def _files(log: Log) -> str:
     return f"{len(log.files)} files" if len(log.files) > 1 else str(log.files[0].path)
 
 
-def _write(folder: Path, done: Audit) -> None:
-    import pyarrow.parquet as pq
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(done.verdict.violations, folder / "violations.parquet", compression="zstd")
-        for name, table in getattr(done.verdict, "tables", {}).items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-        (folder / "verdict.json").write_text(f"{_json(done.summary())}\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror or error}", path=folder) from error
-
-
 def _gates(done: Audit, junit: Path | None, sarif: Path | None, fail_on: Any) -> None:
-    from antecast.auditing import gate
-
-    texts = {}
-    if junit is not None:
-        name = done.files[0] if len(done.files) == 1 else f"{len(done.files)} files"
-        texts[junit] = gate.junit(done.verdict.outcome, done.headline, done.findings, name=name, fail_on=fail_on)
-    if sarif is not None:
-        texts[sarif] = gate.sarif(done.findings)
+    texts = {} if junit is None else {junit: done.junit(fail_on)}
+    texts |= {} if sarif is None else {sarif: done.sarif()}
     for file, text in texts.items():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write: {error.strerror or error}", path=file) from error
-
-
-def _annotate(done: Audit) -> None:
-    from antecast.auditing.gate import workflow_commands
-
-    for line in workflow_commands(done.headline, done.verdict.outcome, done.findings):
-        print(line)
-
-
-def _json(result: Mapping[str, Any]) -> str:
-    return json.dumps(result, indent=2, ensure_ascii=False, default=str)
 
 
 def _show(done: Audit, folder: Path | None) -> None:

@@ -9,19 +9,23 @@ says which are; without a word, they are taken to be if most nodes begin with 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from antecast.core.errors import ConfigurationError
 from antecast.history.rows import factorise
 from antecast.text.wording import listed, plural
 
-DENSE = ("pos", "seq")
-"""What can be dense: the positions of a node, the numbers of a source's messages."""
+OWNERS = {"pos": "node", "seq": "origin"}
+"""What can be dense, the positions of a node and the numbers of a source's messages, and whose it is."""
+
+Who: TypeAlias = tuple[object, object]
+"""A run, None without runs, and a node or source."""
 
 EXAMPLES = 3
 
@@ -54,7 +58,7 @@ class Numbers:
 
     what: str
     owner: str
-    spans: dict[tuple[object, object], _Span] = field(default_factory=dict)
+    spans: dict[Who, _Span] = field(default_factory=dict)
 
     def add(self, batch: pa.RecordBatch) -> None:
         chosen = batch
@@ -86,6 +90,9 @@ class Numbers:
             known.low, known.high = min(known.low, least), max(known.high, most)
             known.count += count
 
+    def put(self, who: Who, low: int, high: int, count: int) -> None:
+        self.spans[who] = _Span(low, high, count)
+
     def dense(self) -> bool:
         """Whether the numbers look as if they were given one by one."""
         spans = self.spans.values()
@@ -93,7 +100,7 @@ class Numbers:
         missing, there = sum(max(0, span.missing) for span in spans), sum(span.count for span in spans)
         return there >= 2 * len(self.spans) and begun * 3 >= 2 * len(self.spans) and missing <= there
 
-    def holes(self) -> dict[tuple[object, object], _Span]:
+    def holes(self) -> dict[Who, _Span]:
         return {who: span for who, span in self.spans.items() if span.missing > 0}
 
 
@@ -108,15 +115,36 @@ def judge_completeness(
     `dense` names the numbers that must have no gaps (default: those that look like it). `complete` names the nodes
     that are known to have all their rows (default: every node without a gap is taken to have them).
     """
+    check_dense(dense)
     found: dict[str, Numbers] = {}
     nodes: set[object] = set()
     for batch in batches():
         names = batch.schema.names
-        for what, owner in (("pos", "node"), ("seq", "origin")):
+        for what, owner in OWNERS.items():
             if what in names and owner in names and (dense is None or what in dense):
                 found.setdefault(what, Numbers(what, owner)).add(batch)
         if complete is not None:
             nodes.update(batch.column("node").unique().to_pylist())
+    return completeness_of(
+        found, nodes, lambda numbers, who: _gap(numbers, who, batches), dense=dense, complete=complete
+    )
+
+
+def check_dense(dense: Collection[str] | None) -> None:
+    for name in dense or ():
+        if name not in OWNERS:
+            raise ConfigurationError(f"expected {', '.join(OWNERS)} or none, got {name!r}", field="--dense")
+
+
+def completeness_of(
+    found: Mapping[str, Numbers],
+    nodes: Collection[object],
+    gap: Callable[[Numbers, Who], str],
+    *,
+    dense: Collection[str] | None,
+    complete: Collection[object] | None,
+) -> Completeness:
+    """What the numbers of nodes and sources say; `gap` tells one of their gaps in words."""
     unsettled = []
     for what, numbers in found.items():
         if dense is None and not numbers.dense():
@@ -125,23 +153,19 @@ def judge_completeness(
         if complete is not None and what == "pos":
             holes = {who: span for who, span in holes.items() if str(who[1]) not in complete}
         if holes:
-            unsettled.append(_words(what, holes, batches))
+            examples = [gap(numbers, who) for who in list(holes)[:EXAMPLES]]
+            unsettled.append(_words(what, holes, examples))
     if complete is None:
         return Completeness("the log has every broadcast and delivery of its nodes", tuple(unsettled))
     open_ = sorted(str(node) for node in nodes if str(node) not in complete)
     if open_:
         some = listed(open_ if len(open_) <= 6 else [*open_[:6], f"{len(open_) - 6} more"])
-        unsettled.append(
-            f"not known to be complete: {plural(len(open_), 'node')} ({some}); all their rows settle it"
-        )
+        nodes_ = plural(len(open_), "node")
+        unsettled.append(f"not known to be complete: {nodes_} ({some}); a log with all their rows would settle it")
     return Completeness(f"complete: {', '.join(sorted(map(str, complete))) or 'no node'}", tuple(unsettled))
 
 
-def _words(
-    what: str, holes: dict[tuple[object, object], _Span], batches: Callable[[], Iterable[pa.RecordBatch]]
-) -> str:
-    owner = "node" if what == "pos" else "origin"
-    examples = [_gap(what, owner, who, batches) for who in list(holes)[:EXAMPLES]]
+def _words(what: str, holes: Mapping[Who, _Span], examples: Sequence[str]) -> str:
     count = sum(span.missing for span in holes.values())
     if what == "pos":
         head = f"{plural(count, 'position is', 'positions are')} missing at {plural(len(holes), 'node')}"
@@ -151,10 +175,9 @@ def _words(
     return f"{head}: {'; '.join(examples)}{more}"
 
 
-def _gap(
-    what: str, owner: str, who: tuple[object, object], batches: Callable[[], Iterable[pa.RecordBatch]]
-) -> str:
+def _gap(numbers: Numbers, who: Who, batches: Callable[[], Iterable[pa.RecordBatch]]) -> str:
     """The first numbers that one node or source lacks."""
+    what, owner = numbers.what, numbers.owner
     values: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     for batch in batches():
         mine = np.array([each == who[1] for each in batch.column(owner).to_pylist()], np.bool_)
@@ -163,11 +186,11 @@ def _gap(
         if what == "seq":
             mine &= batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False) == "broadcast"
         values.append(batch.column(what).filter(pa.array(mine)).drop_null().to_numpy(zero_copy_only=False))
-    numbers = np.unique(np.concatenate(values))
-    start = min(int(numbers[0]), 1)
-    steps = np.flatnonzero(np.diff(numbers, prepend=start - 1) > 1)
-    first = int(numbers[steps[0] - 1]) + 1 if steps[0] else start
-    last = int(numbers[steps[0]]) - 1
+    there = np.unique(np.concatenate(values))
+    start = min(int(there[0]), 1)
+    steps = np.flatnonzero(np.diff(there, prepend=start - 1) > 1)
+    first = int(there[steps[0] - 1]) + 1 if steps[0] else start
+    last = int(there[steps[0]]) - 1
     run = f"run {who[0]}, " if who[0] is not None else ""
     numbered = str(first) if first == last else f"{first} to {last}"
     return f"{run}{owner if what == 'pos' else 'source'} {who[1]} has no {numbered}"

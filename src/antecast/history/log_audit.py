@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import audit
-from antecast.history.completeness import DENSE, judge_completeness
+from antecast.history.completeness import judge_completeness
 from antecast.history.histories import Clock
 from antecast.history.log_columns import (
     FILE_ORDER,
@@ -48,17 +48,10 @@ def with_completeness(
     verdict: Verdict, log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None
 ) -> Verdict:
     """A verdict with what was assumed about rows that are not in the log."""
-    dense = _dense(dense, by_row=log.columns.get("pos") == FILE_ORDER)
+    if dense is None and log.columns.get("pos") == FILE_ORDER:
+        dense = ("seq",)  # the order of rows has no gaps of its own
     found = judge_completeness(log.batches, dense=dense, complete=complete)
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
-
-
-def _dense(dense: Collection[str] | None, *, by_row: bool) -> Collection[str] | None:
-    """What is to be dense. The order of rows has no gaps of its own."""
-    for name in dense or ():
-        if name not in DENSE:
-            raise ConfigurationError(f"expected {', '.join(DENSE)} or none, got {name!r}", field="--dense")
-    return ("seq",) if by_row and dense is None else dense
 
 
 def audit_table(
@@ -98,7 +91,7 @@ def audit_table(
         words = pick(_as_one(table), used["kind"]).cast(pa.string()).unique().to_pylist()
         if wrong := kinds_error({str(word) for word in words}, kinds):
             raise BrokenLog(wrong)
-    found = judge_completeness(batches, dense=_dense(dense, by_row=False), complete=complete)
+    found = judge_completeness(batches, dense=dense, complete=complete)
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 

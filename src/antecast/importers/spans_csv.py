@@ -38,11 +38,11 @@ def recognises(head: Head) -> bool:
     lines = head.lines
     if len(lines) < 2 or lines[0].lstrip()[:1] in ("{", "["):
         return False
-    found = _columns(next(csv.reader(lines[:1]), []), {})
+    found = find_columns(next(csv.reader(lines[:1]), []), {})
     return {"trace", "span", "parent", "start"} <= found.keys()
 
 
-def _columns(header: list[str], given: Mapping[str, str]) -> dict[str, int]:
+def find_columns(header: list[str], given: Mapping[str, str]) -> dict[str, int]:
     """Where each column stands."""
     plain = [_plain(name) for name in header]
     found = {}
@@ -68,7 +68,7 @@ def read(source: Source) -> SpanLog:
         rows = csv.reader(_texts(source, file), strict=True)
         try:
             header = next(rows, [])
-            columns = _columns(header, source.options.columns)
+            columns = find_columns(header, source.options.columns)
             lacking = [name for name in ("trace", "span", "parent", "start") if name not in columns]
             if "end" not in columns and "duration" not in columns:
                 lacking.append("end")
@@ -77,7 +77,7 @@ def read(source: Source) -> SpanLog:
                     f"no column for {', '.join(lacking)}; the file has {', '.join(header)}; say which it is with"
                 )
                 raise InputError(f"{problem} --map {lacking[0]}=COLUMN", path=file, line=1)
-            units = {name: _unit(header[place]) for name, place in columns.items()}
+            units = {name: unit_of(header[place]) for name, place in columns.items()}
             before = rows.line_num
             for row in rows:
                 place = Place(str(file), before + 1)
@@ -85,7 +85,7 @@ def read(source: Source) -> SpanLog:
                 if row:
                     if len(row) != len(header):
                         raise place.error(f"{len(row)} fields, where the header has {len(header)}")
-                    _add(spans, place, row, columns, units)
+                    add_row(spans, place, row, columns, units)
         except csv.Error as error:
             raise Place(str(file), rows.line_num).error(f"not CSV: {error}") from None
     return spans.finish(source.files[0])
@@ -95,12 +95,14 @@ def _texts(source: Source, file: object) -> Iterator[str]:
     return (f"{text}\n" for _, text in source.lines_of(file))  # type: ignore[arg-type]
 
 
-def _unit(column: str) -> int:
+def unit_of(column: str) -> int:
     name = column.lower()
     return next((size for unit, size in _UNITS.items() if name.endswith(unit) or f"{unit}s" in name), 1)
 
 
-def _add(spans: Spans, place: Place, row: list[str], columns: Mapping[str, int], units: Mapping[str, int]) -> None:
+def add_row(
+    spans: Spans, place: Place, row: list[str], columns: Mapping[str, int], units: Mapping[str, int]
+) -> None:
     def cell(name: str) -> str:
         return row[columns[name]].strip() if name in columns else ""
 

@@ -173,10 +173,17 @@ def unpack(bodies: Iterable[memoryview], schema: pa.Schema) -> Iterator[pa.Recor
                         column = pa.DictionaryArray.from_arrays(column.cast(pa.int8()), _KINDS)
                     elif pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
                         column = column.dictionary_encode()
+                        _refuse_nul(field.name, column)
                     columns.append(column.cast(field.type) if pa.types.is_integer(field.type) else column)
                 yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
     yield from _joined(restored(), _READ_ROWS)
+
+
+def _refuse_nul(name: str, column: pa.DictionaryArray) -> None:
+    bad = column.dictionary.filter(pc.match_substring(column.dictionary, "\0"))
+    if len(bad):
+        raise BrokenLog(f"{name} has a NUL byte in it: {bad[0].as_py()!r}")
 
 
 def _joined(batches: Batches, rows: int) -> Iterator[pa.RecordBatch]:
@@ -260,6 +267,20 @@ class Check:
             check = check_block(block, index, matrix, order, pairs=self.pairs, limit=self.limit)
             findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
+
+
+@dataclass(frozen=True)
+class ListAll:
+    """Every violation at a task's nodes as a row, however many there are."""
+
+    check: Check
+    schema: pa.Schema
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in self.check(batches):
+            for body in contents(batch, "findings"):
+                found: Findings = pickle.loads(body)
+                yield from found.violations.cast(self.schema).to_batches(max_chunksize=_PACKED_ROWS)
 
 
 @dataclass(frozen=True)
