@@ -5,7 +5,7 @@
 
 Histories are those of replicas. Half of the transactions only read, from a prefix of one order of transactions
 that lags behind by a random amount and never goes back in a session; the others read and write the newest state.
-They keep all levels, which is the costly case: nothing ends early. Compiling is reported apart; compiled code is kept.
+They keep all levels, which is the costly case: nothing ends early. Compiling is reported apart.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def test_an_indeterminate_transaction_that_was_read_from_committed():
     doubtful = [t(0, w(X, 1), w(Y, 1), status=INDETERMINATE), t(1, r(X, 1))]
     verdict = check(build(doubtful))
     assert verdict.outcome == "kept"
-    assert "1 indeterminate transactions" in verdict.assumptions[1]
+    assert "indeterminate transactions (1)" in verdict.assumptions[1]
     # It counts whole: its other write is in the past as well.
     assert outcomes([*doubtful, t(1, r(Y, 0))])["CC"] == "violated"
 
@@ -50,7 +50,7 @@ def with_unknown(value):
 def test_a_read_without_a_result_leaves_the_verdict_open():
     verdict = check(with_unknown(1))
     assert set(verdict.levels.values()) == {"inconclusive"} and verdict.exit_code == 3
-    assert verdict.missing == ("1 reads have no result (history:3); log what they returned",)
+    assert verdict.missing == ("reads without a result: 1 (history:3); log what they returned",)
 
 
 def test_a_violation_stands_whatever_else_is_unknown():

@@ -178,11 +178,11 @@ def _missing(history: History, resolved: Resolved, options: Options, levels: Map
     said = []
     if len(resolved.unknown):
         where = history.place(int(resolved.unknown[0]))
-        said.append(f"{len(resolved.unknown)} reads have no result ({where}); log what they returned")
+        said.append(f"reads without a result: {len(resolved.unknown)} ({where}); log what they returned")
     if resolved.open:
         where = history.place(next(iter(resolved.open)))
         said.append(
-            f"{len(resolved.open)} reads return values that several transactions wrote ({where}); "
+            f"reads of values that several transactions wrote: {len(resolved.open)} ({where}); "
             "write each value once per key"
         )
     if history.lists:
@@ -190,7 +190,7 @@ def _missing(history: History, resolved: Resolved, options: Options, levels: Map
     lost = resolved.m_op[np.isin(resolved.misread, (Misread.THIN_AIR, Misread.ABORTED))]
     if len(lost):
         where = history.place(int(lost[0]))
-        said.append(f"{len(lost)} reads return what no committed transaction wrote ({where}); log all writers")
+        said.append(f"reads of what no committed transaction wrote: {len(lost)} ({where}); log all writers")
     return said
 
 
@@ -201,7 +201,7 @@ def _assumptions(history: History, options: Options) -> list[str]:
     doubtful = int((history.status == Status.INDETERMINATE).sum())
     if doubtful:
         said.append(
-            f"{doubtful} indeterminate transactions count as committed if their writes were read, else as aborted"
+            f"indeterminate transactions ({doubtful}) count as committed if their writes were read, else aborted"
         )
     if history.lists:
         said.append("a list that was read counts as a read of its last element that depends on all the others")
