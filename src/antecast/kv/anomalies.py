@@ -106,6 +106,11 @@ _MISREADS = {
 }
 
 
+def misread_name(kind: Misread) -> str:
+    """The anomaly that a wrong read is."""
+    return _MISREADS[kind]
+
+
 @dataclass(frozen=True)
 class Finding:
     """One anomaly: the operation that shows it, and the transactions that it takes to see why."""

@@ -69,7 +69,7 @@ def broken_sessions(
     for first, last in blocks(graph):
         columns = first_places(graph, order, first, last)
         for p in range(first, last):
-            broken = _judge(graph, p, np.ascontiguousarray(columns[:, p - first]), heads, shown)
+            broken = judge_session(graph, p, np.ascontiguousarray(columns[:, p - first]), heads, shown)
             if broken is not None:
                 found.append(broken)
                 if most is not None and len(found) >= most:
@@ -77,7 +77,10 @@ def broken_sessions(
     return found
 
 
-def _judge(graph: Graph, p: int, f: IntArray, heads: LongArray, shown: IntArray | None) -> SessionOrder | None:
+def judge_session(
+    graph: Graph, p: int, f: IntArray, heads: LongArray, shown: IntArray | None
+) -> SessionOrder | None:
+    """Why session p has no such order, or None. `f` is lowered; `heads` is -1 all over, before and after."""
     low, high = int(graph.read_at[graph.start[p]]), int(graph.read_at[graph.start[p + 1]])
     if low == high:
         return None

@@ -45,14 +45,14 @@ def history_of(
         there = {each: column.take(pa.array(row)) for each, column in there.items()}
     for each in ("session", "txn", "kind", "key"):
         _no_nulls(there[each], each, row, name)
-    sessions, session = _codes(there["session"])
-    _, label = _codes(there["txn"])
-    _, txn = _codes(pa.chunked_array([pa.array(session * (int(label.max(initial=0)) + 1) + label)]))
+    sessions, session = codes(there["session"])
+    _, label = codes(there["txn"])
+    _, txn = codes(pa.chunked_array([pa.array(session * (int(label.max(initial=0)) + 1) + label)]))
     order = np.argsort(txn, kind="stable")
     first = np.zeros(int(txn.max(initial=-1)) + 1, np.int64)
     first[txn[::-1]] = np.arange(len(txn))[::-1]
-    keys, key = _codes(there["key"])
-    values, value = _codes(there["value"])
+    keys, key = codes(there["key"])
+    values, value = codes(there["value"])
     kind = _words(there["kind"], _KINDS, "kind", row, name)
     status = _words(there["status"], _STATUSES, "status", row, name) if "status" in there else np.zeros(len(row))
     nothing = pc.is_null(there["value"]).to_numpy()
@@ -66,7 +66,7 @@ def history_of(
     if start is not None and not (value[kind == Kind.WRITE] == start).any():
         value[value == start] = INITIAL_CODE
         start = None
-    files, file = _codes(there["file"]) if "file" in there else ([name], np.zeros(len(row), np.int64))
+    files, file = codes(there["file"]) if "file" in there else ([name], np.zeros(len(row), np.int64))
     line = there["line"].to_numpy() if "line" in there else row + 1
     labels = there["txn"].take(pa.array(first)).to_pylist()
     return History(
@@ -87,24 +87,24 @@ def history_of(
     )
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
+def codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
     """Distinct values in the order of their first appearance, and the code of each row; nulls are -1."""
     encoded = column.combine_chunks()
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
-    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
-    return encoded.dictionary.to_pylist(), codes.to_numpy().copy()
+    indices = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
+    return encoded.dictionary.to_pylist(), indices.to_numpy().copy()
 
 
 def _words(
     column: pa.ChunkedArray, known: Mapping[str, int], what: str, row: NDArray[np.int64], name: str
 ) -> NDArray[np.int64]:
-    words, codes = _codes(column)
+    words, coded = codes(column)
     meaning = np.array([known.get(str(word).lower(), -1) for word in words], np.int64)
-    found = meaning[codes] if len(words) else codes
+    found = meaning[coded] if len(words) else coded
     wrong = np.flatnonzero(found < 0)
     if len(wrong):
-        problem = f"{what} is {words[int(codes[wrong[0]])]!r}; {', '.join(known)} are known"
+        problem = f"{what} is {words[int(coded[wrong[0]])]!r}; {', '.join(known)} are known"
         raise InputError(problem, path=name, line=int(row[wrong[0]]) + 1)
     return found
 

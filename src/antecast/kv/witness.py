@@ -160,7 +160,7 @@ def witness_of(analysis: Analysis, finding: Finding) -> Witness:
     if len(history) <= EXHAUSTIVE:
         ops = everything
     else:
-        chosen = np.isin(history.txn, _around(analysis, finding))
+        chosen = np.isin(history.txn, around(analysis, finding))
         ops = np.flatnonzero(chosen).tolist()
         if not parts.violates(level)(ops):
             ops = everything
@@ -208,14 +208,14 @@ def _reaches(name: str, level: Level) -> bool:
     return breaks != "CM"
 
 
-def _around(analysis: Analysis, finding: Finding) -> list[int]:
+def around(analysis: Analysis, finding: Finding) -> list[int]:
     """The transactions of a finding and those that connect them causally."""
     resolved, graph = analysis.resolved, analysis.graph
-    node_of = {int(txn): node for node, txn in enumerate(resolved.node_txn) if int(txn) in finding.txns}
-    nodes = set(node_of.values())
+    chosen = np.flatnonzero(np.isin(resolved.node_txn, finding.txns)).tolist()
+    nodes = set(chosen)
     if not analysis.cyclic and finding.other >= 0 and analysis.known is not None:
-        for first in node_of.values():
-            for then in node_of.values():
+        for first in chosen:
+            for then in chosen:
                 if first != then:
                     seen = analysis.known[then, graph.session[first]] > first - graph.start[graph.session[first]]
                     if seen:
