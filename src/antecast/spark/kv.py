@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 TASK_ROWS = 2_000_000
 """Operations of a shard: some 400 MB in the worker that resolves them."""
 
-WIDTH = 4
-"""Sessions that a task takes at a time."""
+PLACED_BYTES = 128 << 20
+"""Memory for the positions of the sessions that a task takes at a time, 16 of them at most."""
 
 _FETCHED = 300
 """Transactions that are fetched to show what is violated."""
@@ -185,8 +185,9 @@ class _Check:
         """Convergence, memory, and the weaker levels if convergence is violated."""
         graph, store = analysis.graph, Stored(self._folder)
         store.write(graph, analysis.order)
-        self._blocks(PlaceSessions(store, WIDTH, graph.sessions), "kv: causal pasts", graph.sessions)
-        judged = self._blocks(JudgeSessions(store, WIDTH, graph.sessions), "kv: demands of reads", graph.sessions)
+        width = max(1, min(16, PLACED_BYTES // max(1, 4 * len(graph))))
+        self._blocks(PlaceSessions(store, width, graph.sessions), "kv: causal pasts")
+        judged = self._blocks(JudgeSessions(store, width, graph.sessions), "kv: demands of reads")
         found: list[Judged] = [pickle.loads(body) for body in judged]
         analysis.broken = [broken for each in found for broken in each.broken]
         if analysis.broken:
@@ -198,9 +199,9 @@ class _Check:
             analysis.violated.add("CCv")
             judge_weaker(analysis)
 
-    def _blocks(self, task: Callable[..., Any], description: str, sessions: int) -> list[memoryview]:
+    def _blocks(self, task: PlaceSessions | JudgeSessions, description: str) -> list[memoryview]:
         """Run a task on blocks of sessions; what it found."""
-        count = max(1, -(-sessions // WIDTH))
+        count = max(1, -(-task.sessions // task.width))
         with job_description(self._spark, description):
             table = self._spark.range(0, count, 1, count).mapInArrow(task, PARCELS).toArrow()
         return contents(table, "judged")
