@@ -155,7 +155,7 @@ def audit(
     paths = [events] if isinstance(events, Path | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
         return cast("Verdict", audit_files(paths, request, kinds=kinds, clock=clock, **rows, **options).verdict)
-    expected = "a RunResult, an Arrow table, a DataFrame, or the path of a run folder or a log, or several"
+    expected = "a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path of a log, or several"
     raise _unexpected("events", events, expected)
 
 
