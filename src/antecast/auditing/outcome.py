@@ -25,6 +25,9 @@ from antecast.history.witness import Event, Witness
 from antecast.importers.source import Place
 from antecast.version import __version__
 
+TABLES = ("gaps", "skew")
+"""Further tables that models make."""
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:
@@ -121,8 +124,11 @@ class Audit:
         try:
             place.mkdir(parents=True, exist_ok=True)
             pq.write_table(self.verdict.violations, place / "violations.parquet", compression="zstd")
-            for name, table in getattr(self.verdict, "tables", {}).items():
-                pq.write_table(table, place / f"{name}.parquet", compression="zstd")
+            tables = getattr(self.verdict, "tables", {})
+            for name in TABLES:  # an audit before this one may have left some
+                (place / f"{name}.parquet").unlink(missing_ok=True)
+                if name in tables:
+                    pq.write_table(tables[name], place / f"{name}.parquet", compression="zstd")
             (place / "verdict.json").write_text(f"{self.json()}\n", encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write: {error.strerror or error}", path=place) from error

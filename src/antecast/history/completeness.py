@@ -38,10 +38,9 @@ class _Span:
     high: int
     count: int
 
-    @property
-    def missing(self) -> int:
-        """Numbers that are not there, from 0 or 1 on."""
-        return self.high - min(self.low, 1) + 1 - self.count
+    def missing(self, base: int) -> int:
+        """Numbers that are not there, from the first on that all begin with."""
+        return self.high - min(self.low, base) + 1 - self.count
 
 
 @dataclass(frozen=True)
@@ -93,15 +92,21 @@ class Numbers:
     def put(self, who: Who, low: int, high: int, count: int) -> None:
         self.spans[who] = _Span(low, high, count)
 
+    @property
+    def base(self) -> int:
+        """The number that all begin with: 0 if one does, else 1."""
+        return min((1, *(span.low for span in self.spans.values() if span.low >= 0)))
+
     def dense(self) -> bool:
         """Whether the numbers look as if they were given one by one."""
         spans = self.spans.values()
         begun = sum(span.low <= 1 for span in spans)
-        missing, there = sum(max(0, span.missing) for span in spans), sum(span.count for span in spans)
+        missing, there = sum(max(0, span.missing(self.base)) for span in spans), sum(span.count for span in spans)
         return there >= 2 * len(self.spans) and begun * 3 >= 2 * len(self.spans) and missing <= there
 
     def holes(self) -> dict[Who, _Span]:
-        return {who: span for who, span in self.spans.items() if span.missing > 0}
+        base = self.base
+        return {who: span for who, span in self.spans.items() if span.missing(base) > 0}
 
 
 def judge_completeness(
@@ -154,7 +159,8 @@ def completeness_of(
             holes = {who: span for who, span in holes.items() if str(who[1]) not in complete}
         if holes:
             examples = [gap(numbers, who) for who in list(holes)[:EXAMPLES]]
-            unsettled.append(_words(what, holes, examples))
+            count = sum(span.missing(numbers.base) for span in holes.values())
+            unsettled.append(_words(what, count, len(holes), examples))
     if complete is None:
         return Completeness("the log has every broadcast and delivery of its nodes", tuple(unsettled))
     open_ = sorted(str(node) for node in nodes if str(node) not in complete)
@@ -165,12 +171,11 @@ def completeness_of(
     return Completeness(f"complete: {', '.join(sorted(map(str, complete))) or 'no node'}", tuple(unsettled))
 
 
-def _words(what: str, holes: Mapping[Who, _Span], examples: Sequence[str]) -> str:
-    count = sum(span.missing for span in holes.values())
+def _words(what: str, count: int, owners: int, examples: Sequence[str]) -> str:
     if what == "pos":
-        head = f"{plural(count, 'position is', 'positions are')} missing at {plural(len(holes), 'node')}"
+        head = f"{plural(count, 'position is', 'positions are')} missing at {plural(owners, 'node')}"
     else:
-        head = f"{plural(count, 'broadcast is', 'broadcasts are')} missing from {plural(len(holes), 'source')}"
+        head = f"{plural(count, 'broadcast is', 'broadcasts are')} missing from {plural(owners, 'source')}"
     more = f"; if the log never had them, say --dense {'seq' if what == 'pos' else 'pos'} or none"
     return f"{head}: {'; '.join(examples)}{more}"
 
@@ -187,7 +192,7 @@ def _gap(numbers: Numbers, who: Who, batches: Callable[[], Iterable[pa.RecordBat
             mine &= batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False) == "broadcast"
         values.append(batch.column(what).filter(pa.array(mine)).drop_null().to_numpy(zero_copy_only=False))
     there = np.unique(np.concatenate(values))
-    start = min(int(there[0]), 1)
+    start = min(int(there[0]), numbers.base)
     steps = np.flatnonzero(np.diff(there, prepend=start - 1) > 1)
     first = int(there[steps[0] - 1]) + 1 if steps[0] else start
     last = int(there[steps[0]]) - 1

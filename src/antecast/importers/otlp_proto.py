@@ -41,7 +41,7 @@ def _is_message(data: bytes, length: int | None) -> bool:
 
 def read(source: Source) -> SpanLog:
     spans = Spans()
-    for file, data in source.documents():
+    for file, data in source.documents(text=False):
         number = 0
         for message in _messages(data, str(file)):
             for resource in message.resource_spans:

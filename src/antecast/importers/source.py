@@ -15,6 +15,7 @@ import io
 import lzma
 import re
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ MAX_LINE = 64 << 20
 
 HEAD_BYTES = 64 << 10
 """How much of a file is looked at to recognise its format."""
+
+_CHUNK = 1 << 20
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
@@ -96,9 +99,13 @@ class Source:
 
     def head(self, file: Path) -> Head:
         """The beginning of a file; what cannot be decompressed is an error here already."""
-        with _told(file, lambda: 1), open_file(file) as stream:
-            data = stream.read(HEAD_BYTES)
-            whole = len(data) < HEAD_BYTES or not stream.read(1)
+        try:
+            with _told(file, lambda: 1), open_file(file) as stream:
+                data = stream.read(HEAD_BYTES)
+                whole = len(data) < HEAD_BYTES or not stream.read(1)
+        except InputError:
+            deque(self.raw_lines(file), maxlen=0)  # says at which line
+            raise
         return Head(str(file), data, whole)
 
     def lines(self) -> Iterator[tuple[Place, str]]:
@@ -121,11 +128,19 @@ class Source:
                     raise Place(str(file), number).error(f"the line is longer than {format_size(most)}")
                 yield number, raw
 
-    def documents(self) -> Iterator[tuple[Path, bytes]]:
-        """Every file as a whole, for formats that are one value per file."""
+    def documents(self, *, text: bool = True) -> Iterator[tuple[Path, bytes]]:
+        """Every file as a whole, for formats that are one value per file. Lines of text are bounded here, too."""
+        most = self.options.max_line
         for file in self.files:
+            parts, length = [], 0
             with _told(file, lambda: 1), open_file(file) as stream:
-                yield file, stream.read()
+                while part := stream.read(_CHUNK):
+                    parts.append(part)
+                    length = length + len(part) if b"\n" not in part else len(part) - part.rindex(b"\n") - 1
+                    if text and length > most:
+                        line = sum(each.count(b"\n") for each in parts) + 1
+                        raise Place(str(file), line).error(f"the line is longer than {format_size(most)}")
+            yield file, b"".join(parts)
 
 
 def decoded(name: str, number: int, raw: bytes) -> str:
@@ -203,7 +218,7 @@ def find_files(paths: Sequence[Path | str]) -> list[Path]:
             found.append(place)
             continue
         if not some:
-            raise InputError("no file here" if place.is_dir() else "no such file or folder", path=path)
+            raise InputError("no log in this folder" if place.is_dir() else "no such file or folder", path=path)
         found += sorted(some, key=natural_order)
     for file in found:
         if not file.exists():

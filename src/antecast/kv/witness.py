@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,8 @@ class Event:
     """An operation of a witness."""
 
     op: int
-    session: str
+    node: str
+    """The session."""
     label: str
     """The transaction and what it does, such as `T3 read x=1`."""
     place: Place
@@ -63,14 +65,27 @@ class Witness:
     def diagram(self) -> str:
         """A column per session, time downwards; behind `@` the line, with the file if there are several."""
         files = {event.place.file for event in self.events}
-        sessions = list(dict.fromkeys(event.session for event in self.events))
+        sessions = list(dict.fromkeys(event.node for event in self.events))
         rows = [[f"session {session}" for session in sessions]]
         for event in self.events:
             where = event.place.line if len(files) == 1 else event.place
-            rows.append([f"{event.label} @{where}" if event.session == each else "|" for each in sessions])
+            rows.append([f"{event.label} @{where}" if event.node == each else "|" for each in sessions])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join(line.rstrip() for line in lines)
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values, ready for JSON and for the drawing of the report."""
+        return {
+            "kind": self.anomaly,
+            "words": f"{ANOMALIES[self.anomaly].words}; violates {', '.join(self.levels)}. {'; '.join(self.reason)}",
+            "diagram": self.diagram,
+            "events": [
+                {"node": each.node, "label": each.label, "file": each.place.file, "line": each.place.line}
+                for each in self.events
+            ],
+            "arrows": [list(arrow) for arrow in self.arrows],
+        }
 
     def __str__(self) -> str:
         about = ANOMALIES[self.anomaly]

@@ -92,7 +92,7 @@ def judge(log: SpanLog, *, limit: int = 10_000, skew: int = 0, ordered: bool = F
             if number in told:
                 stories.append(story)
     lost = log.child[~there & ~log.link] if log.noun == "span" else log.child[~there]
-    clocks = _skew(log, parent, child, link)
+    clocks = skew_of(log)
     bounds = _table(clocks)
     services = len(np.unique(log.service))
     by = "service" if log.noun == "span" else "committer"
@@ -162,8 +162,10 @@ def _way_back(span: int, children: Mapping[int, list[int]]) -> list[int]:
     return []
 
 
-def _skew(log: SpanLog, parent: Ints, child: Ints, link: NDArray[np.bool_]) -> Skew:
+def skew_of(log: SpanLog) -> Skew:
     """What calls from service to service say of the clocks."""
+    there = log.parent >= 0
+    parent, child, link = log.parent[there], log.child[there], log.link[there]
     calls = ~link & (log.service[parent] != log.service[child])
     parent, child = parent[calls], child[calls]
     keys = log.service[parent].astype(np.int64) * len(log.services) + log.service[child]
