@@ -92,7 +92,7 @@ def test_results_of_a_reproduction_are_short_to_read():
         (lambda: antecast.run(5), "scenario: expected a Scenario, the path of a TOML file, or a mapping"),
         (
             lambda: antecast.audit(5),
-            "events: expected a RunResult, an Arrow table, a Spark DataFrame, or the path",
+            "events: expected a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path",
         ),
         (lambda: antecast.compare(5), "scenario: expected the path of a TOML file or a mapping"),
         (lambda: antecast.sweep(5), "study: expected a Study, the path of a TOML file, or a mapping"),

@@ -27,17 +27,22 @@ MAY_IMPORT = {
     "observer": {"core"},
     "history": {"text", "core"},
     "traces": {"text", "core"},
+    "kv": {"text", "core"},
+    "importers": {"text", "core", "kv"},
+    "models": {"text", "core", "importers"},
+    "auditing": _DATA | {"importers", "models", "kv"},
     "checking": _MODELS | {"history"},
     "sim": _MODELS | _DATA,
     "live": _MODELS | {"history"},
     "testing": _MODELS | _DATA | {"checking", "sim"},
     "comparison": _MODELS | _DATA | {"sim"},
-    "spark": _MODELS | _DATA | {"sim", "comparison"},
+    "spark": _MODELS | _DATA | {"sim", "comparison", "kv"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
-    "reporting": _MODELS | _DATA | {"comparison", "papers"},
+    "reporting": _MODELS | _DATA | {"comparison", "papers", "importers", "models"},
     "cli": _MODELS
     | _DATA
-    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"},
+    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"}
+    | {"importers", "models", "kv", "auditing"},
 }
 """What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 

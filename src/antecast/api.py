@@ -6,7 +6,8 @@ gets something else. Nothing heavy is imported before it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from antecast.auditing.foreign import Request
+    from antecast.auditing.outcome import Audit
     from antecast.comparison.result import Comparison
     from antecast.history.histories import Clock
     from antecast.history.verdict import Verdict
+    from antecast.kv import KvVerdict
+    from antecast.models.judgement import Judgement
     from antecast.papers.findings import Results
     from antecast.papers.job import Stage
     from antecast.sim.run import Progress, RunResult
@@ -74,51 +79,147 @@ def run(
 
 
 def audit(
-    events: RunResult | pa.Table | DataFrame | PathLike | Sequence[PathLike],
+    events: RunResult | pa.Table | DataFrame | PathLike | Sequence[PathLike] | Any,
     *,
+    format: str | None = None,  # noqa: A002
+    model: str | None = None,
     columns: Mapping[str, str] | None = None,
     kinds: Mapping[str, str] | None = None,
-    format: str | None = None,  # noqa: A002
     clock: Clock | None = None,
+    dense: Collection[str] | None = None,
+    complete: Collection[str] | None = None,
+    regex: str | None = None,
+    delimiter: str | None = None,
+    skip_unmatched: bool = False,
+    ordered: bool = False,
+    skew: str | int = 0,
+    require: Collection[str] | None = None,
+    max_line: int | None = None,
+    limit: int = 10_000,
     **options: Any,
-) -> Verdict:
+) -> Verdict | Judgement | KvVerdict:
     """Judge the causal order of a log.
 
-    Paths are those of the command: run folders, sweep folders, files, folders of files, patterns. They are
-    judged in this process, as a run and an Arrow table are; a Spark DataFrame is judged on Spark. `columns` says
-    what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and deliver, `format`
-    what its files are where their names do not tell. `clock="global"` says that times of different nodes
-    compare, which is the default for logs that Antecast wrote. Other options are those of
+    `events` is a path or several (run folders, sweep folders, files, folders of files, patterns), a run, an Arrow
+    table, a pandas DataFrame, or a Spark DataFrame, which is judged on Spark. The format of files is recognised
+    by what they hold, and the model follows from it; `format` and `model` insist on one. Tables are judged as
+    broadcasts and deliveries unless `model` says spans, clocks or kv.
+
+    `columns` says what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and
+    deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
+    Antecast wrote. `dense` and `complete` say which rows must be there (docs/auditor.md). `skew` is a number of
+    nanoseconds or a text such as `"5ms"`. The others are the options of the command. Further options are those of
     `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
+    from antecast.auditing.foreign import Request, judge_data
     from antecast.history import audit as kernel
-    from antecast.history.log_audit import audit_log, audit_table
-    from antecast.history.log_files import open_log
+    from antecast.history.log_audit import audit_table
+    from antecast.importers.source import MAX_LINE
     from antecast.sim.run import RunResult
 
-    names: dict[str, Any] = {"columns": columns, "kinds": kinds}
-
-    if type(events).__module__.startswith("pyspark."):
-        from antecast.spark.audit import audit as audit_on_spark
-        from antecast.spark.audit import check_kinds
-
-        frame = cast("DataFrame", events)
-        verdict = audit_on_spark(frame, clock=clock or "local", **names, **options)
-        if not (verdict.messages and verdict.tally.deliveries):
-            check_kinds(frame, **names)
-        return verdict
+    request = Request(
+        format=format,
+        model=model,
+        columns=columns or {},
+        regex=regex,
+        delimiter=delimiter,
+        skip_unmatched=skip_unmatched,
+        max_line=MAX_LINE if max_line is None else max_line,
+        complete=complete,
+        ordered=ordered,
+        skew=_nanoseconds(skew),
+        require=require,
+        limit=limit,
+    )
+    rows: dict[str, Any] = {"dense": dense, "complete": complete}
     if isinstance(events, RunResult):
-        return kernel.audit(events.events, clock=clock or "global", **options)
+        return kernel.audit(events.events, clock=clock or "global", limit=limit, **options)
+    if type(events).__module__.startswith("pyspark."):
+        if model in (None, "broadcast"):
+            return _audit_frame(events, columns, kinds, clock, rows, limit=limit, **options)
+        if model == "kv":
+            return _check_frame(events, request, **options)
+        events = cast("Any", events).toArrow()
+    elif type(events).__module__.startswith("pandas."):
+        events = pa.Table.from_pandas(events, preserve_index=False)
     if isinstance(events, pa.Table):
-        return audit_table(events, clock=clock or "local", **names, **options)
+        if model in (None, "broadcast"):
+            words = {"columns": columns, "kinds": kinds}
+            return audit_table(events, clock=clock or "local", limit=limit, **words, **rows, **options)
+        from antecast.importers.tables import read_clocks, read_spans
+        from antecast.kv.tables import history_of
+
+        readers: dict[str, Callable[..., Any]] = {"spans": read_spans, "clocks": read_clocks, "kv": history_of}
+        return cast("Judgement", judge_data(model, readers[model](events, request.columns), request))
     paths = [events] if isinstance(events, Path | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
-        log = open_log([str(path) for path in paths], file_format=format, clock=clock, **names)
-        return audit_log(log, **options)
-    expected = "a RunResult, an Arrow table, a Spark DataFrame, or the path of a run folder or a log, or several"
+        return cast("Verdict", audit_files(paths, request, kinds=kinds, clock=clock, **rows, **options).verdict)
+    expected = "a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path of a log, or several"
     raise _unexpected("events", events, expected)
+
+
+def audit_files(
+    paths: Sequence[PathLike],
+    request: Request | None = None,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    dense: Collection[str] | None = None,
+    complete: Collection[str] | None = None,
+    **options: Any,
+) -> Audit:
+    """Judge files in this process and keep what was read, for exports, gates and reports.
+
+    >>> audit_files(["service.log"]).export("shiviz", Path("story.log"), witness_only=True)  # doctest: +SKIP
+    """
+    from antecast.auditing.foreign import Request, find_foreign, judge
+    from antecast.auditing.outcome import Audit
+    from antecast.history.log_audit import audit_log
+    from antecast.history.log_files import open_log
+
+    request = request or Request()
+    names = [str(path) for path in paths]
+    foreign = None if kinds else find_foreign(names, request)
+    if foreign is not None:
+        data = foreign.read()
+        return Audit(foreign, judge(foreign, data), data)
+    log = open_log(names, file_format=request.format, columns=request.columns, kinds=kinds, clock=clock)
+    return Audit(log, audit_log(log, limit=request.limit, dense=dense, complete=complete, **options))
+
+
+def _audit_frame(
+    frame: Any,
+    columns: Mapping[str, str] | None,
+    kinds: Mapping[str, str] | None,
+    clock: Clock | None,
+    rows: Mapping[str, Any],
+    **options: Any,
+) -> Verdict:
+    from antecast.spark.audit import audit as audit_on_spark
+    from antecast.spark.audit import check_kinds
+    from antecast.spark.completeness import frame_completeness
+
+    names: dict[str, Any] = {"columns": columns, "kinds": kinds}
+    verdict = audit_on_spark(frame, clock=clock or "local", **names, **options)
+    if not (verdict.messages and verdict.tally.deliveries):
+        check_kinds(frame, **names)
+    found = frame_completeness(frame, **names, **rows)
+    return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
+
+
+def _check_frame(frame: Any, request: Request, **options: Any) -> KvVerdict:
+    from antecast.auditing.foreign import kv_options
+    from antecast.spark.kv import check
+
+    return check(frame, kv_options(request), columns=request.columns, **options)
+
+
+def _nanoseconds(skew: str | int) -> int:
+    from antecast.comparison.demands import parse_latency
+
+    return skew if isinstance(skew, int) else round(_parsed("skew", skew, parse_latency))
 
 
 def compare(

@@ -112,7 +112,16 @@ def test_compare(printing):
 def test_audit(printing):
     violated = printing("audit", "log.csv", "--kinds", "broadcast=send")
     assert violated["witness"] is not None
-    assert_documented("audit", violated)
+    header, *rows = LOG.splitlines()
+    runs = [f"run,{header}", *(f"{run},{row}" for run in "12" for row in rows)]
+    Path("runs.csv").write_text("\n".join(runs) + "\n")
+    several = printing("audit", "runs.csv", "--kinds", "broadcast=send")
+    assert_documented("audit", violated, several, objects=("runs",))
+
+
+def test_audit_of_clocks(printing):
+    Path("clocks.log").write_text('a {"a":1}\nx\na {"a":1}\ny\n')
+    assert_documented("audit of clocks and spans", printing("audit", "clocks.log"))
 
 
 def test_check(printing):

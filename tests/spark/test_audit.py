@@ -348,3 +348,35 @@ def run_script(script: str, log: Path, folder: Path) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
+
+
+def test_all_violations_can_be_written_without_a_limit(spark: Any, many_logs: list[Row], tmp_path: Path) -> None:
+    """However few the driver lists; and the runs have the same verdicts as in one process."""
+    some = list(dict.fromkeys(row["run"] for row in many_logs))[:20]
+    rows = [row for row in many_logs if row["run"] in some]
+    target = str(tmp_path / "violations")
+    verdict = audit(spark.createDataFrame(shuffled(rows)), limit=1, task_rows=1000, violations=target)
+    here = audit_here(shuffled(rows), limit=10**9)
+    assert len(verdict.violations) <= 4
+    written = spark.read.parquet(target).toPandas()
+    assert len(written) == here.tally.violations == verdict.tally.violations
+    key = ["run", "node", "pos", "problem"]
+    listed = here.violations.to_pandas()
+    assert sorted(map(tuple, written[key].values)) == sorted(map(tuple, listed[key].values))
+    assert verdict.outcomes == here.outcomes and verdict.runs == here.runs
+
+
+def test_a_frame_tells_what_it_lacks_and_refuses_nul_bytes(spark: Any) -> None:
+    import antecast
+
+    rows = [("a", 0, "broadcast", "a", 1), ("a", 1, "broadcast", "a", 2), ("b", 0, "deliver", "a", 1)]
+    columns = ["node", "pos", "kind", "origin", "seq"]
+    whole = spark.createDataFrame([*rows, ("b", 1, "deliver", "a", 2)], columns)
+    assert antecast.audit(whole).outcome == "causal"
+    trimmed = antecast.audit(spark.createDataFrame([*rows, ("b", 2, "deliver", "a", 2)], columns))
+    assert trimmed.outcome == "inconclusive" and "1 position is missing at 1 node" in str(trimmed)
+    assert antecast.audit(whole, complete=["a"]).outcome == "inconclusive"
+    for place in (0, 3):
+        bad = [tuple("a\0" if at == place else cell for at, cell in enumerate(rows[0])), *rows[1:]]
+        with pytest.raises(BrokenLog, match="NUL byte"):
+            audit(spark.createDataFrame(bad, columns))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from antecast.cli.audit_options import bytes_of, dense_of, names_of, nanoseconds_of, pairs_of
 from antecast.cli.console import Json, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
-from antecast.core import AntecastError, ConfigurationError, OutputError
-from antecast.version import __version__
+from antecast.core import AntecastError, OutputError
 
 if TYPE_CHECKING:
+    from antecast.auditing.foreign import Request
+    from antecast.auditing.outcome import Audit
     from antecast.history.log_files import Log
     from antecast.history.verdict import Verdict
 
@@ -30,7 +29,9 @@ LOCAL_ROWS = 50_000_000
 MOST_CAUSES = 5
 """Causes of violations that the terminal shows."""
 
-_STYLES = {"causal": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
+_STYLES = dict.fromkeys(("causal", "sound", "kept"), "bold green")
+_STYLES |= {"violated": "bold red", "inconclusive": "bold yellow"}
+_FOREIGN, _GATE = "Logs of other systems", "Gates and exports"
 
 
 def audit(
@@ -46,7 +47,8 @@ def audit(
             "--map",
             metavar="NAME=COLUMN,...",
             help="What the log calls node, pos, kind, origin, seq, run, t; or message, in place of origin "
-            "and seq. Paths such as meta.host lead into structures; pos=@file takes the order of the rows.",
+            "and seq. Paths such as meta.host lead into structures; pos=@file takes the order of the rows. "
+            "Of spans: trace, span, parent, service, start, end.",
         ),
     ] = None,
     words: Annotated[
@@ -54,12 +56,28 @@ def audit(
         typer.Option("--kinds", metavar="KIND=WORD,...", help="What the log calls broadcast and deliver."),
     ] = None,
     file_format: Annotated[
-        Literal["parquet", "csv", "jsonl"] | None,
-        typer.Option("--format", help="The format of the files, if their names do not tell."),
+        str | None,
+        typer.Option("--format", metavar="NAME", help="The format of the files. Default: by what they hold."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="broadcast, clocks, spans or kv. Default: that of the format."),
     ] = None,
     clock: Annotated[
         Literal["global", "local"] | None,
         typer.Option(help="Whether times of different nodes compare; they do in logs that Antecast wrote."),
+    ] = None,
+    complete: Annotated[
+        str | None,
+        typer.Option(metavar="NODE,...", help="Nodes whose rows are all in the log, all or none. Default: all."),
+    ] = None,
+    dense: Annotated[
+        str | None,
+        typer.Option(
+            metavar="pos|seq|none",
+            help="Numbers that must have no gaps: positions, the numbers of a source's messages, or both, as "
+            "pos,seq. Default: those that look like it.",
+        ),
     ] = None,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Count all pairs in the wrong order; may take long.")
@@ -73,6 +91,106 @@ def audit(
         str | None,
         typer.Option("--master", help="A Spark master or sc:// address. Default: all cores of this machine."),
     ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSION",
+            help="The layout of an event with a vector clock, with the groups host, clock and event.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSION",
+            help="What separates the executions of a file; @file makes each file one.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
+    skip_unmatched: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unmatched", help="Leave out lines that are no event and count them.", rich_help_panel=_FOREIGN
+        ),
+    ] = False,
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="The lines must stand in causal order, too.", rich_help_panel=_FOREIGN),
+    ] = False,
+    skew: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How far the clocks of services may differ, such as 5ms. Default: not at all.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL,...",
+            help="Levels that a key-value history must keep, such as CC. Default: all.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
+    max_line: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="The longest line that is read.", rich_help_panel=_FOREIGN),
+    ] = "64MiB",
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Go on as the files grow, and say what is wrong as soon as it is certain.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = False,
+    window: Annotated[
+        int,
+        typer.Option(min=2, help="With --follow: lines that are kept in memory.", rich_help_panel=_FOREIGN),
+    ] = 50_000,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --follow: where its place is kept over restarts.", rich_help_panel=_FOREIGN
+        ),
+    ] = None,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="With --follow: end when nothing came for so long.", rich_help_panel=_FOREIGN
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the verdict as JUnit XML.", rich_help_panel=_GATE)
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the violations as SARIF.", rich_help_panel=_GATE)
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotations for GitHub Actions.", rich_help_panel=_GATE)
+    ] = False,
+    fail_on: Annotated[
+        Literal["violated", "inconclusive"] | None,
+        typer.Option(
+            help="Exit with 1 on this outcome and worse ones, else with 0. Default: a code for each outcome.",
+            rich_help_panel=_GATE,
+        ),
+    ] = None,
+    export: Annotated[
+        Literal["shiviz", "otlp", "csv", "parquet"] | None,
+        typer.Option(help="Write the log in another form.", rich_help_panel=_GATE),
+    ] = None,
+    export_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The file for --export. Default: audit with a suffix.", rich_help_panel=_GATE
+        ),
+    ] = None,
+    witness_only: Annotated[
+        bool,
+        typer.Option("--witness-only", help="Export only the events that are told.", rich_help_panel=_GATE),
+    ] = False,
     folder: OutFolder = None,
     reported: Report = True,
     show: Annotated[
@@ -84,62 +202,116 @@ def audit(
 ) -> None:
     """Judge the causal order of a log.
 
-    Exits with 0 if the log is causal, 1 if causal order is violated, 2 if the log is broken or cannot be
-    read, 3 if broadcasts are missing and nothing is wrong with the rest. --out writes the violations as a
+    Takes tables of broadcasts and deliveries, logs with vector clocks, traces of services and key-value
+    histories. Exits with 0 if nothing is wrong, 1 if causal order is violated, 2 if the log is broken or cannot
+    be read, 3 if something is missing and nothing is wrong with the rest. --out writes the violations as a
     table, the verdict, and a report; --open shows the report.
     """
-    from antecast.history.log_files import open_log
+    from antecast.auditing.foreign import MAPPED, Request, find_foreign
+    from antecast.auditing.gate import exit_code
     from antecast.history.log_kinds import KINDS
     from antecast.history.rows import ALL_COLUMNS
 
-    log = open_log(
-        paths,
-        file_format=file_format,
-        columns=_pairs_of("--map", mapping, ALL_COLUMNS),
-        kinds=_pairs_of("--kinds", words, KINDS),
-        clock=clock,
+    request = Request(
+        format=file_format,
+        model=model,
+        columns=pairs_of("--map", mapping, MAPPED),
+        regex=regex,
+        delimiter=delimiter,
+        skip_unmatched=skip_unmatched,
+        max_line=bytes_of("--max-line", max_line),
+        complete=names_of(complete),
+        ordered=ordered,
+        skew=nanoseconds_of("--skew", skew),
+        require=names_of(require),
+        limit=limit,
     )
-    note = clocked(quiet=quiet or as_json)
-    if engine == "auto":
-        engine = "spark" if master is not None or log.rows > LOCAL_ROWS else "local"
-    judge = _with_spark if engine == "spark" else _here
-    verdict = judge(log, pairs=pairs, limit=limit, master=master, note=note)
-    result = summarise(log, verdict, engine)
+    kinds = pairs_of("--kinds", words, KINDS)
+    if follow:
+        from antecast.cli.audit_follow import follow_log
+
+        raise typer.Exit(
+            follow_log(
+                *(paths, request),
+                kinds=kinds,
+                window=window,
+                state=state,
+                until_idle=until_idle,
+                fail_on=fail_on,
+            )
+        )
+    foreign = None if kinds else find_foreign(paths, request)
+    if foreign is not None:
+        done = _foreign(foreign)
+    else:
+        pairs_of("--map", mapping, ALL_COLUMNS)  # a table has no others
+        note = clocked(quiet=quiet or as_json)
+        options = {"pairs": pairs, "limit": limit, "dense": dense_of(dense), "complete": request.complete}
+        done = _table(paths, request, kinds, clock, engine, master, note, options)
     page = None
     kept = folder if folder is not None or not show else Path(tempfile.mkdtemp(prefix="antecast-audit-"))
     if kept is not None:
-        _write(kept, verdict, result)
+        done.write(kept)
         page = report_at_end(kept, "audit", wanted=reported or show)
+    _gates(done, junit, sarif, fail_on)
+    if export is not None:
+        written = done.export(export, export_file, witness_only=witness_only)
+        if not as_json and not quiet:
+            tell(f"the log is written to {written}")
     if as_json:
-        print(_json(result))
+        print(done.json())
     elif not quiet:
-        _show(verdict, folder)
+        _show(done, folder)
         if page is not None:
             out.print(f"report: {page}", markup=False, soft_wrap=True)
+    if github:
+        for line in done.annotations():
+            print(line)
     if show and page is not None and not webbrowser.open(page.resolve().as_uri()):
         tell(f"no browser was found; the report is {page}")
-    raise typer.Exit(verdict.exit_code)
+    raise typer.Exit(exit_code(done.verdict.outcome, fail_on))
 
 
-def _pairs_of(option: str, text: str | None, known: tuple[str, ...]) -> dict[str, str]:
-    """Names from text such as `node=host,pos=offset`."""
-    pairs: dict[str, str] = {}
-    for part in (text or "").split(",") if text else ():
-        name, equals, value = (each.strip() for each in part.partition("="))
-        if name not in known or not equals or not value or name in pairs:
-            problem = f"expected NAME=VALUE with each of {', '.join(known)} at most once, got {part.strip()!r}"
-            raise ConfigurationError(problem, field=option)
-        pairs[name] = value
-    return pairs
+def _foreign(log: Any) -> Audit:
+    from antecast.auditing.foreign import judge
+    from antecast.auditing.outcome import Audit
+
+    data = log.read()
+    return Audit(log, judge(log, data), data)
 
 
-def _here(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:
+def _table(
+    paths: list[str],
+    request: Request,
+    kinds: Mapping[str, str],
+    clock: Literal["global", "local"] | None,
+    engine: str,
+    master: str | None,
+    note: Callable[[str], None],
+    options: Mapping[str, Any],
+) -> Audit:
+    from antecast.auditing.outcome import Audit
+    from antecast.history.log_files import open_log
+
+    log = open_log(
+        paths, file_format=request.format, columns=dict(request.columns), kinds=dict(kinds), clock=clock
+    )
+    if engine == "auto":
+        engine = "spark" if master is not None or log.rows > LOCAL_ROWS else "local"
+    judge = _with_spark if engine == "spark" else _here
+    return Audit(log, judge(log, master=master, note=note, **options), engine=engine)
+
+
+def _here(log: Log, *, master: str | None, note: Callable[[str], None], **options: Any) -> Verdict:
     from antecast.history.log_audit import audit_log
 
-    return audit_log(log, pairs=pairs, limit=limit)
+    return audit_log(log, **options)
 
 
-def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None]) -> Verdict:
+def _with_spark(
+    log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None], **completeness: Any
+) -> Verdict:
+    from antecast.history.log_audit import with_completeness
     from antecast.history.rows import BrokenLog
     from antecast.spark.audit import audit as judge
     from antecast.spark.log_frames import log_frame
@@ -162,7 +334,7 @@ def _with_spark(log: Log, *, pairs: bool, limit: int, master: str | None, note: 
             pass  # a malformed row says so here, with its number
         raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
     log.check_kinds(verdict.messages, verdict.tally.deliveries)
-    return verdict
+    return with_completeness(verdict, log, **completeness)
 
 
 def _is_sparks(error: Exception) -> bool:
@@ -176,63 +348,41 @@ def _files(log: Log) -> str:
     return f"{len(log.files)} files" if len(log.files) > 1 else str(log.files[0].path)
 
 
-def summarise(log: Log, verdict: Verdict, engine: str) -> dict[str, Any]:
-    """A verdict ready for JSON."""
-    witness = verdict.witness
-    return {
-        "verdict": verdict.outcome,
-        "counts": verdict.counts,
-        "listed": len(verdict.violations),
-        "unknown_examples": list(verdict.unknown_examples),
-        "witness": None
-        if witness is None
-        else {
-            "run": witness.run,
-            "node": witness.node,
-            "chain": list(witness.chain),
-            "words": witness.words,
-            "diagram": witness.diagram,
-            "events": [asdict(event) for event in witness.events],
-        },
-        "files": [str(file.path) for file in log.files],
-        "columns": dict(log.columns),
-        "kinds": dict(log.kinds),
-        "clock": log.clock,
-        "engine": engine,
-        "version": __version__,
-        "command": sys.argv,
-    }
+def _gates(done: Audit, junit: Path | None, sarif: Path | None, fail_on: Any) -> None:
+    texts = {} if junit is None else {junit: done.junit(fail_on)}
+    texts |= {} if sarif is None else {sarif: done.sarif()}
+    for file, text in texts.items():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror or error}", path=file) from error
 
 
-def _write(folder: Path, verdict: Verdict, result: Mapping[str, Any]) -> None:
-    import pyarrow.parquet as pq
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(verdict.violations, folder / "violations.parquet", compression="zstd")
-        (folder / "verdict.json").write_text(f"{_json(result)}\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror or error}", path=folder) from error
-
-
-def _json(result: Mapping[str, Any]) -> str:
-    return json.dumps(result, indent=2, ensure_ascii=False, default=str)
-
-
-def _show(verdict: Verdict, folder: Path | None) -> None:
-    headline, *rest = str(verdict).splitlines()
-    out.print(headline, style=_STYLES[verdict.outcome], markup=False, soft_wrap=True)
-    for line in [*rest, *_causes(verdict)]:
+def _show(done: Audit, folder: Path | None) -> None:
+    headline, *rest = str(done.verdict).splitlines()
+    out.print(headline, style=_STYLES[done.verdict.outcome], markup=False, soft_wrap=True)
+    for line in [*rest, *_where(done), *_causes(done)]:
         out.print(line, markup=False, soft_wrap=True)
     if folder is not None:
         out.print(f"\nviolations and verdict are in {folder}", style="dim", markup=False, soft_wrap=True)
 
 
-def _causes(verdict: Verdict) -> list[str]:
+def _where(done: Audit) -> list[str]:
+    """The files and lines of the events of a witness that names positions."""
+    places = done.witness_places
+    if not places:
+        return []
+    return ["", *(f"{event} at node {event.node}: {place}" for event, place in places.items())]
+
+
+def _causes(done: Audit) -> list[str]:
     """Violations by cause, those of most first. Late messages are left out: they are the causes of early ones."""
     from antecast.history.causes import by_cause
 
-    groups = by_cause(row for row in verdict.violations.to_pylist() if row["problem"] != "late")
+    if done.model != "broadcast":
+        return []
+    groups = by_cause(row for row in done.verdict.violations.to_pylist() if row["problem"] != "late")
     if sum(len(group.rows) for group in groups) < 2:
         return []  # the witness has told it all
     lines = ["", "by cause:", *(f"  {group.words}" for group in groups[:MOST_CAUSES])]

@@ -21,7 +21,7 @@ broadcasts, then for the rows of some nodes `read_histories`, `sketch`, `reduce`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,15 @@ from antecast.history.histories import LIMIT, Clock, Histories, read_histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Events, IntArray, LongArray, rereadable
 from antecast.history.verdict import Verdict
-from antecast.history.violations import Problem, Tally, merge_violations, violation_schema, violation_table
+from antecast.history.violations import (
+    Problem,
+    Tallies,
+    Tally,
+    add_tallies,
+    merge_violations,
+    violation_schema,
+    violation_table,
+)
 from antecast.history.witness import find_witness
 
 MEMORY = 256 << 20
@@ -52,6 +60,8 @@ class BlockCheck:
 
     tally: Tally
     violations: pa.Table
+    runs: Tallies = field(default_factory=dict)
+    """Early and late messages by run, if the log has runs."""
 
 
 def audit(
@@ -79,10 +89,11 @@ def audit(
     order, cycle = topological_order(matrix)
     if cycle:
         raise cycle_error(cycle, histories, index)
-    tally, tables = reading.tally, [reading.violations]
+    tally, runs, tables = reading.tally, reading.runs, [reading.violations]
     for block in blocks(histories, index, memory):
         check = check_block(block, index, matrix, order, pairs=pairs, limit=limit)
         tally += check.tally
+        runs = add_tallies(runs, check.runs) if check.runs else runs
         tables.append(check.violations)
     violations = merge_violations(tables, limit)
     return Verdict(
@@ -92,6 +103,7 @@ def audit(
         violations=violations,
         unknown_examples=reading.unknown_examples,
         witness=find_witness(violations, histories, index),
+        runs=runs,
     )
 
 
@@ -150,7 +162,11 @@ def check_block(
         suspects = np.flatnonzero(is_late)
         wrong = _count_pairs(position, order, indptr, deps, suspects, early_message, early_node)
     tally = Tally(early=int(early.sum()), early_broadcasts=own, late=int(late.sum()), pairs=wrong)
-    return BlockCheck(tally, merge_violations(tables, limit))
+    runs: Tallies = {}
+    for row in np.flatnonzero(early + late).tolist() if index.types.run is not None else ():
+        found = Tally(early=int(early[row]), late=int(late[row]))
+        runs[block.names[row].run] = runs.get(block.names[row].run, Tally()) + found
+    return BlockCheck(tally, merge_violations(tables, limit), runs)
 
 
 def _early_broadcasts(block: Histories, index: MessageIndex, low: int, position: IntArray, reach: IntArray) -> int:

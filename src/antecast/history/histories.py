@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from antecast.core.compiled import compiled
 from antecast.history.messages import UNKNOWN, MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray, read_rows
-from antecast.history.violations import Tally, merge_violations, violation_schema, violation_table
+from antecast.history.violations import Tallies, Tally, merge_violations, violation_schema, violation_table
 
 Clock: TypeAlias = Literal["global", "local"]
 """Whether times of different nodes can be compared: true in simulated logs, rarely elsewhere."""
@@ -99,6 +99,8 @@ class Reading:
     tally: Tally
     violations: pa.Table
     unknown_examples: tuple[str, ...]
+    runs: Tallies
+    """The tally by run; empty if the log has no runs."""
 
 
 def read_histories(
@@ -111,6 +113,16 @@ def read_histories(
     nodes = index.nodes.copy()
     parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]] = []
     deliveries = unknown = before = 0
+    by_node: dict[str, LongArray] = {}
+
+    def count(what: str, chosen: IntArray) -> None:
+        """Count events by node, for the counts of runs."""
+        if index.types.run is not None:
+            found = np.bincount(chosen, minlength=len(nodes.names))
+            known = by_node.get(what, found[:0])
+            found[: len(known)] += known
+            by_node[what] = found
+
     examples: list[str] = []
     too_soon: list[tuple[IntArray, LongArray, IntArray]] = []
     for batch in batches:
@@ -121,6 +133,8 @@ def read_histories(
         deliveries += int(delivered.sum())
         missing = message == UNKNOWN
         unknown += int(missing.sum())
+        count("deliveries", node[delivered])
+        count("unknown", node[missing])
         for i in np.flatnonzero(missing)[: EXAMPLES - len(examples)]:
             where = f"delivered at node {nodes.names[node[i]].node}, position {rows.pos[i]}"
             named = None if rows.message is None else rows.message[i].as_py()
@@ -130,6 +144,7 @@ def read_histories(
             soon = soon[rows.t[soon] < index.t[message[soon]]]
             listed = soon[: max(0, limit - before)]
             before += len(soon)
+            count("before_broadcast", node[soon])
             if len(listed):
                 too_soon.append((node[listed], rows.pos[listed], message[listed]))
         codes = np.where(delivered, message, ~message)
@@ -137,8 +152,9 @@ def read_histories(
         fits = len(rows) == 0 or rows.pos.max() < np.iinfo(np.int32).max
         parts.append((node, codes, rows.pos.astype(np.int32) if fits else rows.pos))
 
-    histories = _in_order(_by_node(parts, nodes.names), index)
-    histories, duplicates, repeats = _first_deliveries(histories, index, limit)
+    read = _in_order(_by_node(parts, nodes.names), index)
+    lengths = np.diff(read.indptr)
+    histories, duplicates, repeats = _first_deliveries(read, index, limit)
     tables = [violation_schema(index.types).empty_table(), repeats]
     for node, pos, message in too_soon:
         names = [nodes.names[code] for code in node]
@@ -150,7 +166,15 @@ def read_histories(
         unknown=unknown,
         before_broadcast=before,
     )
-    return Reading(histories, tally, merge_violations(tables, limit), tuple(examples))
+    runs: Tallies = {}
+    if index.types.run is not None:
+        dropped = lengths - np.diff(histories.indptr)
+        for row, code in enumerate(histories.sources.tolist()):
+            counts = {what: int(found[code]) if code < len(found) else 0 for what, found in by_node.items()}
+            again = int(dropped[row]) - counts["unknown"]
+            run = histories.names[row].run
+            runs[run] = runs.get(run, Tally()) + Tally(nodes=1, duplicates=again, **counts)
+    return Reading(histories, tally, merge_violations(tables, limit), tuple(examples), runs)
 
 
 def _by_node(parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]], names: list[Name]) -> Histories:

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import audit
+from antecast.history.completeness import judge_completeness
 from antecast.history.histories import Clock
-from antecast.history.log_columns import BadValue, all_paths, canonical, expectation, find, form_of, pick, type_at
+from antecast.history.log_columns import (
+    FILE_ORDER,
+    BadValue,
+    all_paths,
+    canonical,
+    expectation,
+    find,
+    form_of,
+    pick,
+    type_at,
+)
 from antecast.history.log_files import Log
 from antecast.history.log_kinds import KINDS, in_our_words, kinds_error
 from antecast.history.rows import ALL_COLUMNS, BATCH_ROWS, BrokenLog
 from antecast.history.verdict import Verdict
 
 
-def audit_log(log: Log, **options: Any) -> Verdict:
-    """Judge a log in files, in this process. What is wrong with it is said with the file and the line."""
+def audit_log(
+    log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None, **options: Any
+) -> Verdict:
+    """Judge a log in files, in this process. What is wrong with it is said with the file and the line.
+
+    `dense` and `complete` are those of `antecast.history.completeness`.
+    """
     try:
         verdict = audit(log.batches, clock=log.clock, **options)
     except BrokenLog as error:
         raise log.place(error) from None
     log.check_kinds(verdict.messages, verdict.tally.deliveries)
-    return verdict
+    return with_completeness(verdict, log, dense=dense, complete=complete)
+
+
+def with_completeness(
+    verdict: Verdict, log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None
+) -> Verdict:
+    """A verdict with what was assumed about rows that are not in the log."""
+    if dense is None and log.columns.get("pos") == FILE_ORDER:
+        dense = ("seq",)  # the order of rows has no gaps of its own
+    found = judge_completeness(log.batches, dense=dense, complete=complete)
+    return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 
 def audit_table(
@@ -33,6 +60,8 @@ def audit_table(
     columns: Mapping[str, str] | None = None,
     kinds: Mapping[str, str] | None = None,
     clock: Clock = "local",
+    dense: Collection[str] | None = None,
+    complete: Collection[object] | None = None,
     **options: Any,
 ) -> Verdict:
     """Judge a table, whatever its columns are called and how its numbers and names are typed."""
@@ -62,7 +91,8 @@ def audit_table(
         words = pick(_as_one(table), used["kind"]).cast(pa.string()).unique().to_pylist()
         if wrong := kinds_error({str(word) for word in words}, kinds):
             raise BrokenLog(wrong)
-    return verdict
+    found = judge_completeness(batches, dense=dense, complete=complete)
+    return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 
 def _as_one(table: pa.Table) -> pa.RecordBatch:

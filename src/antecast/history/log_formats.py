@@ -28,11 +28,15 @@ import pyarrow.parquet as pq
 
 from antecast.core.errors import InputError
 from antecast.history.log_columns import TIMES, WHOLE, find, is_text, looks_like_time, pick, type_at
+from antecast.text.sizes import format_size
 
 _BATCH_ROWS = 1 << 17
 _BLOCK_BYTES = 8 << 20
 _PEEKED_LINES = 10_000
 """Lines that are looked at for the columns of JSON, and for the first time or number of a column in CSV."""
+
+_LONGEST_LINE = 64 << 20
+"""Bytes of a line beyond which it is no row."""
 
 Columns = Mapping[str, str]
 """What the file calls the columns of a log: names, or paths into structures."""
@@ -352,9 +356,11 @@ def _open(file: Path) -> IO[bytes]:
     return cast("IO[bytes]", gzip.open(file)) if file.suffix == ".gz" else file.open("rb")
 
 
-def _decoded(file: Path, stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines as texts; one that is no UTF-8 is named."""
-    for number, line in enumerate(stream, 1):
+def _decoded(file: Path, stream: IO[bytes]) -> Iterator[str]:
+    """Lines as texts; one that is no UTF-8, or too long to be a row, is named."""
+    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE + 1), b""), 1):
+        if len(line) > _LONGEST_LINE:
+            raise _line(file, number, f"the line is longer than {format_size(_LONGEST_LINE)}")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Literal, TypeAlias
 
@@ -13,8 +15,17 @@ from antecast.history.witness import Witness
 
 Outcome: TypeAlias = Literal["causal", "violated", "inconclusive"]
 
+MOST_RUNS = 10
+"""Runs that are named in words; all of them are in `Verdict.runs`."""
+
 EXIT_CODES: dict[Outcome, int] = {"causal": 0, "violated": 1, "inconclusive": 3}
 """What the command line exits with; 2 is for a log that cannot be judged at all (`BrokenLog`)."""
+
+
+def outcome_of(tally: Tally, unsettled: Sequence[str] = ()) -> Outcome:
+    if tally.violations:
+        return "violated"
+    return "inconclusive" if unsettled or tally.unknown or not tally.deliveries else "causal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +38,12 @@ class Verdict:
     violations: pa.Table
     unknown_examples: tuple[str, ...] = ()
     witness: Witness | None = None
+    runs: Mapping[object, Tally] = field(default_factory=dict)
+    """The counts of each run, if the log has runs."""
+    unsettled: tuple[str, ...] = ()
+    """Why nothing can be said for sure though nothing is wrong: rows that seem to be missing."""
+    assumed: str = ""
+    """What was taken for granted about rows that are not in the log."""
 
     @property
     def outcome(self) -> Outcome:
@@ -34,9 +51,7 @@ class Verdict:
 
         Where nothing was delivered there was no order to keep.
         """
-        if self.tally.violations:
-            return "violated"
-        return "inconclusive" if self.tally.unknown or not self.tally.deliveries else "causal"
+        return outcome_of(self.tally, self.unsettled)
 
     @property
     def exit_code(self) -> int:
@@ -46,6 +61,11 @@ class Verdict:
     def counts(self) -> dict[str, int | None]:
         """All counts by name; `pairs` is None if they were not asked for."""
         return asdict(self.tally) | {"messages": self.messages, "pairs": self.pairs}
+
+    @property
+    def outcomes(self) -> dict[object, Outcome]:
+        """The verdict on each run. Rows that may be missing leave all of them open."""
+        return {run: outcome_of(tally, self.unsettled) for run, tally in self.runs.items()}
 
     @property
     def cut(self) -> int:
@@ -59,6 +79,11 @@ class Verdict:
             "counts": self.counts,
             "witness": None if self.witness is None else str(self.witness),
             "unknown_examples": list(self.unknown_examples),
+            "unsettled": list(self.unsettled),
+            "assumed": self.assumed,
+            "runs": {
+                str(run): {"verdict": self.outcomes[run]} | asdict(tally) for run, tally in self.runs.items()
+            },
         }
 
     def to_pandas(self) -> Any:
@@ -92,4 +117,18 @@ class Verdict:
             lines.append(f"  for example {'; '.join(self.unknown_examples)}")
         if self.cut:
             lines.append(f"  {len(self.violations)} violations are listed, {self.cut} are not")
+        lines += [f"  {each}" for each in self.unsettled]
+        if len(self.runs) > 1:
+            lines += [f"  {line}" for line in self._run_lines()]
+        if self.assumed:
+            lines.append(f"  assumed: {self.assumed}")
         return "\n".join(lines if self.witness is None else [*lines, "", str(self.witness)])
+
+    def _run_lines(self) -> list[str]:
+        """How many runs have each verdict, and the first runs that are not causal."""
+        outcomes = self.outcomes
+        counts = Counter(outcomes.values())
+        lines = [f"runs: {', '.join(f'{counts[each]:,} {each}' for each in EXIT_CODES if counts[each])}"]
+        wrong = [(run, each) for run, each in outcomes.items() if each != "causal"]
+        lines += [f"  run {run}: {each}" for run, each in wrong[:MOST_RUNS]]
+        return [*lines, f"  and {len(wrong) - MOST_RUNS:,} more"] if len(wrong) > MOST_RUNS else lines

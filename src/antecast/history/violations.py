@@ -5,7 +5,7 @@ Counts and tables of parts of a log add up to those of the whole, so that parts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
@@ -47,6 +47,14 @@ class Tally:
     @property
     def violations(self) -> int:
         return self.early + self.late + self.duplicates + self.before_broadcast
+
+
+Tallies: TypeAlias = dict[object, Tally]
+"""Counts by run."""
+
+
+def add_tallies(one: Mapping[object, Tally], other: Mapping[object, Tally]) -> Tallies:
+    return {run: one.get(run, Tally()) + other.get(run, Tally()) for run in {**one, **other}}
 
 
 def violation_schema(types: Types) -> pa.Schema:

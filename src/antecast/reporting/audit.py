@@ -49,6 +49,10 @@ _ORDER = ("early", "late", "duplicate", "before-broadcast")
 def audit_page(folder: Path) -> Page:
     """The page of the audit in a folder; its tables go to `report/` beside it."""
     result = read_json(folder / "verdict.json")
+    if result.get("model", "broadcast") != "broadcast" and "verdict" in result:
+        from antecast.reporting.audit_models import model_page
+
+        return model_page(result, folder)
     try:
         outcome: str = result["verdict"]
         counts: Mapping[str, int | None] = result["counts"]
@@ -65,6 +69,7 @@ def audit_page(folder: Path) -> Page:
         *_witness(result.get("witness"), beside),
         *_unknown(counts, result),
         *_violations(rows, counts, beside),
+        *_runs(result),
         _counts(counts, summary),
         _read(result),
     ]
@@ -111,6 +116,8 @@ def _verdict(outcome: str, counts: Mapping[str, int | None]) -> str:
         return f"Causal order is kept in {scope}."
     if outcome == "inconclusive" and not counts.get("deliveries"):
         return f"Inconclusive: nothing was delivered ({scope})."
+    if outcome == "inconclusive" and not counts.get("unknown"):
+        return f"Inconclusive: nothing wrong is found in {scope}, but rows seem to be missing."
     if outcome == "inconclusive":
         lost = plural(counts.get("unknown") or 0, "delivery has", "deliveries have")
         return f"Inconclusive: nothing wrong is found in {scope}, but {lost} no broadcast in the log."
@@ -137,7 +144,8 @@ def _witness(told: Mapping[str, Any] | None, beside: Beside) -> list[Section]:
 def _unknown(counts: Mapping[str, int | None], result: Mapping[str, Any]) -> list[Section]:
     lost = counts.get("unknown")
     if not lost:
-        return []
+        open_ = [str(each) for each in result.get("unsettled") or ()]
+        return [Section("What cannot be judged", [Text(f"{each}.") for each in open_])] if open_ else []
     text = (
         f"{plural(lost, 'delivery is', 'deliveries are')} of messages whose broadcast is not in the log. Such a "
         "message has no known past, so it can hide violations and make none: what is said of the others stands. "
@@ -207,6 +215,18 @@ def _node(row: Mapping[str, Any]) -> str:
     return f"{row['run']} {row['node']}" if row.get("run") is not None else str(row["node"])
 
 
+def _runs(result: Mapping[str, Any]) -> list[Section]:
+    """The verdict on each run, those that are not causal first."""
+    runs: Mapping[str, Mapping[str, Any]] = result.get("runs") or {}
+    if len(runs) < 2:
+        return []
+    ordered = sorted(runs.items(), key=lambda each: (each[1]["verdict"] == "causal", each[0]))
+    names = ("deliveries", "early", "late", "duplicates", "unknown")
+    rows = [(run, each["verdict"], *(number(each[name]) for name in names)) for run, each in ordered[:MOST_ROWS]]
+    more = [f"Cut: {len(runs) - MOST_ROWS:,} more are in verdict.json."] * (len(runs) > MOST_ROWS)
+    return [Section("Runs", [TableBlock("", ("run", "verdict", *names), rows, more)])]
+
+
 def _counts(counts: Mapping[str, int | None], summary: str) -> Section:
     rows = [
         (name.replace("_", " "), number(counts[name]), _of(counts, name) if name in _JUDGED else "", words)
@@ -236,5 +256,6 @@ def _read(result: Mapping[str, Any]) -> Section:
 
 def _facts(result: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:
     facts = {"command": command_line(result.get("command")) or "from Python"}
-    facts |= {name: str(result[name]) for name in ("version", "engine", "clock", "python") if result.get(name)}
+    told = ("version", "engine", "clock", "python", "assumed")
+    facts |= {name: str(result[name]) for name in told if result.get(name)}
     return facts | {"folder": str(folder), "tables": ", ".join(["violations.parquet", *beside.tidy()])}

@@ -20,6 +20,7 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +44,7 @@ from antecast.spark.audit_tasks import (
     Carried,
     Check,
     Findings,
+    ListAll,
     Merge,
     Pack,
     Pick,
@@ -87,6 +89,9 @@ _PACKING = {
 }
 _PARCELLED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
 
+_ALL = 2**62
+"""A limit that cuts nothing."""
+
 T = TypeVar("T")
 
 
@@ -101,19 +106,22 @@ def audit(
     memory: int = MEMORY,
     task_rows: int = TASK_ROWS,
     on_progress: Callable[[str], None] | None = None,
+    violations: str | None = None,
 ) -> Verdict:
     """Judge a log: the same verdict that `antecast.history.audit.audit` gives, from a DataFrame of any size.
 
     `columns` says what the log calls its columns where it has other names for them, such as
     `{"node": "host"}`, and `kinds` the same of the words "broadcast" and "deliver". A task reads some
-    `task_rows` events and uses `memory` bytes for its matrices. The other arguments are those of that function.
+    `task_rows` events and uses `memory` bytes for its matrices. With `violations`, tasks write all violations as
+    Parquet to that path, which must not exist: none of them passes through the driver, and no limit cuts them. The
+    other arguments are those of that function.
 
     Raises `BrokenLog` if the log contradicts itself.
     """
     rows = _needed(events, clock, columns or {}, kinds or {})
     note = on_progress or (lambda text: None)
     with ExitStack() as kept:
-        return _Audit(rows, clock, pairs, limit, memory, task_rows, note, kept).run()
+        return _Audit(rows, clock, pairs, limit, memory, task_rows, note, kept, violations).run()
 
 
 def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: Mapping[str, str]) -> DataFrame:
@@ -182,6 +190,7 @@ class _Audit:
         task_rows: int,
         note: Callable[[str], None],
         kept: ExitStack,
+        violations: str | None = None,
     ) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -195,6 +204,7 @@ class _Audit:
         self._task_rows = task_rows
         self._note = note
         self._kept = kept
+        self._violations = violations
 
     def run(self) -> Verdict:
         with ExitStack() as packing:
@@ -214,6 +224,8 @@ class _Audit:
             checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
             merged = checked.repartition(1).mapInArrow(Merge(self._limit), PARCELS)
             table = self._collect(merged, "check the order of all nodes")
+            if self._violations is not None:
+                self._write_all(histories, replace(check, limit=_ALL), index)
         nothing = Findings(Tally(), violation_schema(index.types).empty_table())
         findings = next(iter(_loaded(table, "findings", Findings)), nothing)
         return Verdict(
@@ -223,7 +235,21 @@ class _Audit:
             violations=findings.violations,
             unknown_examples=findings.unknown_examples,
             witness=self._witness(findings.violations, histories, index, matrix),
+            runs=findings.runs,
         )
+
+    def _write_all(self, histories: DataFrame, check: Check, index: MessageIndex) -> None:
+        """Write every violation from the tasks that find it."""
+        schema = violation_schema(index.types)
+        columns = ", ".join(
+            f"{each.name} {'long' if pa.types.is_integer(each.type) else 'string'}" for each in schema
+        )
+        wide = pa.schema(
+            [(each.name, pa.int64() if pa.types.is_integer(each.type) else pa.string()) for each in schema]
+        )
+        found = histories.filter("what IN ('histories', 'findings')").mapInArrow(ListAll(check, wide), columns)
+        with _settings(self._spark, _PARCELLED), job_description(self._spark, "audit: write all violations"):
+            found.write.parquet(str(self._violations))
 
     def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int]]:
         """Parcels of all events, and the number of events in each block."""
@@ -252,7 +278,8 @@ class _Audit:
         parts = self._parts(sizes)
         part = F.element_at(F.array(*(F.lit(each) for each in _deal(sizes, parts))), F.col("block") + 1)
         parcels = packed.filter("what = 'events'").withColumn("block", part)
-        read = Read(index, self._schema, self._clock, self._limit)
+        limit = self._limit if self._violations is None else _ALL
+        read = Read(index, self._schema, self._clock, limit)
         with _settings(self._spark, _PARCELLED):
             histories = self._kept.enter_context(
                 _kept(parcels.repartitionById(parts, "block").mapInArrow(read, PARCELS))

@@ -20,6 +20,7 @@ import gc
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as default
 from functools import cache
 from typing import Generic, Protocol, TypeVar
 
@@ -32,7 +33,7 @@ from antecast.history.dependencies import Dependencies, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray
-from antecast.history.violations import Tally, merge_violations
+from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
 
 PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
@@ -77,6 +78,7 @@ class Findings:
     tally: Tally
     violations: pa.Table
     unknown_examples: tuple[str, ...] = ()
+    runs: Tallies = default(default_factory=dict)
 
     def add(self, other: Findings, limit: int) -> Findings:
         """Both together, within the limit."""
@@ -85,6 +87,7 @@ class Findings:
             self.tally + other.tally,
             merge_violations(tables, limit) if tables else self.violations,
             tuple(sorted(self.unknown_examples + other.unknown_examples)[:EXAMPLES]),
+            add_tallies(self.runs, other.runs),
         )
 
 
@@ -170,10 +173,17 @@ def unpack(bodies: Iterable[memoryview], schema: pa.Schema) -> Iterator[pa.Recor
                         column = pa.DictionaryArray.from_arrays(column.cast(pa.int8()), _KINDS)
                     elif pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
                         column = column.dictionary_encode()
+                        _refuse_nul(field.name, column)
                     columns.append(column.cast(field.type) if pa.types.is_integer(field.type) else column)
                 yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
     yield from _joined(restored(), _READ_ROWS)
+
+
+def _refuse_nul(name: str, column: pa.DictionaryArray) -> None:
+    bad = column.dictionary.filter(pc.match_substring(column.dictionary, "\0"))
+    if len(bad):
+        raise BrokenLog(f"{name} has a NUL byte in it: {bad[0].as_py()!r}")
 
 
 def _joined(batches: Batches, rows: int) -> Iterator[pa.RecordBatch]:
@@ -214,7 +224,9 @@ class Read:
             return
         if len(reading.histories):
             yield from _pickled("dependencies", sketch(reading.histories, index))
-            yield from _pickled("findings", Findings(reading.tally, reading.violations, reading.unknown_examples))
+            yield from _pickled(
+                "findings", Findings(reading.tally, reading.violations, reading.unknown_examples, reading.runs)
+            )
             body = memoryview(pickle.dumps(reading.histories, protocol=5))
             for start in range(0, len(body), _PIECE):
                 piece = body[start : start + _PIECE]
@@ -253,8 +265,22 @@ class Check:
         matrix, order = self.order.value
         for block in blocks(histories, index, self.memory):
             check = check_block(block, index, matrix, order, pairs=self.pairs, limit=self.limit)
-            findings = findings.add(Findings(check.tally, check.violations), self.limit)
+            findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
+
+
+@dataclass(frozen=True)
+class ListAll:
+    """Every violation at a task's nodes as a row, however many there are."""
+
+    check: Check
+    schema: pa.Schema
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in self.check(batches):
+            for body in contents(batch, "findings"):
+                found: Findings = pickle.loads(body)
+                yield from found.violations.cast(self.schema).to_batches(max_chunksize=_PACKED_ROWS)
 
 
 @dataclass(frozen=True)

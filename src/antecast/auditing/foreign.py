@@ -1,0 +1,163 @@
+"""Foreign logs: which importer and which model a log takes, and its verdict.
+
+Tables of broadcasts and deliveries (Parquet, CSV, JSON lines) are read by `antecast.history`; all else comes
+through an importer. A log is taken for a table only if nobody recognises it as something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from antecast.core.errors import ConfigurationError, InputError
+from antecast.history.log_formats import FORMATS as TABLES
+from antecast.history.log_formats import format_of
+from antecast.history.rows import ALL_COLUMNS
+from antecast.importers.registry import Importer, importer, importers, recognise
+from antecast.importers.source import MAX_LINE, Source, find_files
+from antecast.importers.source import Options as ReadOptions
+
+if TYPE_CHECKING:
+    from antecast.kv import Options
+
+MODELS = ("broadcast", "clocks", "spans", "kv")
+
+SPAN_COLUMNS = ("trace", "span", "parent", "service", "name", "kind", "start", "end", "duration")
+CLOCK_COLUMNS = ("host", "clock", "event")
+MAPPED = tuple(dict.fromkeys((*ALL_COLUMNS, *SPAN_COLUMNS, *CLOCK_COLUMNS)))
+"""Columns of all models, as `--map` names them."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person says about a log and its audit. The defaults fit logs that say all by themselves."""
+
+    format: str | None = None
+    model: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    regex: str | None = None
+    delimiter: str | None = None
+    skip_unmatched: bool = False
+    max_line: int = MAX_LINE
+    complete: Collection[str] | None = None
+    """Hosts whose logs run to their last event; None for all."""
+    ordered: bool = False
+    """The file itself must be in causal order."""
+    skew: int = 0
+    """How far the clocks of services may differ, in nanoseconds."""
+    require: Collection[str] | None = None
+    """Levels of consistency that a key-value history must keep; None for all."""
+    limit: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.model is not None and self.model not in MODELS:
+            raise ConfigurationError(
+                f"no such model {self.model!r}; there are {', '.join(MODELS)}", field="--model"
+            )
+        if self.format is not None and self.format not in (*TABLES, *importers()):
+            known = ", ".join((*TABLES, *importers()))
+            raise ConfigurationError(f"no such format {self.format!r}; there are {known}", field="--format")
+
+
+@dataclass(frozen=True)
+class ForeignLog:
+    """A log that an importer reads."""
+
+    source: Source
+    importer: Importer
+    request: Request
+
+    @property
+    def model(self) -> str:
+        return self.importer.MODEL
+
+    def read(self) -> Any:
+        return self.importer.read(self.source)
+
+
+def find_foreign(paths: Sequence[Path | str], request: Request) -> ForeignLog | None:
+    """The log at some paths, if it is a foreign one; None if it is a table of broadcasts and deliveries."""
+    if request.format in TABLES or _means_table(request):
+        if request.model not in (None, "broadcast"):
+            problem = f"a table of {request.format or 'broadcasts'} is judged by broadcast, not by {request.model}"
+            raise ConfigurationError(problem, field="--model")
+        return None
+    if request.format is None and any(_is_table(Path(path)) for path in paths):
+        return None
+    files = find_files(paths)
+    options = ReadOptions(
+        max_line=request.max_line,
+        regex=request.regex,
+        delimiter=request.delimiter,
+        skip_unmatched=request.skip_unmatched,
+        columns=request.columns,
+    )
+    source = Source(tuple(files), options)
+    chosen = importer(request.format) if request.format is not None else _recognised(source, request)
+    if chosen is None:
+        return None
+    if request.model not in (None, chosen.MODEL):
+        problem = f"{chosen.NAME} is judged by {chosen.MODEL}, not by {request.model}"
+        raise ConfigurationError(problem, field="--model")
+    return ForeignLog(source, chosen, request)
+
+
+def _means_table(request: Request) -> bool:
+    """Whether columns are named that only broadcasts and deliveries have."""
+    only = set(ALL_COLUMNS) - set(SPAN_COLUMNS) - set(CLOCK_COLUMNS)
+    return request.model == "broadcast" or (request.format is None and bool(only & request.columns.keys()))
+
+
+def _is_table(path: Path) -> bool:
+    """A Parquet file, or a folder that holds some: no importer reads these."""
+    if path.is_dir():
+        return any(path.rglob("events.parquet")) or any(path.rglob("*.parquet"))
+    return path.suffix.lower() in TABLES["parquet"].suffixes
+
+
+def _recognised(source: Source, request: Request) -> Importer | None:
+    if request.regex is not None:
+        return importer("govector")
+    if request.columns.keys() & {"trace", "span", "parent"}:
+        return importer("spans-csv")
+    found = recognise(source)
+    if found is None:
+        strange = next((file for file in source.files if format_of(file) is None), None)
+        if strange is not None or request.model not in (None, "broadcast"):
+            known = ", ".join((*TABLES, *importers()))
+            problem = f"the format is not recognised; say which it is with --format ({known}), or --regex"
+            raise InputError(problem, path=strange or source.files[0])
+    return found
+
+
+def judge(log: ForeignLog, data: Any | None = None) -> Any:
+    """The verdict of a log's model."""
+    return judge_data(log.model, log.read() if data is None else data, log.request)
+
+
+def judge_data(model: str, data: Any, request: Request) -> Any:
+    """The verdict of a model on what an importer has read."""
+    if model == "clocks":
+        from antecast.models import clocks
+
+        return clocks.judge(data, limit=request.limit, complete=request.complete, ordered=request.ordered)
+    if model == "spans":
+        from antecast.models import spans
+
+        return spans.judge(data, limit=request.limit, skew=request.skew, ordered=request.ordered)
+    from antecast.kv import check
+
+    return check(data, kv_options(request))
+
+
+def kv_options(request: Request) -> Options:
+    """What a request says about a key-value history."""
+    from antecast.kv import LEVELS, Options
+
+    for level in request.require or ():
+        if level not in LEVELS:
+            raise ConfigurationError(f"no such level {level!r}; there are {', '.join(LEVELS)}", field="--require")
+    levels = tuple(level for level in LEVELS if request.require is None or level in request.require)
+    return Options(require=levels, complete=request.complete is None, limit=request.limit)

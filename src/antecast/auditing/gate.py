@@ -1,0 +1,127 @@
+"""Verdicts for machines that decide: JUnit, SARIF, annotations of GitHub, and the exit code.
+
+Each form is a text made from findings; nothing here reads a log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from xml.sax.saxutils import escape, quoteattr
+
+from antecast.auditing.findings import Finding
+from antecast.version import __version__
+
+FailOn: TypeAlias = Literal["violated", "inconclusive"]
+
+MOST_RESULTS = 5_000
+"""Results in a SARIF file; readers refuse more."""
+
+MOST_ANNOTATIONS = 10
+"""Annotations of a level that GitHub shows for a step."""
+
+_UNFIT = dict.fromkeys([*range(9), 11, 12, *range(14, 32)], "�")
+"""Characters that XML has no place for."""
+
+
+def exit_code(outcome: str, fail_on: FailOn | None) -> int:
+    """The exit code of a verdict. Without a word about what fails, each outcome has a code of its own."""
+    if outcome == "violated":
+        return 1
+    if outcome == "inconclusive":
+        return {"violated": 0, "inconclusive": 1, None: 3}[fail_on]
+    return 0
+
+
+def junit(outcome: str, headline: str, found: Sequence[Finding], *, name: str, fail_on: FailOn | None) -> str:
+    """A suite with a case per kind of finding, or one case if there is none."""
+    kinds: dict[str, list[Finding]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each)
+    cases, failures, skipped = [], 0, 0
+    for kind, some in kinds.items():
+        lines = "\n".join(_located(each) for each in some[:100])
+        text = escape(lines.translate(_UNFIT))
+        message = quoteattr(some[0].words.translate(_UNFIT))
+        attributes = f"name={quoteattr(kind)} classname={quoteattr(name)}"
+        if some[0].file is not None:
+            attributes += f" file={quoteattr(some[0].file)} line={quoteattr(str(some[0].line))}"
+        if some[0].level == "error" or fail_on != "violated":
+            failures += 1
+            cases.append(f"<testcase {attributes}><failure message={message}>{text}</failure></testcase>")
+        else:
+            skipped += 1
+            cases.append(f"<testcase {attributes}><skipped message={message}/></testcase>")
+    if not cases:
+        cases = [f'<testcase name="causal order" classname={quoteattr(name)}/>']
+    head = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites {head}>\n<testsuite name="antecast audit" {head}>\n'
+        f'<properties><property name="verdict" value={quoteattr(outcome)}/></properties>\n'
+        + "\n".join(cases)
+        + f"\n<system-out>{escape(headline.translate(_UNFIT))}</system-out>\n</testsuite>\n</testsuites>\n"
+    )
+
+
+def sarif(found: Sequence[Finding]) -> str:
+    """Static analysis results, version 2.1.0: a rule per kind, a result per finding."""
+    kinds = list(dict.fromkeys(each.kind for each in found))
+    results: list[dict[str, Any]] = []
+    for each in found[:MOST_RESULTS]:
+        result: dict[str, Any] = {
+            "ruleId": _rule(each.kind),
+            "ruleIndex": kinds.index(each.kind),
+            "level": each.level,
+            "message": {"text": each.words},
+        }
+        if each.file is not None:
+            where: dict[str, Any] = {"artifactLocation": {"uri": _uri(each.file)}}
+            if each.line is not None:
+                where["region"] = {"startLine": max(1, each.line)}
+            result["locations"] = [{"physicalLocation": where}]
+        results.append(result)
+    rules = [{"id": _rule(kind), "shortDescription": {"text": kind}} for kind in kinds]
+    driver = {"name": "antecast", "version": __version__, "rules": rules}
+    value = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _uri(file: str) -> str:
+    path = Path(file)
+    return path.as_uri() if path.is_absolute() else path.as_posix()
+
+
+def _rule(kind: str) -> str:
+    return kind.replace(" ", "-")
+
+
+def workflow_commands(headline: str, outcome: str, found: Sequence[Finding]) -> list[str]:
+    """Workflow commands that GitHub shows beside the lines they name; the verdict first."""
+    level = {"violated": "error", "inconclusive": "warning"}.get(outcome, "notice")
+    lines = [f"::{level} title=antecast audit::{_data(headline)}"]
+    for each in found[: MOST_ANNOTATIONS - 1]:
+        where = "" if each.file is None else f"file={_property(each.file)},"
+        where += "" if each.line is None else f"line={each.line},"
+        lines.append(f"::{each.level} {where}title={_property(each.kind)}::{_data(each.words)}")
+    return lines
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _located(finding: Finding) -> str:
+    if finding.file is None or finding.words.startswith(f"{finding.file}:"):
+        return finding.words
+    return f"{finding.file}:{finding.line}: {finding.words}"

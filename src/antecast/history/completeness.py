@@ -1,0 +1,201 @@
+"""What a log tells about rows that it does not have.
+
+The auditor takes a log for complete: every broadcast and every delivery of its nodes. A missing delivery looks
+like a message that never came, so a log that was rotated or trimmed can look causal where the whole one is
+violated. Two things show that rows are missing: positions of a node that skip numbers, and numbers of a source's
+messages that do. Both only mean something where numbers are dense, that is, given one by one from 0 or 1. `dense`
+says which are; without a word, they are taken to be if most nodes begin with 0 or 1 and most numbers are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from antecast.core.errors import ConfigurationError
+from antecast.history.rows import factorise
+from antecast.text.wording import listed, plural
+
+OWNERS = {"pos": "node", "seq": "origin"}
+"""What can be dense, the positions of a node and the numbers of a source's messages, and whose it is."""
+
+Who: TypeAlias = tuple[object, object]
+"""A run, None without runs, and a node or source."""
+
+EXAMPLES = 3
+
+
+@dataclass
+class _Span:
+    """The numbers of one node or source."""
+
+    low: int
+    high: int
+    count: int
+
+    def missing(self, base: int) -> int:
+        """Numbers that are not there, from the first on that all begin with."""
+        return self.high - min(self.low, base) + 1 - self.count
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """What was assumed, and why that may be wrong."""
+
+    assumed: str
+    unsettled: tuple[str, ...] = ()
+
+
+@dataclass
+class Numbers:
+    """The range and count of the numbers of each node, or of each source, gathered batch by batch."""
+
+    what: str
+    owner: str
+    spans: dict[Who, _Span] = field(default_factory=dict)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        chosen = batch
+        if self.what == "seq":
+            kind = batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False)
+            chosen = batch.filter(pa.array(kind == "broadcast"))
+        number = chosen.column(self.what)
+        there = number.is_valid().to_numpy(zero_copy_only=False)
+        if not there.any():
+            return
+        chosen = chosen.filter(pa.array(there))
+        values = chosen.column(self.what).to_numpy(zero_copy_only=False)
+        node, names = factorise(chosen.column(self.owner))
+        run: NDArray[Any] = np.zeros(len(chosen), np.int64)
+        runs: list[object] = [None]
+        if "run" in chosen.schema.names:
+            run, runs = factorise(chosen.column("run"))
+        keys = run.astype(np.int64) * (len(names) + 1) + node
+        order = np.argsort(keys, kind="stable")
+        some, starts = np.unique(keys[order], return_index=True)
+        low = np.minimum.reduceat(values[order], starts)
+        high = np.maximum.reduceat(values[order], starts)
+        counts = np.diff([*starts.tolist(), len(order)])
+        for key, least, most, count in zip(
+            some.tolist(), low.tolist(), high.tolist(), counts.tolist(), strict=True
+        ):
+            place, name = divmod(key, len(names) + 1)
+            known = self.spans.setdefault((runs[place], names[name]), _Span(least, most, 0))
+            known.low, known.high = min(known.low, least), max(known.high, most)
+            known.count += count
+
+    def put(self, who: Who, low: int, high: int, count: int) -> None:
+        self.spans[who] = _Span(low, high, count)
+
+    @property
+    def base(self) -> int:
+        """The number that all begin with: 0 if one does, else 1."""
+        return min((1, *(span.low for span in self.spans.values() if span.low >= 0)))
+
+    def dense(self) -> bool:
+        """Whether the numbers look as if they were given one by one."""
+        spans = self.spans.values()
+        begun = sum(span.low <= 1 for span in spans)
+        missing, there = sum(max(0, span.missing(self.base)) for span in spans), sum(span.count for span in spans)
+        return there >= 2 * len(self.spans) and begun * 3 >= 2 * len(self.spans) and missing <= there
+
+    def holes(self) -> dict[Who, _Span]:
+        base = self.base
+        return {who: span for who, span in self.spans.items() if span.missing(base) > 0}
+
+
+def judge_completeness(
+    batches: Callable[[], Iterable[pa.RecordBatch]],
+    *,
+    dense: Collection[str] | None = None,
+    complete: Collection[object] | None = None,
+) -> Completeness:
+    """See what is missing in a log, from rows with the auditor's names.
+
+    `dense` names the numbers that must have no gaps (default: those that look like it). `complete` names the nodes
+    that are known to have all their rows (default: every node without a gap is taken to have them).
+    """
+    check_dense(dense)
+    found: dict[str, Numbers] = {}
+    nodes: set[object] = set()
+    for batch in batches():
+        names = batch.schema.names
+        for what, owner in OWNERS.items():
+            if what in names and owner in names and (dense is None or what in dense):
+                found.setdefault(what, Numbers(what, owner)).add(batch)
+        if complete is not None:
+            nodes.update(batch.column("node").unique().to_pylist())
+    return completeness_of(
+        found, nodes, lambda numbers, who: _gap(numbers, who, batches), dense=dense, complete=complete
+    )
+
+
+def check_dense(dense: Collection[str] | None) -> None:
+    for name in dense or ():
+        if name not in OWNERS:
+            raise ConfigurationError(f"expected {', '.join(OWNERS)} or none, got {name!r}", field="--dense")
+
+
+def completeness_of(
+    found: Mapping[str, Numbers],
+    nodes: Collection[object],
+    gap: Callable[[Numbers, Who], str],
+    *,
+    dense: Collection[str] | None,
+    complete: Collection[object] | None,
+) -> Completeness:
+    """What the numbers of nodes and sources say; `gap` tells one of their gaps in words."""
+    unsettled = []
+    for what, numbers in found.items():
+        if dense is None and not numbers.dense():
+            continue
+        holes = numbers.holes()
+        if complete is not None and what == "pos":
+            holes = {who: span for who, span in holes.items() if str(who[1]) not in complete}
+        if holes:
+            examples = [gap(numbers, who) for who in list(holes)[:EXAMPLES]]
+            count = sum(span.missing(numbers.base) for span in holes.values())
+            unsettled.append(_words(what, count, len(holes), examples))
+    if complete is None:
+        return Completeness("the log has every broadcast and delivery of its nodes", tuple(unsettled))
+    open_ = sorted(str(node) for node in nodes if str(node) not in complete)
+    if open_:
+        some = listed(open_ if len(open_) <= 6 else [*open_[:6], f"{len(open_) - 6} more"])
+        nodes_ = plural(len(open_), "node")
+        unsettled.append(f"not known to be complete: {nodes_} ({some}); a log with all their rows would settle it")
+    return Completeness(f"complete: {', '.join(sorted(map(str, complete))) or 'no node'}", tuple(unsettled))
+
+
+def _words(what: str, count: int, owners: int, examples: Sequence[str]) -> str:
+    if what == "pos":
+        head = f"{plural(count, 'position is', 'positions are')} missing at {plural(owners, 'node')}"
+    else:
+        head = f"{plural(count, 'broadcast is', 'broadcasts are')} missing from {plural(owners, 'source')}"
+    more = f"; if the log never had them, say --dense {'seq' if what == 'pos' else 'pos'} or none"
+    return f"{head}: {'; '.join(examples)}{more}"
+
+
+def _gap(numbers: Numbers, who: Who, batches: Callable[[], Iterable[pa.RecordBatch]]) -> str:
+    """The first numbers that one node or source lacks."""
+    what, owner = numbers.what, numbers.owner
+    values: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    for batch in batches():
+        mine = np.array([each == who[1] for each in batch.column(owner).to_pylist()], np.bool_)
+        if "run" in batch.schema.names:
+            mine &= np.array([each == who[0] for each in batch.column("run").to_pylist()], np.bool_)
+        if what == "seq":
+            mine &= batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False) == "broadcast"
+        values.append(batch.column(what).filter(pa.array(mine)).drop_null().to_numpy(zero_copy_only=False))
+    there = np.unique(np.concatenate(values))
+    start = min(int(there[0]), numbers.base)
+    steps = np.flatnonzero(np.diff(there, prepend=start - 1) > 1)
+    first = int(there[steps[0] - 1]) + 1 if steps[0] else start
+    last = int(there[steps[0]]) - 1
+    run = f"run {who[0]}, " if who[0] is not None else ""
+    numbered = str(first) if first == last else f"{first} to {last}"
+    return f"{run}{owner if what == 'pos' else 'source'} {who[1]} has no {numbered}"

@@ -1,0 +1,121 @@
+"""Histories of Jepsen and Elle in EDN: registers (`:w`, `:r`) and lists (`:append`, `:r`).
+
+A process is a session. An operation that is `:ok` committed, `:fail` aborted; `:info`, and what has no answer
+when the file ends, is indeterminate. Of what did not commit, only writes are known. `nil` and the empty list are
+the initial state. Lists: a read of [1 2 3] is a read of 3, and depends on 1 and 2, whose order it tells.
+Operations other than `:txn`, `:read` and `:write` (of a nemesis, for example) are left out and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from antecast.importers.edn import Keyword, forms, hashable
+from antecast.importers.source import Head, Place, Source
+from antecast.kv.history import INITIAL, History, HistoryBuilder, Status
+
+NAME = "elle"
+MODEL = "kv"
+
+_TYPES = {"ok": Status.COMMITTED, "fail": Status.ABORTED, "info": Status.INDETERMINATE}
+_START = re.compile(r"\s*(\[|\(|#[\w.\-/]+|;[^\n]*\n|\s)*\{")
+
+
+class _Answer(NamedTuple):
+    """A transaction as it ended, or as it was asked for if nobody knows."""
+
+    process: Any
+    status: Status
+    value: tuple[Any, ...]
+    place: Place
+
+
+def recognises(head: Head) -> bool:
+    text = head.text
+    return bool(_START.match(text)) and ":process" in text and ":type" in text and ":value" in text
+
+
+def read(source: Source) -> History:
+    answers: list[_Answer] = []
+    waiting: dict[Any, _Answer] = {}
+    skipped = 0
+    for file in source.files:
+        for place, form in forms(source, file):
+            operation = _operation(form, place)
+            if operation is None:
+                skipped += 1
+                continue
+            process, kind, value = operation
+            if kind == "invoke":
+                if process in waiting:
+                    raise place.error(f"process {process} begins an operation before the last one has an answer")
+                waiting[process] = _Answer(process, Status.INDETERMINATE, value, place)
+                continue
+            asked = waiting.pop(process, None)
+            if kind != "ok" and asked is not None and not value:
+                value = asked.value
+            answers.append(_Answer(process, _TYPES[kind], value, place))
+    answers += waiting.values()
+    return _history(source, answers, skipped)
+
+
+def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | None:
+    """Process, type and micro-operations; None if the operation is not a client's transaction."""
+    if not isinstance(form, dict):
+        raise place.error("an operation is a map such as {:type :ok, :process 0, :f :txn, :value [...]}")
+    for name in ("type", "process", "f"):
+        if name not in form:
+            raise place.error(f"the operation has no :{name}")
+    kind, process, f, value = form["type"], form["process"], form["f"], form.get("value")
+    if kind != "invoke" and kind not in _TYPES:
+        raise place.error(f":type is {kind}; :invoke, :ok, :fail and :info are known")
+    if not isinstance(process, int) or f not in ("txn", "read", "write", "r", "w"):
+        return None
+    if f == "txn":
+        if value is not None and not isinstance(value, tuple):
+            raise place.error(":value of a transaction is a vector of operations")
+        return process, str(kind), value or ()
+    key, seen = value if isinstance(value, tuple) and len(value) == 2 else ("register", value)
+    return process, str(kind), ((Keyword("r" if f in ("read", "r") else "w"), key, seen),)
+
+
+def _history(source: Source, answers: list[_Answer], skipped: int) -> History:
+    builder = HistoryBuilder(files=[str(file) for file in source.files])
+    number = {name: index for index, name in enumerate(builder.files)}
+    builder.lists = any(each[0] == "append" for answer in answers for each in _operations(answer))
+    for answer in answers:
+        builder.begin(answer.process, answer.status)
+        line, file = answer.place.line, number[answer.place.file]
+        for name, key, value in _operations(answer):
+            if name != "r":
+                if (name == "append") != builder.lists:
+                    raise answer.place.error("registers (:w) and lists (:append) in one history; check them apart")
+                if value is None:
+                    raise answer.place.error(f"a write of nil to {key}: nil is the initial state")
+                builder.write(hashable(key), hashable(value), line, file)
+            elif answer.status == Status.COMMITTED:
+                _read(builder, hashable(key), value, answer.place, file)
+    if skipped:
+        builder.notes.append(f"operations that are no transactions of clients ({skipped}) were left out")
+    return builder.build()
+
+
+def _operations(answer: _Answer) -> Iterator[tuple[str, Any, Any]]:
+    for each in answer.value:
+        known = isinstance(each, tuple) and len(each) in (2, 3) and each[0] in ("r", "w", "append")
+        if not known or (len(each) == 2 and each[0] != "r"):
+            raise answer.place.error(f"{each!r} is not [:r key value], [:w key value] or [:append key value]")
+        yield str(each[0]), each[1], each[2] if len(each) == 3 else None
+
+
+def _read(builder: HistoryBuilder, key: Any, value: Any, place: Place, file: int) -> None:
+    if not builder.lists:
+        builder.read(key, INITIAL if value is None else hashable(value), place.line, file)
+        return
+    if value is not None and not isinstance(value, tuple):
+        raise place.error(f"a read of {key} returns {value!r}; a list is expected")
+    for each in (value or ())[:-1]:
+        builder.observe(key, hashable(each), place.line, file)
+    builder.read(key, hashable(value[-1]) if value else INITIAL, place.line, file)

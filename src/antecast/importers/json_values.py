@@ -1,0 +1,120 @@
+"""JSON in files as programs write it: a value per line, one value per file, or values one after the other.
+
+Every value comes with the line on which it begins. Where spans lie deep inside of one value, `Positions` finds the
+line of each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from antecast.importers.source import Place, Source
+
+_decode = msgspec.json.Decoder().decode
+_SPACE = re.compile(r"[\s,]*")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value, where it begins, and its text if that has several lines."""
+
+    place: Place
+    value: Any
+    text: str | None = None
+    first_line: int = 1
+    """The line of the file on which `text` begins."""
+
+
+def values(source: Source) -> Iterator[Value]:
+    """All values of all files. A file whose first line is a value of its own has a value per line."""
+    for file in source.files:
+        first = next((text for _, text in source.lines_of(file) if text.strip()), "")
+        yield from _per_line(source, file) if _is_value(first) else _one_after_the_other(source, file)
+
+
+def _is_value(line: str) -> bool:
+    try:
+        _decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _per_line(source: Source, file: Path) -> Iterator[Value]:
+    for place, text in source.lines_of(file):
+        if text.strip():
+            try:
+                yield Value(place, _decode(text))
+            except (msgspec.MsgspecError, RecursionError) as error:
+                raise place.error(f"not JSON: {error}") from None
+
+
+def _one_after_the_other(source: Source, file: Path) -> Iterator[Value]:
+    text = "\n".join(line for _, line in source.lines_of(file))
+    decoder, at, line, seen = json.JSONDecoder(object_pairs_hook=_no_key_twice), 0, 1, 0
+    while True:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", seen, at)
+        seen = at
+        if at == len(text):
+            return
+        place = Place(str(file), line)
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            broken = Place(str(file), text.count("\n", 0, error.pos) + 1)
+            raise broken.error(f"not JSON: {error.msg}") from None
+        except (ValueError, RecursionError) as error:
+            raise place.error(f"not JSON: {error}") from None
+        yield Value(place, value, text[at:end], line)
+        at = end
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
+
+
+class Positions:
+    """The lines on which the elements of arrays begin, for arrays with one key in the order of the text."""
+
+    def __init__(self, value: Value, key: str | None) -> None:
+        self._value = value
+        self._lines: Iterator[int] | None = None
+        if value.text is not None:
+            self._lines = _element_lines(value.text, key, value.first_line)
+
+    def next(self) -> Place:
+        """Where the next element begins; that of the whole value if it has one line."""
+        if self._lines is None:
+            return self._value.place
+        return Place(self._value.place.file, next(self._lines, self._value.place.line))
+
+
+def _element_lines(text: str, key: str | None, first_line: int) -> Iterator[int]:
+    """Lines of the elements of every array that stands behind `"key":`; without a key, of the outermost array."""
+    breaks = [found.start() for found in re.finditer("\n", text)]
+    decoder = json.JSONDecoder()
+    pattern = r"\s*\[" if key is None else rf'(?<!\\)"{re.escape(key)}"\s*:\s*\['
+    at = 0
+    while found := re.compile(pattern).search(text, at):
+        at = found.end()
+        while True:
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            if text[at] == "]":
+                break
+            yield first_line + bisect_right(breaks, at)
+            _, at = decoder.raw_decode(text, at)
+        if key is None:
+            return

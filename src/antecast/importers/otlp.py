@@ -1,0 +1,131 @@
+"""OpenTelemetry traces in JSON (OTLP): `{"resourceSpans": [...]}` as documents or lines.
+
+Some exporters leave the wrapper out and write lines with `{"resource": ..., "scopeSpans": [...]}`, or a span per
+line; both are read. Ids may be hexadecimal or base64, as they come; they only have to agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from antecast.importers.json_values import Positions, Value, values
+from antecast.importers.source import Head, Place, Source
+from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
+
+NAME = "otlp"
+MODEL = "spans"
+
+_WRAPPED = re.compile(r'^\s*\[?\s*\{.*"(?:resourceSpans|resource_spans|scopeSpans|scope_spans)"\s*:', re.DOTALL)
+_BARE = re.compile(r'^\s*\[?\s*\{[^{]*"(?:traceId|trace_id)"\s*:', re.DOTALL)
+_STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
+_ENDS = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")
+
+
+def recognises(head: Head) -> bool:
+    text = head.text
+    if _WRAPPED.match(text):
+        return True
+    return bool(_BARE.match(text)) and '"spanId"' in text.replace("span_id", "spanId") and _has_start(text)
+
+
+def _has_start(text: str) -> bool:
+    return any(f'"{name}"' in text for name in _STARTS) and '"context"' not in text
+
+
+def read(source: Source) -> SpanLog:
+    spans = Spans()
+    for value in values(source):
+        for each in value.value if isinstance(value.value, list) else [value.value]:
+            _read_value(value, each, spans)
+    return spans.finish(source.files[0])
+
+
+def _read_value(value: Value, found: Any, spans: Spans) -> None:
+    if not isinstance(found, dict):
+        raise value.place.error("not a JSON object")
+    resources = _get(found, "resourceSpans", "resource_spans")
+    if resources is None and _get(found, "scopeSpans", "scope_spans", "instrumentationLibrarySpans") is not None:
+        resources = [found]
+    if resources is None:
+        if _get(found, "spanId", "span_id") is None:
+            keys = ", ".join(list(found)[:8])
+            raise value.place.error(f"neither resourceSpans nor scopeSpans nor a span with spanId; it has {keys}")
+        add_span(spans, value.place, found, _own_service(found))
+        return
+    places = Positions(value, "spans")
+    for resource in _objects(resources, value.place, "resourceSpans"):
+        service = service_of(_get(resource.get("resource") or {}, "attributes"))
+        groups = _get(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans") or []
+        for group in _objects(groups, value.place, "scopeSpans"):
+            for span in _objects(group.get("spans") or [], value.place, "spans"):
+                add_span(spans, places.next(), span, service)
+
+
+def add_span(spans: Spans, place: Place, span: Mapping[str, Any], service: str) -> None:
+    """A span with the names of OTLP in JSON, in camel or snake case."""
+    links = [
+        (str(_get(link, "traceId", "trace_id") or ""), str(_get(link, "spanId", "span_id") or ""))
+        for link in _objects(span.get("links") or [], place, "links")
+    ]
+    spans.add(
+        place,
+        trace=str(_get(span, "traceId", "trace_id") or ""),
+        span=str(_get(span, "spanId", "span_id") or ""),
+        parent=_parent(_get(span, "parentSpanId", "parent_span_id", "parentId", "parent_id")),
+        service=service,
+        name=str(span.get("name") or ""),
+        kind=kind_of(span.get("kind")),
+        start=_time(span, _STARTS, place),
+        end=_time(span, _ENDS, place),
+        links=links,
+    )
+
+
+def _parent(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return "" if not text.strip("0") else text
+
+
+def _time(span: Mapping[str, Any], names: tuple[str, ...], place: Place) -> int:
+    value = _get(span, *names)
+    if isinstance(value, str) and "-" in value[1:]:
+        return nanoseconds(value, place, names[0])
+    if value is None:
+        raise place.error(f"the span has no {names[0]}")
+    return whole(value, place, names[0])
+
+
+def service_of(attributes: Any) -> str:
+    """The name of a service from the attributes of a resource: with its instance, which has a clock of its own."""
+    found: dict[str, str] = {}
+    if isinstance(attributes, dict):
+        found = {str(name): str(value) for name, value in attributes.items()}
+    for each in attributes if isinstance(attributes, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("value"), dict):
+            found[str(each.get("key"))] = str(next(iter(each["value"].values()), ""))
+    name = found.get("service.name", "")
+    instance = found.get("k8s.pod.name") or found.get("service.instance.id") or found.get("host.name") or ""
+    return instance if instance.startswith(name) and name else "/".join(each for each in (name, instance) if each)
+
+
+def _own_service(span: Mapping[str, Any]) -> str:
+    """The service of a span that stands alone."""
+    direct = _get(span, "serviceName", "service_name", "service")
+    if isinstance(direct, str):
+        return direct
+    resource = span.get("resource")
+    if isinstance(resource, dict):
+        return service_of(resource.get("attributes", resource))
+    return service_of(span.get("attributes"))
+
+
+def _get(found: Mapping[str, Any], *names: str) -> Any:
+    return next((found[name] for name in names if found.get(name) is not None), None)
+
+
+def _objects(found: Any, place: Place, what: str) -> Iterable[Mapping[str, Any]]:
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise place.error(f"{what} is not a list of objects")
+    return found

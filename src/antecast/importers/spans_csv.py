@@ -1,0 +1,126 @@
+"""Spans as a table in CSV: a trace, a span, its parent, a service, a start and an end.
+
+Columns are known by the names that tools give them (`TraceID`, `trace_id`, `ParentSpanId`, `PodName`,
+`StartTimeUnixNano`); others are named with `Options.columns`. The unit of a time is in the name of its column
+(nano, micro or milli; nanoseconds if it says nothing), or the time is written out. A root's parent is `root` or
+nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+
+from antecast.core.errors import InputError
+from antecast.importers.source import Head, Place, Source
+from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
+
+NAME = "spans-csv"
+MODEL = "spans"
+
+_KNOWN = {
+    "trace": ("traceid", "trace"),
+    "span": ("spanid", "span", "id"),
+    "parent": ("parentid", "parentspanid", "parent"),
+    "service": ("podname", "pod", "servicename", "service", "host", "hostname", "node"),
+    "name": ("operationname", "operation", "spanname", "name"),
+    "kind": ("spankind", "kind"),
+    "start": ("starttimeunixnano", "starttime", "start", "starttimens", "starttimenano", "timestamp", "startts"),
+    "end": ("endtimeunixnano", "endtime", "end", "endtimens", "endtimenano", "endts"),
+    "duration": ("duration", "durationns", "durationnano"),
+}
+_ROOTS = ("", "root", "none", "null", "-1")
+_UNITS = {"milli": 10**6, "ms": 10**6, "micro": 10**3, "us": 10**3, "nano": 1, "ns": 1}
+
+
+def recognises(head: Head) -> bool:
+    lines = head.lines
+    if len(lines) < 2 or lines[0].lstrip()[:1] in ("{", "["):
+        return False
+    found = find_columns(next(csv.reader(lines[:1]), []), {})
+    return {"trace", "span", "parent", "start"} <= found.keys()
+
+
+def find_columns(header: list[str], given: Mapping[str, str]) -> dict[str, int]:
+    """Where each column stands."""
+    plain = [_plain(name) for name in header]
+    found = {}
+    for name, known in _KNOWN.items():
+        if name in given:
+            if given[name] in header:
+                found[name] = header.index(given[name])
+            continue
+        units = [f"{each}{unit}" for each in known for unit in ("", "millis", "micros", "nanos", "ms", "us", "ns")]
+        place = next((plain.index(each) for each in (*known, *units) if each in plain), None)
+        if place is not None:
+            found[name] = place
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def read(source: Source) -> SpanLog:
+    spans = Spans()
+    for file in source.files:
+        rows = csv.reader(_texts(source, file), strict=True)
+        try:
+            header = next(rows, [])
+            columns = find_columns(header, source.options.columns)
+            lacking = [name for name in ("trace", "span", "parent", "start") if name not in columns]
+            if "end" not in columns and "duration" not in columns:
+                lacking.append("end")
+            if lacking:
+                problem = (
+                    f"no column for {', '.join(lacking)}; the file has {', '.join(header)}; say which it is with"
+                )
+                raise InputError(f"{problem} --map {lacking[0]}=COLUMN", path=file, line=1)
+            units = {name: unit_of(header[place]) for name, place in columns.items()}
+            before = rows.line_num
+            for row in rows:
+                place = Place(str(file), before + 1)
+                before = rows.line_num
+                if row:
+                    if len(row) != len(header):
+                        raise place.error(f"{len(row)} fields, where the header has {len(header)}")
+                    add_row(spans, place, row, columns, units)
+        except csv.Error as error:
+            raise Place(str(file), rows.line_num).error(f"not CSV: {error}") from None
+    return spans.finish(source.files[0])
+
+
+def _texts(source: Source, file: object) -> Iterator[str]:
+    return (f"{text}\n" for _, text in source.lines_of(file))  # type: ignore[arg-type]
+
+
+def unit_of(column: str) -> int:
+    name = column.lower()
+    return next((size for unit, size in _UNITS.items() if name.endswith(unit) or f"{unit}s" in name), 1)
+
+
+def add_row(
+    spans: Spans, place: Place, row: list[str], columns: Mapping[str, int], units: Mapping[str, int]
+) -> None:
+    def cell(name: str) -> str:
+        return row[columns[name]].strip() if name in columns else ""
+
+    def time(name: str) -> int:
+        text = cell(name)
+        if "-" in text[1:]:
+            return nanoseconds(text, place, name)
+        return whole(text, place, name) * units[name]
+
+    start, parent = time("start"), cell("parent")
+    spans.add(
+        place,
+        trace=cell("trace"),
+        span=cell("span"),
+        parent="" if parent.lower() in _ROOTS or not parent.strip("0") else parent,
+        service=cell("service"),
+        name=cell("name"),
+        kind=kind_of(cell("kind")),
+        start=start,
+        end=time("end") if "end" in columns else start + time("duration"),
+    )

@@ -1,0 +1,184 @@
+"""What is made of a verdict: exports that can be read again, gates, reports, and one call from Python for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from sound_logs import CHAT, SPANS, TRACES, chat, clock_events, govector, otlp, put, shifted, spans_csv
+
+import antecast
+from antecast.api import audit_files
+from antecast.auditing.foreign import Request
+from antecast.auditing.gate import exit_code
+from antecast.core.errors import ConfigurationError, InputError
+
+Call = Callable[..., tuple[int, str, str]]
+EVENTS = clock_events()
+EARLY = shifted(SPANS, "c3", -150_000)
+SWAPPED: list[dict[str, Any]] = [*CHAT[:4], {**CHAT[5], "pos": 0}, {**CHAT[4], "pos": 1}]
+BACK = [*EVENTS[:39], (EVENTS[39][0], {EVENTS[39][0]: EVENTS[39][1][EVENTS[39][0]]}, "forgot all")]
+VIOLATED = {"log.log": govector(BACK), "trace.json": otlp(EARLY), "chat.jsonl": chat(SWAPPED)}
+
+
+@pytest.mark.parametrize("name", VIOLATED)
+def test_what_is_exported_to_shiviz_is_read_again_with_clocks_that_are_sound(name: str, tmp_path: Path) -> None:
+    """But for a log whose own clocks are wrong: these are written as they are."""
+    done = audit_files([put(tmp_path, VIOLATED[name], name)])
+    whole = audit_files([done.export("shiviz", tmp_path / "all.log")])
+    assert whole.log.importer.NAME == "govector"
+    assert whole.verdict.outcome == ("violated" if name == "log.log" else "sound")
+    events = {"log.log": 40, "trace.json": 5, "chat.jsonl": 6}[name]
+    assert len(whole.data) == events
+    cut = audit_files([done.export("shiviz", tmp_path / "cut.log", witness_only=True)])
+    told = {"log.log": 2, "trace.json": 2, "chat.jsonl": 5}[name]
+    assert len(cut.data) == told
+
+
+@pytest.mark.parametrize("form,suffix", [("otlp", "json"), ("csv", "csv")])
+def test_spans_are_exported_and_read_again_the_same(form: Any, suffix: str, tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, otlp(EARLY), "trace.json")])
+    again = audit_files([done.export(form, tmp_path / f"again.{suffix}")])
+    assert again.verdict.found == done.verdict.found and len(again.data) == 5
+    assert again.data.ids and sorted(again.data.ids) == sorted(done.data.ids)
+    cut = audit_files([done.export(form, tmp_path / f"cut.{suffix}", witness_only=True)])
+    assert sorted(cut.data.ids) == ["b2", "c3"] and cut.verdict.found["child before parent"] == 1
+
+
+@pytest.mark.parametrize("name", VIOLATED)
+def test_tables_and_traces_can_be_made_of_every_log(name: str, tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, VIOLATED[name], name)])
+    table = pa.parquet.read_table(done.export("parquet", tmp_path / "all.parquet"))
+    assert len(table) == {"log.log": 40, "trace.json": 5, "chat.jsonl": 6}[name]
+    if name == "chat.jsonl":
+        assert antecast.audit(tmp_path / "all.parquet").outcome == "violated"
+    trace = audit_files([done.export("otlp", tmp_path / "trace.out.json")])
+    assert trace.log.importer.NAME == "otlp"
+
+
+def test_there_is_nothing_to_cut_a_sound_log_to(tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, govector(EVENTS))])
+    with pytest.raises(ConfigurationError, match="no witness"):
+        done.export("shiviz", tmp_path / "x.log", witness_only=True)
+
+
+@pytest.mark.parametrize("name", VIOLATED)
+def test_gates_name_the_file_and_the_line_of_every_violation(name: str, tmp_path: Path) -> None:
+    file = put(tmp_path, VIOLATED[name], name)
+    done = audit_files([file])
+    suite = ElementTree.fromstring(done.junit())
+    assert int(suite.attrib["failures"]) == len(suite.findall(".//failure")) > 0
+    assert all(case.attrib["file"] == str(file) for case in suite.findall(".//testcase"))
+    results = json.loads(done.sarif())["runs"][0]["results"]
+    places = [result["locations"][0]["physicalLocation"] for result in results]
+    assert {place["artifactLocation"]["uri"] for place in places} == {file.as_uri()}
+    assert [place["region"]["startLine"] for place in places] == [each.line for each in done.findings]
+    first, *rest = done.annotations()
+    assert first.startswith("::error title=antecast audit::violated")
+    assert all(line.startswith(f"::error file={file},line=") for line in rest)
+    lines = file.read_text().splitlines()
+    if name == "trace.json":
+        assert '"spanId": "c3"' in lines[places[0]["region"]["startLine"] - 1]
+
+
+def test_texts_from_logs_do_no_harm_in_gates(tmp_path: Path) -> None:
+    events = [("a", {"a": 1}, "x"), ("a", {"a": 1}, "<b>&\x01 100% ]]>::error")]
+    done = audit_files([put(tmp_path, govector(events), "a,b:c.log")])
+    assert len(ElementTree.fromstring(done.junit()).findall(".//failure")) == 1
+    (line,) = done.annotations()[1:]
+    assert "a%2Cb%3Ac.log" in line and "100%25" in line
+
+
+def test_the_exit_code_says_what_a_gate_asks_for(tmp_path: Path, antecast: Call) -> None:
+    assert [exit_code(each, None) for each in ("sound", "violated", "inconclusive")] == [0, 1, 3]
+    assert [exit_code(each, "violated") for each in ("causal", "violated", "inconclusive")] == [0, 1, 0]
+    assert [exit_code(each, "inconclusive") for each in ("kept", "violated", "inconclusive")] == [0, 1, 1]
+    file = put(tmp_path, otlp(tuple(span for span in SPANS if span.span != "b2")), "trace.json")
+    for fail_on, code in ((None, 3), ("violated", 0), ("inconclusive", 1)):
+        arguments = [] if fail_on is None else ["--fail-on", fail_on]
+        report = tmp_path / "junit.xml"
+        assert antecast("audit", str(file), "--quiet", "--junit", str(report), *arguments)[0] == code
+        suite = ElementTree.parse(report).getroot()
+        assert suite.attrib["failures"] == ("0" if fail_on == "violated" else "1")
+
+
+def test_the_command_tells_the_model_the_story_and_the_report(tmp_path: Path, antecast: Call) -> None:
+    file = put(tmp_path, otlp(EARLY), "trace.json")
+    out = tmp_path / "out"
+    code, said, _ = antecast(
+        "audit", str(file), "--out", str(out), "--sarif", str(tmp_path / "s.sarif"), "--github"
+    )
+    assert code == 1 and said.startswith("violated: 5 spans of 1 trace by 3 services\n  child before parent: 1\n")
+    assert "::error file=" in said and "report:" in said
+    page = (out / "report.html").read_text()
+    assert "child before parent" in page and "<svg" in page and "Clock skew" in page
+    code, said, _ = antecast("audit", str(file), "--json", "--skew", "1ms")
+    assert code == 0 and json.loads(said)["verdict"] == "sound" and json.loads(said)["format"] == "otlp"
+    assert antecast("audit", str(file), "--format", "zipkin")[0] == 2
+    code, _, err = antecast("audit", str(file), "--model", "clocks")
+    assert code == 2 and "otlp is judged by spans" in err
+    code, _, err = antecast("audit", str(file), "--format", "zip")
+    assert code == 2 and "no such format 'zip'" in err
+
+
+def test_python_takes_tables_of_spans_and_clocks_as_it_takes_files(tmp_path: Path) -> None:
+    table = pa.csv.read_csv(put(tmp_path, spans_csv(EARLY), "spans.csv"))
+    verdict = antecast.audit(table, model="spans")
+    assert verdict.found["child before parent"] == 1 and verdict.violations["line"].to_pylist() == [3]
+    renamed = table.rename_columns([f"x_{name}" for name in table.column_names])
+    with pytest.raises(ConfigurationError, match="no column for trace, span, parent, start, end"):
+        antecast.audit(renamed, model="spans")
+    columns = {"trace": "x_TraceID", "span": "x_SpanID", "parent": "x_ParentID", "service": "x_PodName"}
+    columns |= {"start": "x_StartTimeUnixNano", "end": "x_EndTimeUnixNano"}
+    assert antecast.audit(renamed, model="spans", columns=columns).found["child before parent"] == 1
+    hosts = pa.table({"host": ["a", "b"], "clock": ['{"a": 1}', '{"b": 1, "a": 2}'], "event": ["x", "y"]})
+    assert antecast.audit(hosts, model="clocks").found["clock from nowhere"] == 1
+    maps = hosts.set_column(1, "clock", pa.array([[("a", 1)], [("b", 1)]], pa.map_(pa.string(), pa.int64())))
+    assert antecast.audit(maps, model="clocks").outcome == "sound"
+    with pytest.raises(InputError, match="table:1: the clock is not"):
+        antecast.audit(hosts.set_column(1, "clock", pa.array(["x", "y"])), model="clocks")
+    with pytest.raises(ConfigurationError, match="no such model"):
+        antecast.audit(hosts, model="paxos")
+
+
+def test_python_takes_pandas_and_lists_of_paths_and_shows_verdicts_as_html(tmp_path: Path) -> None:
+    frame = pa.Table.from_pylist(SWAPPED).to_pandas()
+    verdict = antecast.audit(frame)
+    assert verdict.outcome == "violated" and len(verdict.to_pandas()) == len(verdict.violations) > 0
+    files = [put(tmp_path, govector(EVENTS[:20]), "a.log"), put(tmp_path, govector(EVENTS[20:]), "b.log")]
+    both = antecast.audit(files)
+    assert both.counts["events"] == 40 and both.witness is None
+    assert "<b>sound: 40 events of 3 hosts</b>" in both._repr_html_()
+
+
+def test_requests_that_contradict_the_log_are_refused(tmp_path: Path) -> None:
+    file = put(tmp_path, otlp(SPANS), "t.json")
+    with pytest.raises(ConfigurationError, match="judged by broadcast"):
+        audit_files([file], Request(format="jsonl", model="spans"))
+    with pytest.raises(InputError, match="not recognised"):
+        audit_files([put(tmp_path, "hello\nworld\n", "x.txt")])
+    with pytest.raises(InputError, match="no such file"):
+        audit_files([tmp_path / "nowhere"])
+    with pytest.raises(ConfigurationError, match="no such level"):
+        antecast.audit(put(tmp_path, "w(1,1,1,1)\nr(1,1,2,2)\n", "p.txt"), require=["serial"])
+
+
+def test_levels_that_are_not_required_do_not_count(tmp_path: Path) -> None:
+    text = "w(1,1,1,1)\nr(1,1,2,2)\nw(1,2,1,3)\nr(1,2,2,4)\nr(1,1,2,5)\n"
+    file = put(tmp_path, text, "p.txt")
+    assert antecast.audit(file).outcome == "violated"
+    assert antecast.audit(file, require=["read-atomic"]).outcome == "kept"
+    done = audit_files([file])
+    assert {(each.file, each.line) for each in done.findings} == {(str(file), 5)}
+
+
+@pytest.mark.parametrize("form", TRACES)
+def test_every_trace_has_a_report(form: str, tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, TRACES[form](EARLY))])
+    done.write(tmp_path / "out")
+    assert "Witnesses" in antecast.report(tmp_path / "out").read_text()
