@@ -1,24 +1,28 @@
 """Key-value histories judged by all nine levels: time per step, and memory.
 
     python -m bench.kv                     200 000 operations, as published checkers are measured
-    python -m bench.kv --operations 2e7    more; `--plain` leaves out the text file
+    python -m bench.kv --operations 2e6    more; `--plain` leaves out the text file
+    python -m bench.kv --spark --operations 2e7    on Spark, from Parquet, with the memory of its processes
 
-Histories are those of replicas: half of the transactions only read, from a prefix of one order of transactions
-that lags behind the newest by a random amount and never goes back in a session; the others read and write the newest
-state. They keep all levels, which is the costly case: nothing ends early. Compiling is reported apart; compiled
-code is kept on disk.
+Histories are those of replicas. Half of the transactions only read, from a prefix of one order of transactions
+that lags behind by a random amount and never goes back in a session; the others read and write the newest state.
+They keep all levels, which is the costly case: nothing ends early. Compiling is reported apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
@@ -30,6 +34,7 @@ from antecast.kv.history import History, Kind
 from antecast.kv.resolve import resolve
 from bench.table import report
 
+SESSIONS, PER_TXN = 50, 8
 LAG = 2000
 """Transactions that a replica is behind at most."""
 
@@ -105,6 +110,52 @@ def write_text(history: History, path: Path) -> None:
             out.write(f"{'rw'[kind]}({key},{value + 1},{s},{t})\n")
 
 
+def write_parquet(operations: int, folder: Path) -> None:
+    """A history as Spark reads it, in files of a million operations."""
+    history = replicas(operations, SESSIONS, max(1000, operations // 40), PER_TXN)
+    order = np.argsort(history.session, kind="stable")
+    place = np.empty(len(order), np.int32)
+    counts = np.bincount(history.session, minlength=SESSIONS)
+    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, first in enumerate(range(0, len(history), 1_000_000)):
+        some = slice(first, first + 1_000_000)
+        txn = history.txn[some]
+        rows = {
+            "session": history.session[txn],
+            "txn": place[txn],
+            "pos": np.arange(len(txn), dtype=np.int32),
+            "kind": pa.array(["r", "w"]).take(pa.array(history.kind[some])),
+            "key": history.key[some],
+            "value": history.value[some],
+        }
+        pq.write_table(pa.table(rows), folder / f"{number:04}.parquet")
+
+
+def on_spark(operations: int) -> None:
+    """Judge a history on Spark, in as many sizes as show how memory grows."""
+    from antecast.spark.kv import check as check_on_spark
+    from antecast.spark.session import spark_session
+    from bench.audit_scale import watched
+
+    rows = []
+    with spark_session("bench kv") as spark, tempfile.TemporaryDirectory() as root:
+        for size in sorted({200_000, operations // 10, operations}):
+            folder = Path(root) / str(size)
+            command = [sys.executable, "-m", "bench.kv", "--operations", str(size), "--write", str(folder)]
+            subprocess.run(command, check=True)  # elsewhere, so that this process has nothing of it
+            begin = time.perf_counter()
+            with watched() as peak:
+                verdict = check_on_spark(spark.read.parquet(str(folder)), initial=-1)
+            assert verdict.outcome == "kept", verdict
+            seconds = round(time.perf_counter() - begin, 1)
+            megabytes = {name: round(value) for name, value in peak.items()}
+            rows.append({"operations": size, "transactions": verdict.transactions, "seconds": seconds} | megabytes)
+            shutil.rmtree(folder)
+    note = "memory includes pages of the files that all processes share; the first size includes loading kernels"
+    report("kv", "Key-value histories on Spark, all nine levels", rows, note=note, part="spark")
+
+
 def measured(call: object, *arguments: object) -> tuple[float, object]:
     begin = time.process_time()
     result = call(*arguments)  # type: ignore[operator]
@@ -115,8 +166,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operations", type=float, default=2e5)
     parser.add_argument("--plain", action="store_true", help="leave out the text file and its reader")
+    parser.add_argument("--spark", action="store_true", help="judge on Spark")
+    parser.add_argument("--write", type=Path, help="only write a history as Parquet")
     chosen = parser.parse_args()
     operations = int(chosen.operations)
+    if chosen.write is not None:
+        write_parquet(operations, chosen.write)
+        return
+    if chosen.spark:
+        on_spark(operations)
+        return
     warm, _ = measured(_warm)
     rows: list[dict[str, object]] = []
     shapes = [(50, 5000, 8), (50, 5000, 1), (100, 1000, 20)]

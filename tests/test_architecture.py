@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "live": _MODELS | {"history"},
     "testing": _MODELS | _DATA | {"checking", "sim"},
     "comparison": _MODELS | _DATA | {"sim"},
-    "spark": _MODELS | _DATA | {"sim", "comparison"},
+    "spark": _MODELS | _DATA | {"sim", "comparison", "kv"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
     "reporting": _MODELS | _DATA | {"comparison", "papers", "importers", "models"},
     "cli": _MODELS

@@ -103,7 +103,7 @@ def audit(
     `events` is a path or several (run folders, sweep folders, files, folders of files, patterns), a run, an Arrow
     table, a pandas DataFrame, or a Spark DataFrame, which is judged on Spark. The format of files is recognised
     by what they hold, and the model follows from it; `format` and `model` insist on one. Tables are judged as
-    broadcasts and deliveries unless `model` says spans or clocks.
+    broadcasts and deliveries unless `model` says spans, clocks or kv.
 
     `columns` says what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and
     deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
@@ -147,10 +147,9 @@ def audit(
             words = {"columns": columns, "kinds": kinds}
             return audit_table(events, clock=clock or "local", limit=limit, **words, **rows, **options)
         from antecast.importers.tables import read_clocks, read_spans
+        from antecast.kv.tables import history_of
 
-        readers: dict[str, Callable[..., Any]] = {"spans": read_spans, "clocks": read_clocks}
-        if model not in readers:
-            raise ConfigurationError("a table is judged by broadcast, spans or clocks", field="model")
+        readers: dict[str, Callable[..., Any]] = {"spans": read_spans, "clocks": read_clocks, "kv": history_of}
         return cast("Judgement", judge_data(model, readers[model](events, request.columns), request))
     paths = [events] if isinstance(events, Path | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):

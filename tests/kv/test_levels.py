@@ -68,13 +68,15 @@ def test_a_transaction_may_be_torn_though_each_of_its_reads_is_right():
     assert {"CC", "CCv", "CM", "read-atomic"} <= found and "read-committed" not in found
 
 
-def test_words_name_the_file_and_the_line_of_every_operation():
+def test_words_and_diagram_name_the_line_of_every_operation():
     verdict = check(build(ANOMALIES["conflict-CO"]))
     assert len(verdict.witness.ops) == 6
     text = str(verdict)
     for line in range(1, 7):
-        assert f"history:{line})" in text
-    assert "this is a circle" in text
+        assert f" @{line}" in text
+    assert "this is a circle" in text and "read 1=1 (history:6)" in text
+    assert [event.label.split()[0] for event in verdict.witness.events] == ["T1", "T2", "T3", "T4", "T5", "T6"]
+    assert verdict.witness.arrows == ((1, 2), (3, 4), (0, 5))
 
 
 def test_a_kept_history_has_nothing_to_show():

@@ -106,6 +106,11 @@ _MISREADS = {
 }
 
 
+def misread_name(kind: Misread) -> str:
+    """The anomaly that a wrong read is."""
+    return _MISREADS[kind]
+
+
 @dataclass(frozen=True)
 class Finding:
     """One anomaly: the operation that shows it, and the transactions that it takes to see why."""
@@ -267,7 +272,7 @@ def _cycles(
             reader = (
                 int(resolved.r_node[reads[edge]]) if reads[edge] >= 0 else _reader(analysis, before, after, edge)
             )
-            nodes |= {reader, *(shortest_path(graph, int(before[edge]), reader, extra, None) or ())}
+            nodes |= {reader, *_way(graph, int(before[edge]), int(after[edge]), reader, extra)}
         op = _shown(analysis, best, nodes)
         yield Finding(name, op, -1, _txns(resolved, nodes))
         if not used:
@@ -275,6 +280,15 @@ def _cycles(
         keep = np.ones(len(before), np.bool_)
         keep[used] = False
         before, after, reads = before[keep], after[keep], reads[keep]
+
+
+def _way(graph: Graph, u: int, w: int, reader: int, extra: dict[int, list[int]]) -> list[int]:
+    """How u comes to be before a reader of w: causally, or by other edges than the one from u to w."""
+    path = shortest_path(graph, u, reader, {}, None)
+    if path is None:
+        others = extra | {u: [each for each in extra.get(u, ()) if each != w]}
+        path = shortest_path(graph, u, reader, others, None)
+    return path or []
 
 
 def _shown(analysis: Analysis, cycle: list[int], nodes: set[int]) -> int:

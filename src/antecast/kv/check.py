@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from antecast.kv.anomalies import ANOMALIES, Finding, findings, tally
 from antecast.kv.engine import Analysis, analyse
-from antecast.kv.history import History, Status
-from antecast.kv.levels import LEVELS, SESSION, Level, Outcome
+from antecast.kv.history import History, LongArray, Status
+from antecast.kv.levels import CAUSAL, LEVELS, SESSION, Level, Outcome
 from antecast.kv.memory import keeps_lists
 from antecast.kv.resolve import Misread, Resolved, resolve
 from antecast.kv.verdict import SCHEMA, KvVerdict
@@ -110,6 +110,42 @@ def _settle(
     return outcomes, analysis
 
 
+def judged_levels(
+    analysis: Analysis, misreads: LongArray, unknown: int, opened: int, options: Options
+) -> dict[Level, Outcome]:
+    """The outcomes of a history of which only numbers are known; values that several wrote leave them open."""
+    violated = set(analysis.violated)
+    wrong = misreads.copy()
+    if not options.complete:
+        wrong[Misread.THIN_AIR] = 0
+    if wrong.any():
+        violated |= {"read-committed", "read-atomic", *CAUSAL}
+    if misreads[[Misread.NOT_MY_OWN, Misread.NOT_MY_LAST]].any():
+        violated.add("read-your-writes")
+    unclear = set(LEVELS) if unknown or opened or not len(analysis.graph) else set()
+    if misreads[[Misread.THIN_AIR, Misread.ABORTED]].any():
+        unclear |= set(SESSION if options.complete else LEVELS)
+    open_or_kept: dict[Level, Outcome] = {
+        level: "inconclusive" if level in unclear else "kept" for level in LEVELS
+    }
+    return open_or_kept | dict.fromkeys(violated, "violated")
+
+
+def what_is_missing(unknown: int, opened: int, misreads: LongArray, levels: Mapping[Level, Outcome]) -> list[str]:
+    """What keeps such a history from being judged, and what would settle it."""
+    if "inconclusive" not in levels.values():
+        return []
+    said = []
+    if unknown:
+        said.append(f"reads without a result: {unknown}; log what they returned")
+    if opened:
+        said.append(f"reads of values that several transactions wrote: {opened}; write each value once per key")
+    lost = int(misreads[[Misread.THIN_AIR, Misread.ABORTED]].sum())
+    if lost:
+        said.append(f"reads of what no committed transaction wrote: {lost}; log all writers")
+    return said or ["the history has no committed transaction; nothing was judged"]
+
+
 def _violated(analysis: Analysis, options: Options) -> set[Level]:
     """In a history that is not complete, reads that nobody wrote are gaps."""
     misread = analysis.resolved.misread
@@ -178,11 +214,11 @@ def _missing(history: History, resolved: Resolved, options: Options, levels: Map
     said = []
     if len(resolved.unknown):
         where = history.place(int(resolved.unknown[0]))
-        said.append(f"{len(resolved.unknown)} reads have no result ({where}); log what they returned")
+        said.append(f"reads without a result: {len(resolved.unknown)} ({where}); log what they returned")
     if resolved.open:
         where = history.place(next(iter(resolved.open)))
         said.append(
-            f"{len(resolved.open)} reads return values that several transactions wrote ({where}); "
+            f"reads of values that several transactions wrote: {len(resolved.open)} ({where}); "
             "write each value once per key"
         )
     if history.lists:
@@ -190,7 +226,7 @@ def _missing(history: History, resolved: Resolved, options: Options, levels: Map
     lost = resolved.m_op[np.isin(resolved.misread, (Misread.THIN_AIR, Misread.ABORTED))]
     if len(lost):
         where = history.place(int(lost[0]))
-        said.append(f"{len(lost)} reads return what no committed transaction wrote ({where}); log all writers")
+        said.append(f"reads of what no committed transaction wrote: {len(lost)} ({where}); log all writers")
     return said
 
 
@@ -201,7 +237,7 @@ def _assumptions(history: History, options: Options) -> list[str]:
     doubtful = int((history.status == Status.INDETERMINATE).sum())
     if doubtful:
         said.append(
-            f"{doubtful} indeterminate transactions count as committed if their writes were read, else as aborted"
+            f"indeterminate transactions ({doubtful}) count as committed if their writes were read, else aborted"
         )
     if history.lists:
         said.append("a list that was read counts as a read of its last element that depends on all the others")

@@ -74,7 +74,7 @@ def analyse(resolved: Resolved, *, memory: bool = True, every: bool = False) -> 
     converges &= not len(analysis.lost)
     if not converges:
         analysis.violated.add("CCv")
-        _weaker(analysis)
+        judge_weaker(analysis)
     if memory:
         analysis.broken = broken_sessions(graph, analysis.order, most=None if every else 1)
         if analysis.broken:
@@ -90,7 +90,7 @@ def precedes(analysis: Analysis, first: IntArray, then: IntArray) -> NDArray[np.
     return seen
 
 
-def _weaker(analysis: Analysis) -> None:
+def judge_weaker(analysis: Analysis) -> None:
     """The levels below causal convergence."""
     graph = analysis.graph
     analysis.known = clocks(graph, analysis.order)

@@ -69,7 +69,7 @@ def broken_sessions(
     for first, last in blocks(graph):
         columns = first_places(graph, order, first, last)
         for p in range(first, last):
-            broken = _judge(graph, p, np.ascontiguousarray(columns[:, p - first]), heads, shown)
+            broken = judge_session(graph, p, np.ascontiguousarray(columns[:, p - first]), heads, shown)
             if broken is not None:
                 found.append(broken)
                 if most is not None and len(found) >= most:
@@ -77,7 +77,10 @@ def broken_sessions(
     return found
 
 
-def _judge(graph: Graph, p: int, f: IntArray, heads: LongArray, shown: IntArray | None) -> SessionOrder | None:
+def judge_session(
+    graph: Graph, p: int, f: IntArray, heads: LongArray, shown: IntArray | None
+) -> SessionOrder | None:
+    """Why session p has no such order, or None. `f` is lowered; `heads` is -1 all over, before and after."""
     low, high = int(graph.read_at[graph.start[p]]), int(graph.read_at[graph.start[p + 1]])
     if low == high:
         return None
@@ -139,8 +142,9 @@ def _saturate(
     """Lowers f to its fixpoint. A stale read of the initial state, its overwriter, and whether edges lie level."""
     low, high = read_at[start[p]], read_at[start[p + 1]]
     # Reads of one writer as a linked list, so that the new edges into it are found when f is lowered there.
-    after = np.full(high - low, -1, np.int64)
+    after = np.empty(high - low, np.int64)
     for r in range(low, high):
+        after[r - low] = -1
         if r_entry[r] >= 0:
             w = w_node[r_entry[r]]
             after[r - low] = heads[w]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from antecast.kv.anomalies import ANOMALIES, Finding, findings, shortest_path
 from antecast.kv.engine import Analysis, analyse
-from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, LongArray
+from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, LongArray, Place
 from antecast.kv.levels import LEVELS, Level
 from antecast.kv.resolve import NO_OP, Misread, Resolved, resolve
 from antecast.kv.words import explain
@@ -28,25 +28,54 @@ EXHAUSTIVE = 9
 
 
 @dataclass(frozen=True)
+class Event:
+    """An operation of a witness."""
+
+    op: int
+    session: str
+    label: str
+    """The transaction and what it does, such as `T3 read x=1`."""
+    place: Place
+
+
+@dataclass(frozen=True)
 class Witness:
-    """Operations of a history, in the order of sessions, and why they violate the levels."""
+    """A few operations, in an order in which they may have happened, and why they violate the levels."""
 
     anomaly: str
     levels: tuple[Level, ...]
     """All levels that these operations alone violate."""
-    ops: tuple[int, ...]
-    operations: tuple[str, ...]
-    """Each operation in words, with its session, transaction, file and line."""
+    events: tuple[Event, ...]
+    arrows: tuple[tuple[int, int], ...]
+    """From a write to the reads of it, as indices of events."""
     reason: tuple[str, ...]
+
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """The operations, ascending."""
+        return tuple(sorted(event.op for event in self.events))
 
     @property
     def words(self) -> str:
         return "\n".join(self.reason)
 
+    @property
+    def diagram(self) -> str:
+        """A column per session, time downwards; behind `@` the line, with the file if there are several."""
+        files = {event.place.file for event in self.events}
+        sessions = list(dict.fromkeys(event.session for event in self.events))
+        rows = [[f"session {session}" for session in sessions]]
+        for event in self.events:
+            where = event.place.line if len(files) == 1 else event.place
+            rows.append([f"{event.label} @{where}" if event.session == each else "|" for each in sessions])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
     def __str__(self) -> str:
         about = ANOMALIES[self.anomaly]
         head = f"{self.anomaly}: {about.words} (violates {', '.join(self.levels)})"
-        return "\n".join([head, *(f"  {each}" for each in self.operations), *self.reason])
+        return "\n".join([head, *self.reason, "", self.diagram])
 
 
 @dataclass(frozen=True)
@@ -131,7 +160,7 @@ def witness_of(analysis: Analysis, finding: Finding) -> Witness:
     if len(history) <= EXHAUSTIVE:
         ops = everything
     else:
-        chosen = np.isin(history.txn, _around(analysis, finding))
+        chosen = np.isin(history.txn, around(analysis, finding))
         ops = np.flatnonzero(chosen).tolist()
         if not parts.violates(level)(ops):
             ops = everything
@@ -145,17 +174,30 @@ def describe(parts: Parts, ops: list[int], level: Level) -> Witness:
     analysis, kept = parts.judge(ops)
     found = [each.anomaly for each in findings(analysis, 1)]
     anomaly = next((name for name in found if _reaches(name, level)), found[0] if found else "conflict-AO")
-    kept = kept[np.lexsort((kept, history.session[history.txn[kept]]))]
-    width = max(len(str(history.sessions[int(history.session[history.txn[op]])])) for op in kept)
-    lines = []
-    for op in kept:
-        session = str(history.sessions[int(history.session[history.txn[op]])])
-        what = f"{history.txn_name(int(history.txn[op]))} {history.describe(int(op))}"
-        lines.append(f"{session:<{width}}  {what}  ({history.place(int(op))})")
+    events = [
+        Event(
+            int(op),
+            str(history.sessions[int(history.session[history.txn[op]])]),
+            f"{history.txn_name(int(history.txn[op]))} {history.describe(int(op))}",
+            history.place(int(op)),
+        )
+        for op in _in_order(analysis, kept)
+    ]
+    at = {event.op: index for index, event in enumerate(events)}
+    arrows = [(at[int(parts.writer[op])], at[op]) for op in at if int(parts.writer[op]) in at]
     levels = tuple(each for each in LEVELS if each in analysis.violated)
-    original = np.flatnonzero(_mask(len(history), kept))
-    reason = explain(analysis, history, original, level)
-    return Witness(anomaly, levels, tuple(int(op) for op in kept), tuple(lines), tuple(reason))
+    return Witness(anomaly, levels, tuple(events), tuple(arrows), tuple(explain(analysis, history, kept, level)))
+
+
+def _in_order(analysis: Analysis, kept: LongArray) -> LongArray:
+    """Operations in a causal order, if causality has no cycle; those of aborted transactions first."""
+    resolved = analysis.resolved
+    rank = np.full(len(resolved.history.session), -1)
+    if not analysis.cyclic:
+        rank[resolved.node_txn[analysis.order]] = np.arange(len(resolved))
+        rank = np.where(rank >= 0, rank, -1)
+    found: LongArray = kept[np.lexsort((np.arange(len(kept)), rank[resolved.history.txn]))]
+    return found
 
 
 def _reaches(name: str, level: Level) -> bool:
@@ -166,20 +208,14 @@ def _reaches(name: str, level: Level) -> bool:
     return breaks != "CM"
 
 
-def _mask(n: int, ops: LongArray) -> NDArray[np.bool_]:
-    mask = np.zeros(n, np.bool_)
-    mask[ops] = True
-    return mask
-
-
-def _around(analysis: Analysis, finding: Finding) -> list[int]:
+def around(analysis: Analysis, finding: Finding) -> list[int]:
     """The transactions of a finding and those that connect them causally."""
     resolved, graph = analysis.resolved, analysis.graph
-    node_of = {int(txn): node for node, txn in enumerate(resolved.node_txn) if int(txn) in finding.txns}
-    nodes = set(node_of.values())
+    chosen = np.flatnonzero(np.isin(resolved.node_txn, finding.txns)).tolist()
+    nodes = set(chosen)
     if not analysis.cyclic and finding.other >= 0 and analysis.known is not None:
-        for first in node_of.values():
-            for then in node_of.values():
+        for first in chosen:
+            for then in chosen:
                 if first != then:
                     seen = analysis.known[then, graph.session[first]] > first - graph.start[graph.session[first]]
                     if seen:

@@ -1,0 +1,292 @@
+"""A history in shards, for histories that do not fit into one process.
+
+Who wrote what a read returned is a matter of one key, so keys are resolved apart from each other: a shard has
+all operations on some keys (`resolve_shard`). What is left of it is numbers, some 20 bytes per operation: who
+read from whom, and who wrote what. These make one graph of transactions (`assemble`). Sessions are then judged
+apart from each other, from the graph and the positions f of all sessions (see `causality`), both in files that
+all processes map into memory (`Stored`): what a process holds by itself does not grow with the number of
+sessions or keys.
+
+With all of f at hand, demands that causality fulfils already are left out at once; few remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from antecast.core.compiled import compiled
+from antecast.kv.causality import Graph, first_places
+from antecast.kv.history import History, IntArray, LongArray, Status
+from antecast.kv.memory import SessionOrder, judge_session
+from antecast.kv.resolve import Misread, Resolved, resolve
+from antecast.kv.tables import codes
+
+EXAMPLES = 50
+"""Operations that are anomalies by themselves, of each kind and shard, that are remembered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Some keys, resolved: transactions have their numbers in the whole history, keys those of the shard."""
+
+    keys: int
+    operations: int
+    r_node: IntArray
+    r_pos: LongArray
+    r_key: IntArray
+    r_from: IntArray
+    d_node: IntArray
+    d_from: IntArray
+    w_key: IntArray
+    w_node: IntArray
+    misreads: LongArray
+    """How many reads have each anomaly of `Misread`."""
+    examples: tuple[tuple[int, ...], ...]
+    """Transactions that it takes to see the first of them."""
+    unknown: int
+    open: int
+
+
+def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> Shard:
+    """Resolve all operations on some keys: rows of node, pos, kind (0 or 1), key, value, aborted (0 or 1)."""
+    node, pos = rows["node"].to_numpy(), rows["pos"].to_numpy()
+    order = np.lexsort((pos, node))
+    node, pos = node[order], pos[order]
+    nodes, txn = np.unique(node, return_inverse=True)
+    keys, key = codes(rows["key"])
+    values, value = codes(rows["value"])
+    aborted = np.zeros(len(nodes), np.int8)
+    aborted[txn] = rows["aborted"].to_numpy()[order]
+    value = np.where(value < 0, -2, value)[order]
+    given = (
+        next((code for code, each in enumerate(values) if each == initial), None) if initial is not None else None
+    )
+    history = History(
+        txn.astype(np.int32),
+        rows["kind"].to_numpy()[order].astype(np.int8),
+        key[order].astype(np.int32),
+        value,
+        np.zeros(len(order), np.int64),
+        np.zeros(len(order), np.int32),
+        (np.searchsorted(start, nodes, side="right") - 1).astype(np.int32),
+        np.where(aborted == 1, Status.ABORTED, Status.COMMITTED).astype(np.int8),
+        range(len(keys)),
+        None,
+        range(len(start) - 1),
+        initial=given,
+    )
+    found = resolve(history)
+    number = nodes[found.node_txn].astype(np.int32)
+    wrong = found.misread
+    examples = []
+    for kind in Misread:
+        for at in np.flatnonzero(wrong == kind)[:EXAMPLES]:
+            ops = [op for op in (found.m_op[at], found.m_write[at]) if op >= 0]
+            examples.append(tuple({int(nodes[txn[op]]) for op in ops}))
+    return Shard(
+        len(keys),
+        len(history),
+        number[found.r_node],
+        pos[found.r_op],
+        found.r_key,
+        np.where(found.r_from >= 0, number[found.r_from], -1).astype(np.int32),
+        number[found.d_node],
+        number[found.d_from],
+        found.w_key,
+        number[found.w_node],
+        np.bincount(wrong, minlength=len(Misread)),
+        tuple(examples),
+        len(found.unknown),
+        len(found.open),
+    )
+
+
+def assemble(shards: Sequence[Shard], start: LongArray) -> Resolved:
+    """All shards as one: what is resolved, without the operations themselves."""
+    n = int(start[-1])
+    offset = np.concatenate(([0], np.cumsum([each.keys for each in shards]))).astype(np.int64)
+
+    def joined(name: str, shift: bool = False) -> NDArray[np.int32]:
+        parts = [getattr(each, name) + (at if shift else 0) for each, at in zip(shards, offset, strict=False)]
+        return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
+
+    r_node = joined("r_node")
+    r_pos = np.concatenate([np.zeros(0, np.int64), *(each.r_pos for each in shards)])
+    reads = np.lexsort((r_pos, r_node))
+    del r_pos
+    w_key, w_node = joined("w_key", shift=True), joined("w_node")  # in order: shards have keys of their own
+    session = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
+    none, long_none = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    history = History(
+        none,
+        np.zeros(0, np.int8),
+        none,
+        long_none,
+        long_none,
+        none,
+        session,
+        np.zeros(n, np.int8),
+        range(int(offset[-1])),
+        None,
+        range(len(start) - 1),
+    )
+    return Resolved(
+        history,
+        np.arange(n),
+        start,
+        session,
+        r_node[reads],
+        joined("r_key", shift=True)[reads],
+        joined("r_from")[reads],
+        np.arange(len(reads)),
+        joined("d_node"),
+        joined("d_from"),
+        long_none,
+        none,
+        none,
+        none,
+        w_key,
+        w_node,
+        np.arange(len(w_node)),
+        np.zeros(0, np.int8),
+        long_none,
+        long_none,
+        long_none,
+        long_none,
+        {},
+    )
+
+
+class Judged(NamedTuple):
+    """What some sessions demand of the order of transactions, and those that break causal memory."""
+
+    before: IntArray
+    after: IntArray
+    stale_initial: LongArray
+    overwriter: IntArray
+    broken: list[SessionOrder]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A graph and the positions f of all sessions, in a folder that all processes see."""
+
+    folder: str
+
+    def write(self, graph: Graph, order: IntArray) -> None:
+        for each in fields(Graph):
+            np.save(self._file(each.name), getattr(graph, each.name))
+        np.save(self._file("order"), order)
+        shape = (graph.sessions, len(graph))
+        np.lib.format.open_memmap(self._file("first"), mode="w+", dtype=np.int32, shape=shape).flush()
+
+    def graph(self) -> Graph:
+        return Graph(*(self._mapped(each.name) for each in fields(Graph)))
+
+    def place(self, first: int, last: int) -> None:
+        """Compute f for some sessions."""
+        found = first_places(self.graph(), self._mapped("order"), first, last)
+        target = np.load(self._file("first"), mmap_mode="r+")
+        target[first:last] = found.T
+        target.flush()
+
+    def judge(self, first: int, last: int) -> Judged:
+        """Demands of some sessions that causality does not fulfil, and whether each has an order of its own."""
+        graph, places = self.graph(), self._mapped("first")
+        heads = np.full(len(graph), -1, np.int64)
+        pointer = np.zeros(len(graph.group_session), np.int64)
+        overwriter = np.full(len(graph.r_key), -1, np.int32)
+        edges: list[NDArray[np.int32]] = []
+        broken = []
+        for p in range(first, last):
+            room = 1 << 16
+            while True:
+                pairs = np.empty((room, 2), np.int32)
+                pointer[:] = graph.group_at[:-1]
+                count = _demand(
+                    graph.start,
+                    graph.session,
+                    graph.read_at,
+                    graph.r_key,
+                    graph.r_entry,
+                    graph.w_node,
+                    graph.group_at,
+                    graph.group_session,
+                    graph.key_groups,
+                    p,
+                    places,
+                    pointer,
+                    pairs,
+                    overwriter,
+                )
+                if count <= room:
+                    break
+                room = count
+            edges.append(np.unique(pairs[:count], axis=0))
+            found = judge_session(graph, p, places[p].copy(), heads, None)
+            broken += [] if found is None else [found]
+        pairs = np.concatenate([np.zeros((0, 2), np.int32), *edges])
+        stale = np.flatnonzero(overwriter >= 0)
+        return Judged(pairs[:, 0].copy(), pairs[:, 1].copy(), stale, overwriter[stale], broken)
+
+    def _file(self, name: str) -> str:
+        return str(Path(self.folder) / f"{name}.npy")
+
+    def _mapped(self, name: str) -> Any:
+        """An array of a file; pages are read as they are needed, and what is written to it stays here."""
+        return np.load(self._file(name), mmap_mode="c").view(np.ndarray)
+
+
+@compiled
+def _demand(
+    start: LongArray,
+    session: IntArray,
+    read_at: LongArray,
+    r_key: IntArray,
+    r_entry: LongArray,
+    w_node: IntArray,
+    group_at: LongArray,
+    group_session: IntArray,
+    key_groups: LongArray,
+    p: int,
+    places: NDArray[np.int32],
+    pointer: LongArray,
+    pairs: NDArray[np.int32],
+    overwriter: IntArray,
+) -> int:
+    """The demands of session p that causality does not fulfil; how many there are, also if room is short."""
+    count = 0
+    for t in range(start[p], start[p + 1]):
+        for r in range(read_at[t], read_at[t + 1]):
+            key, entry = r_key[r], r_entry[r]
+            for g in range(key_groups[key], key_groups[key + 1]):
+                at, end = pointer[g], group_at[g + 1]
+                if group_session[g] == p:
+                    while at < end and w_node[at] < t:
+                        at += 1
+                else:
+                    while at < end and places[p, w_node[at]] <= t - start[p]:
+                        at += 1
+                pointer[g] = at
+                if at == group_at[g]:
+                    continue
+                u = w_node[at - 1]
+                if entry < 0:
+                    overwriter[r] = u
+                    continue
+                w = w_node[entry]
+                s = session[w]
+                if u == w or places[s, u] <= w - start[s]:
+                    continue
+                if count < len(pairs):
+                    pairs[count, 0] = u
+                    pairs[count, 1] = w
+                count += 1
+    return count

@@ -1,0 +1,78 @@
+"""Histories in tables: what Python programs have."""
+
+import pyarrow as pa
+import pytest
+from published import ANOMALIES, FORMATS, build
+
+from antecast.core.errors import ConfigurationError, InputError
+from antecast.importers.registry import importer
+from antecast.importers.source import Source
+from antecast.kv import check
+from antecast.kv.tables import history_of
+
+ROWS = {
+    "session": ["a", "a", "b", "b", "c", "c"],
+    "txn": [1, 2, 1, 2, 1, 2],
+    "kind": ["w", "write", "r", "w", "read", "r"],
+    "key": ["x", "x", "x", "y", "y", "x"],
+    "value": [1, 2, 2, 1, 1, 1],
+}
+
+
+def test_a_table_is_a_history():
+    verdict = check(history_of(pa.table(ROWS)))
+    assert list(verdict.counts) == ["conflict-CO"]
+    assert verdict.violations["line"].to_pylist() == [6]
+
+
+def test_columns_have_other_names_and_rows_any_order():
+    table = pa.table({**ROWS, "client": ROWS["session"], "pos": [1, 2, 3, 4, 5, 6]}).drop_columns(["session"])
+    turned = table.take(pa.array([5, 3, 4, 1, 0, 2]))
+    verdict = check(history_of(turned, {"session": "client"}))
+    assert list(verdict.counts) == ["conflict-CO"] and verdict.violations["line"].to_pylist() == [1]
+
+
+def test_a_read_without_a_value_is_unknown():
+    table = pa.table({**ROWS, "value": [1, 2, 2, 1, 1, None]})
+    assert check(history_of(table)).outcome == "inconclusive"
+
+
+def test_the_initial_value_and_statuses():
+    rows = {
+        "session": ["a", "b", "b"],
+        "txn": [1, 1, 2],
+        "kind": ["w", "r", "r"],
+        "key": ["x"] * 3,
+        "value": [1, 0, 1],
+    }
+    assert check(history_of(pa.table(rows), initial=0)).outcome == "kept"
+    aborted = pa.table({**rows, "status": ["aborted", "committed", "committed"]})
+    assert list(check(history_of(aborted, initial=0)).counts) == ["aborted-read"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"kind": ["w", "w", "r", "w", "r", "cas"]}, "table:6: kind is 'cas'"),
+        ({"key": ["x", None, "x", "y", "y", "x"]}, "table:2: key is null"),
+        ({"value": [1, None, 2, 1, 1, 1]}, "table:2: a write has no value"),
+        ({"status": ["committed", "lost", *["committed"] * 4]}, "table:2: status is 'lost'"),
+    ],
+)
+def test_a_wrong_row_is_named(change, problem):
+    with pytest.raises(InputError, match=problem):
+        history_of(pa.table({**ROWS, **change}))
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(InputError, match="no column 'key'; there are"):
+        history_of(pa.table(ROWS).drop_columns(["key"]))
+    with pytest.raises(ConfigurationError, match="no such column 'node'"):
+        history_of(pa.table(ROWS), {"node": "x"})
+
+
+@pytest.mark.parametrize("name", ANOMALIES)
+def test_operations_of_a_history_are_a_table_that_says_the_same(name, tmp_path):
+    history = importer("elle").read(Source(tuple(FORMATS["elle"](ANOMALIES[name], tmp_path))))
+    again = history_of(history.operations(), initial="nothing")
+    assert check(again).counts == check(history).counts == check(build(ANOMALIES[name])).counts

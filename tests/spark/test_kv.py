@@ -1,0 +1,58 @@
+"""Key-value histories on Spark: the verdict of one process."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from antecast.kv import check as check_here
+from antecast.kv.history import INITIAL_CODE, Kind, Status
+from antecast.kv.tables import history_of
+from antecast.spark.kv import check
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kv"))
+from published import ABORTED, ANOMALIES, INDETERMINATE, X, build, r, t, w
+
+pytestmark = pytest.mark.spark
+
+
+def frame_of(spark, *histories):
+    """Histories side by side as one DataFrame: sessions and keys have names of their own."""
+    rows = {name: [] for name in ("session", "txn", "pos", "kind", "key", "value", "status", "line")}
+    for number, history in enumerate(histories):
+        place = {}
+        for op, txn in enumerate(history.txn.tolist()):
+            session = f"{number}/{history.sessions[history.session[txn]]}"
+            txns = place.setdefault(session, {})
+            rows["session"].append(session)
+            rows["txn"].append(txns.setdefault(txn, len(txns)))
+            rows["pos"].append(op)
+            rows["kind"].append("write" if history.kind[op] == Kind.WRITE else "read")
+            rows["key"].append(f"{number}/{history.keys[history.key[op]]}")
+            code = int(history.value[op])
+            rows["value"].append("none" if code == INITIAL_CODE else str(history.values[code]))
+            rows["status"].append(Status(history.status[txn]).name.lower())
+            rows["line"].append(int(history.line[op]))
+    return spark.createDataFrame(pa.table(rows))
+
+
+def test_all_published_anomalies_in_one_history(spark):
+    """Each in sessions and under keys of its own. Beside a cycle in causality nothing else is judged."""
+    names = set(ANOMALIES) - {"cyclic-causal-order"}
+    frame = frame_of(spark, *(build(ANOMALIES[name]) for name in sorted(names)))
+    there = check(frame, initial="none", task_rows=40)
+    here = check_here(history_of(frame.toArrow(), initial="none"))
+    assert there.levels == here.levels
+    assert there.counts == here.counts and set(there.counts) <= names
+    assert {witness.anomaly for witness in there.witnesses} >= {"conflict-CO", "aborted-read", "intermediate-read"}
+
+
+def test_indeterminate_transactions_and_a_witness_that_has_to_be_fetched(spark):
+    doubtful = [t(5, w(9, 1), status=INDETERMINATE), t(6, r(9, 1)), t(6, w(9, 2), status=ABORTED)]
+    history = build([*doubtful, *ANOMALIES["conflict-AO"], t(7, w(X, 8), status=INDETERMINATE)])
+    there, here = check(frame_of(spark, history), initial="none"), check_here(history)
+    assert there.levels == here.levels and there.levels["CC"] == "kept"
+    assert there.counts == here.counts == {"conflict-AO": 1}
+    assert {each.place.line for each in there.witness.events} == {each.place.line for each in here.witness.events}
+    assert len(there.witness.events) == 8
