@@ -28,7 +28,7 @@ COUNTERS: Final = {
     "dropped_malformed": "packets that are no frames of this protocol",
     "dropped_forged": "packets with a missing or wrong signature; the link was closed",
     "dropped_oversize": "packets above the largest size; the link was closed",
-    "dropped_flood": "links closed because their peer sent faster than allowed",
+    "throttled": "times that reading from a link paused because its peer sent faster than allowed",
     "dropped_astray": "frames for peers without a link",
     "dropped_link_gone": "frames whose link ended before they could be sent",
     "dropped_slow": "links closed because their peer read too slowly",

@@ -1,7 +1,7 @@
 """The event log of a live node: the same table that the simulator writes (`docs/event-log.md`).
 
-Rows follow from the calls alone, so a log needs no durability of its own. It is written in parts that begin and end
-at snapshots. The part at hand is lost in a crash, and written again when the calls since the last snapshot are
+Rows follow from the calls alone, so a log needs no durability of its own. It is written in parts that begin and
+end at snapshots. The part at hand is lost in a crash, and written again when the calls since the last snapshot are
 replayed. Logs of several nodes are judged together: they have the same run, the group's name.
 """
 
@@ -47,7 +47,7 @@ class Kind(IntEnum):
 
 
 _NONE: Final = -1
-_OF_LINKS: Final = {CallKind.LINK_UP: Kind.UP, CallKind.LINK_DOWN: Kind.DOWN}
+_OF_LINKS: Final[dict[int, Kind]] = {CallKind.LINK_UP: Kind.UP, CallKind.LINK_DOWN: Kind.DOWN}
 
 
 class EventLog:

@@ -1,8 +1,9 @@
 """Fault points: places, numbered as a process passes them, at which a test kills it.
 
 Every step of a journal write and every boundary of a frame is a point. With `ANTECAST_FAULT_POINT=7` the process
-kills itself (SIGKILL, so nothing is cleaned up) at the seventh point that it passes. With `ANTECAST_FAULT_TRACE=FILE`
-it writes the name of each point to a file as it passes it, so that a test knows how many there are. Without either,
+kills itself (SIGKILL, so nothing is cleaned up) at the seventh point that it passes. With
+`ANTECAST_FAULT_TRACE=FILE` it writes the name of each point to a file as it passes it, so that a test knows how
+many there are. Without either,
 `armed` is None and a point costs one comparison.
 """
 

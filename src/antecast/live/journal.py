@@ -1,8 +1,8 @@
 """The journal: the calls a protocol was given, in a SQLite file, committed before any of their effects leaves.
 
-A protocol is deterministic, so its calls are its state. They are written in *groups*: all that was called while the
-last group was being committed. A *snapshot* now and then bounds how far a restart has to go back, and how large the
-file grows. *Deliveries* are numbered rows; they stay until the application has acknowledged them.
+A protocol is deterministic, so its calls are its state. They are written in *groups*: all that was called while
+the last group was being committed. A *snapshot* now and then bounds how far a restart has to go back, and how
+large the file grows. *Deliveries* are numbered rows; they stay until the application has acknowledged them.
 
 Three things guard what was committed:
 
@@ -298,8 +298,8 @@ class Journal:
             same = version == __version__
             which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
             raise JournalError(
-                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run antecast node "
-                "--compact on it, then upgrade",
+                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run antecast node
+                " "--compact on it, then upgrade",
                 path=self.path,
             )
         if stored != identity.code:
@@ -368,7 +368,9 @@ class Journal:
     def _groups(self, start: Recovered) -> Iterator[tuple[int, int, int, bytes]]:
         """Position, deliveries and checksum after each group, and its calls; raises `_Damaged`."""
         position, chain = start.position, start.chain
-        query = "select first, last, delivered, calls, checksum from groups where first > ? order by first limit 100"
+        query = (
+            "select first, last, delivered, calls, checksum from groups where first > ? order by first limit 100"
+        )
         while rows := self._db.execute(query, (position,)).fetchall():
             for first, last, delivered, data, checksum in rows:
                 if first != position + 1 or _checksum(first, last, delivered, data, chain) != checksum:
@@ -402,7 +404,9 @@ class Journal:
             first = self._volatile[0].number
             if after >= first - 1:
                 return list(islice(self._volatile, after - first + 1, after - first + 1 + limit))
-        query = "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
+        query = (
+            "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
+        )
         found = []
         for *values, checksum in self._reader.execute(f"{query} limit {limit}", (after,)).fetchall():
             each = Delivery(*values)

@@ -1,8 +1,8 @@
 """The machine: one protocol object, fed with calls and nothing else.
 
-It keeps the rules of `core.protocol` and no more. Whoever owns a machine makes one call at a time, commits the calls
-before it lets any of their effects out, and lets them out in order. The same calls, from the same start, give the
-same machine and the same effects: recovery and replay are this class and a loop.
+It keeps the rules of `core.protocol` and no more. Whoever owns a machine makes one call at a time, commits the
+calls before it lets any of their effects out, and lets them out in order. The same calls, from the same start,
+give the same machine and the same effects: recovery and replay are this class and a loop.
 
 `Clock` is the local time that calls are given: it never goes back, not even over a restart.
 """
@@ -139,8 +139,8 @@ class Machine:
 class Clock:
     """Local time in nanoseconds: follows the time of day, never goes back, never stands still.
 
-    It advances with the time since the machine booted. Where the time of day differs, after someone has set it, the
-    clock runs up to half as fast again, or half as slow, until the two agree.
+    It advances with the time since the machine booted. Where the time of day differs, after someone has set it,
+    the clock runs up to half as fast again, or half as slow, until the two agree.
     """
 
     def __init__(

@@ -9,8 +9,8 @@
 **Theory of operation.** Everything that happens (a broadcast, a packet, a link, a timer) is made a call of the
 machine at once, on the event loop. The call and its effects join the open *batch*. When the journal is free, the
 batch is handed to it and a new one is opened; when it is committed, the effects of all its calls leave in order:
-frames first, then deliveries, then the answers to broadcasts. So no effect leaves before its call is durable, a busy
-node commits in large groups, and an idle one commits at once.
+frames first, then deliveries, then the answers to broadcasts. So no effect leaves before its call is durable, a
+busy node commits in large groups, and an idle one commits at once.
 
 A frame is bound to the link that was up when its call was made. If that link has ended meanwhile, the frame is
 dropped, even if a new link to the same peer is up.
@@ -36,6 +36,7 @@ from antecast.core import (
     Alert,
     AntecastError,
     CancelTimer,
+    Codec,
     ConfigurationError,
     Deliver,
     Discard,
@@ -187,6 +188,10 @@ class Node:
         )
 
     @property
+    def codec(self) -> Codec:
+        return self._codec
+
+    @property
     def life(self) -> bytes:
         """Names this node's life: made with its journal, and told to peers."""
         return self._journal.life
@@ -204,8 +209,8 @@ class Node:
         self._journal: Journal = (
             Ephemeral() if self._path is None else Journal.open(self._path, self.identity, self._durability)
         )
-        for note in self._journal.notes:
-            log.warning("%s: %s", self._path, note)
+        for each in self._journal.notes:
+            log.warning("%s: %s", self._path, each)
         fresh = Machine(self.spec, self.number, self.settings, self.security, role=self.role)
         journal = self._journal
         self._codec = codec = fresh.protocol.codec
@@ -216,7 +221,9 @@ class Node:
             pos=journal.recovered().events,
             log_frames=self._log_frames,
         )
-        note = (lambda call, effects: recorder.note(call, effects, fresh.frame, codec)) if recorder.active else None
+        note = (
+            (lambda call, effects: recorder.note(call, effects, fresh.frame, codec)) if recorder.active else None
+        )
         recovered = recover(journal, fresh, note)
         self._machine = recovered.machine
         self._clock = Clock(recovered.now)
@@ -442,7 +449,9 @@ class Node:
             before.close("replaced by a new connection")
         self.counters["links_up"] += 1
         if introduced is not None:
-            self._make(Call(CallKind.INTRODUCE, now, peer, b"", introduced), self._machine.introduce(peer, introduced))
+            self._make(
+                Call(CallKind.INTRODUCE, now, peer, b"", introduced), self._machine.introduce(peer, introduced)
+            )
         self._make(Call(CallKind.LINK_UP, now, peer), self._machine.link_up(peer, now))
         log.info("node %d: link to %d is up", self.number, peer)
         if self._paused:
@@ -698,7 +707,11 @@ class Node:
             "group": self.security.group,
             "secured": self._secured,
             "durability": journal.durability.value,
-            "journal": {"path": str(journal.path), "calls": journal.position, "snapshot_age": self._since_snapshot},
+            "journal": {
+                "path": str(journal.path),
+                "calls": journal.position,
+                "snapshot_age": self._since_snapshot,
+            },
             "deliveries": {"last": self._shown, "read": self._read, "acknowledged": journal.acknowledged},
             "links": [link.describe() for link in self.links.values()],
             "transports": [transport.describe() for transport in self.transports],

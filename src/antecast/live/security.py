@@ -1,8 +1,8 @@
 """What a group's keys do for a node: who may connect, and which packets are taken.
 
-`Security` is all that a node knows of keys; `live.groups` implements it. On the wire, a packet is what `seal` makes
-of an encoded frame; `open` gives the frame back, or refuses it before the protocol sees it. The journal holds
-received packets whole, so that signatures survive a restart with the messages they belong to.
+`Security` is all that a node knows of keys; `live.groups` implements it. On the wire, a packet is what `seal`
+makes of an encoded frame; `open` gives the frame back, or refuses it before the protocol sees it. The journal
+holds received packets whole, so that signatures survive a restart with the messages they belong to.
 
 Without keys there is `Unsecured`: packets are the frames themselves, and nodes bind to loopback only.
 """

@@ -1,6 +1,7 @@
 """The thread that writes the journal, so that the event loop never waits for a disk.
 
-Jobs are done in the order given; each is answered on the event loop. With a journal that is not written (durability
+Jobs are done in the order given; each is answered on the event loop. With a journal that is not written
+(durability
 `none`) there is no thread: a job is done, and answered, at once.
 """
 

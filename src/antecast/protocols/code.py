@@ -46,7 +46,6 @@ def digest_of(files: Iterable[Path], base: Path) -> str:
     return digest.hexdigest()
 
 
-
 class _Forms:
     """Digests of forms by file, kept beside Python's own compiled files: parsing takes longer than most imports.
 

@@ -1,7 +1,7 @@
 """Links in memory, between nodes of one process: for tests.
 
-A packet arrives in the next turn of the event loop, or when the test says so (`held`). Both ends can be cut at once,
-or one after the other.
+A packet arrives in the next turn of the event loop, or when the test says so (`held`). Both ends can be cut at
+once, or one after the other.
 """
 
 from __future__ import annotations
