@@ -298,8 +298,8 @@ class Journal:
             same = version == __version__
             which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
             raise JournalError(
-                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run antecast node
-                " "--compact on it, then upgrade",
+                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run "
+                "antecast node --compact on it, then upgrade",
                 path=self.path,
             )
         if stored != identity.code:
