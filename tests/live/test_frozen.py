@@ -1,8 +1,7 @@
 """A protocol object that was frozen in the middle of its life goes on as if nothing had happened."""
 
-from random import Random
-
 import pytest
+from journals import restless
 
 from antecast.core import Codec, Message, Protocol
 from antecast.live.frozen import freeze, thaw
@@ -14,20 +13,7 @@ LINKED = [spec.name for spec in specifications() if spec.make_station is None]
 
 def busy(name: str, seed: int) -> Bench:
     """A network in which links come and go, frames are in flight and messages wait."""
-    random = Random(seed)
-    bench = Bench(name, nodes=4, seed=seed, delay=0, strict=False)
-    for _ in range(60):
-        a, b = random.sample(range(4), 2)
-        step = random.random()
-        if step < 0.35:
-            bench.broadcast(a, bytes([random.randrange(256)]))
-        elif step < 0.6:
-            bench.link(a, b)
-        elif step < 0.7:
-            bench.unlink(a, b)
-        else:
-            bench.carry(a, b, most=random.randrange(4))
-    return bench
+    return restless(name, seed, steps=60)
 
 
 def again(bench: Bench, node: Protocol) -> Protocol:

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from antecast.core import Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
 from antecast.core.settings import plain_settings
@@ -67,6 +67,8 @@ class Limits:
 
 class Node:
     """One member of a group. Start it with `async with`, or with `start` and `stop`."""
+
+    engine_class: ClassVar[type[Engine]] = Engine
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class Node:
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
         self._shown, self._read, self.lives = journal.delivered, journal.acknowledged, journal.lives()
-        self._engine = Engine(
+        self._engine = self.engine_class(
             self,
             recovery,
             journal,
