@@ -135,8 +135,11 @@ class Journal:
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
+        if faults.armed is not None:
+            faults.armed("journal opened")
 
     def _create(self, identity: Identity) -> None:
+        point = faults.armed
         values = {
             "format": FORMAT,
             "number": identity.number,
@@ -149,9 +152,15 @@ class Journal:
             "life": secrets.token_bytes(16),
             "acknowledged": 0,
         }
+        if point is not None:
+            point("journal schema written")
         self._db.execute("begin")
         self._db.executemany("insert into meta values (?, ?)", values.items())
+        if point is not None:
+            point("journal meta written")
         self._db.execute("commit")
+        if point is not None:
+            point("journal created")
 
     def _check_format(self) -> None:
         if self.meta("format") != FORMAT:
@@ -416,18 +425,27 @@ class Journal:
     def _forget(self) -> None:
         point = faults.armed
         try:
+            if point is not None:
+                point("acknowledgement begin")
             self._db.execute("begin immediate")
             self._db.execute("delete from deliveries where number <= ?", (self.acknowledged,))
             self._set_meta("acknowledged", self.acknowledged)
             if point is not None:
                 point("acknowledgement written")
             self._db.execute("commit")
+            if point is not None:
+                point("acknowledgement committed")
         except sqlite3.Error as error:
             raise JournalError(f"cannot write: {error}", path=self.path) from None
 
     def remember(self, number: NodeId, life: bytes) -> None:
         """A node has met another for the first time."""
+        point = faults.armed
+        if point is not None:
+            point("meeting begin")
         self._db.execute("insert or replace into lives values (?, ?)", (number, life))
+        if point is not None:
+            point("meeting committed")
 
     def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
         """End cleanly with a snapshot of what survives, or, without one, just let go of the file."""
@@ -437,6 +455,8 @@ class Journal:
                     self._keep_volatile()
                 self._write_snapshot(state, now=now, events=events, exact=False, history=1)
                 self._db.execute("delete from meta where key = 'open'")
+                if faults.armed is not None:
+                    faults.armed("journal closed")
         finally:
             if self._reader is not self._db:
                 self._reader.close()
