@@ -29,6 +29,7 @@ from antecast.cli import (
     reproduce,
     run,
     sweep,
+    torture,
 )
 from antecast.cli.console import Exit, err
 from antecast.cli.usage import Command, Group, explain_usage
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Run it": (node.node,),
+    "Run it": (node.node, torture.torture),
     "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),

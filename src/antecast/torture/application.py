@@ -78,7 +78,9 @@ class Application:
             self._take(each)
 
     def _take(self, each: Delivery) -> None:
-        lines: list[list[Any]] = [["d", each.number, each.origin, each.seq, each.at, each.payload.decode("latin-1")]]
+        lines: list[list[Any]] = [
+            ["d", each.number, each.origin, each.seq, each.at, each.payload.decode("latin-1")]
+        ]
         self._seen[each.origin] = max(each.seq, self._seen.get(each.origin, 0))
         self.number = each.number
         node, k, answer, _ = json.loads(each.payload)

@@ -31,6 +31,16 @@ def _effects_before_commit() -> None:
     Engine._commit = hasty  # type: ignore[method-assign]
 
 
+def _acknowledged_before_commit() -> None:
+    """A broadcast returns before it is in the journal; everything else waits for the commit."""
+
+    def hasty(self: Any, future: Any, result: Any) -> None:
+        future.set_result(result)
+        self._schedule()
+
+    Engine.answer = hasty  # type: ignore[method-assign]
+
+
 def _without_the_tail() -> None:
     """A restart forgets the calls of the last group."""
     Mark.read = lambda self: None  # type: ignore[method-assign]
@@ -47,6 +57,7 @@ def _without_the_tail() -> None:
 
 
 CONTROLS: dict[str, Callable[[], None]] = {
+    "acknowledged-before-commit": _acknowledged_before_commit,
     "effects-before-commit": _effects_before_commit,
     "without-the-tail": _without_the_tail,
 }

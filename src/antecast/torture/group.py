@@ -113,7 +113,7 @@ class Group:
         self.lives: dict[int, Life] = {}
         self._members: dict[int, Member] = {}
 
-    async def start(self, armed: Mapping[int, int] | None = None) -> None:
+    async def start(self, armed: Mapping[int, tuple[int, Path]] | None = None) -> None:
         plan = self.plan
         for number in self.numbers:
             ports = [await self.proxy.open(number, other) for other in range(number)]
@@ -131,7 +131,8 @@ class Group:
                 snapshot_every=plan.snapshot_every,
             )
         for number in self.numbers:
-            self.launch(number, point=(armed or {}).get(number))
+            point, trace = (armed or {}).get(number, (None, None))
+            self.launch(number, point=point, trace=trace)
         await self.all_up(set(self.numbers) - set(armed or {}))
 
     def journal(self, number: int) -> Path:

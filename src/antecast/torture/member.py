@@ -135,7 +135,7 @@ def _obey(pipe: Connection, application: Application, clock: _DayClock, ended: a
             application.ask(values[0])
             pipe.send(("asked", values[0]))
         elif verb == "arm":
-            faults.armed = faults.Points(values[0])
+            faults.armed = faults.Points(*values)
         elif verb == "clock":
             clock.shift += values[0]
         elif verb == "limit":
