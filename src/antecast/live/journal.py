@@ -121,7 +121,6 @@ class Journal:
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
         if not self._exists():
-            db.executescript(f"begin;{_SCHEMA}commit;")
             self._create(identity)
         elif self.meta("format") is None:
             raise JournalError("not a journal of Antecast", path=self.path)
@@ -152,9 +151,11 @@ class Journal:
             "life": secrets.token_bytes(16),
             "acknowledged": 0,
         }
+        self._db.execute("begin immediate")  # tables without whose they are would be nobody's journal
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            self._db.execute(statement)
         if point is not None:
             point("journal schema written")
-        self._db.execute("begin")
         self._db.executemany("insert into meta values (?, ?)", values.items())
         if point is not None:
             point("journal meta written")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -182,7 +181,7 @@ class Campaign:
             file.parent.mkdir(parents=True, exist_ok=True)
             fresh = file.with_suffix(".new")
             fresh.write_text(json.dumps(plain(summary), indent=1) + "\n", encoding="utf-8")
-            os.replace(fresh, file)
+            fresh.replace(file)
 
 
 def plain(summary: Summary) -> dict[str, Any]:
