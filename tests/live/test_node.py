@@ -458,7 +458,7 @@ def test_a_defect_of_a_protocol_stops_the_node(tmp_path):
 def test_frames_that_are_refused_are_counted_and_garbage_costs_the_link():
     async def main():
         async with Node(0, limits=Limits(refusals=5)) as a, Node(1) as b:
-            one, two = connect(a, b)
+            _, two = connect(a, b)
             two.write([a.codec.encode(Message(5, 2, b"x", {5: 7}))])
             await settled(a, b)
             assert (a.counters["dropped_refused"], 1 in a.links) == (1, True)

@@ -280,7 +280,7 @@ async def stranger(a, number=9):
 def test_bytes_after_the_greeting_cost_the_link_and_nothing_else(data, counter):
     async def main():
         async with node(0) as a, node(1, a) as b:
-            reader, writer = await stranger(a)
+            _, writer = await stranger(a)
             writer.write(data)
             await until(lambda: 9 not in a.links)
             assert a.counters[counter] == 1
