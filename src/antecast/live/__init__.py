@@ -1,0 +1,1 @@
+"""Live nodes: the protocols on real networks."""
