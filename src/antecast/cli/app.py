@@ -22,6 +22,7 @@ from antecast.cli import (
     generate,
     mobility,
     new,
+    node,
     observe,
     protocols,
     report,
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
+    "Run it": (node.node,),
     "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),

@@ -1,0 +1,587 @@
+"""The journal: the calls a protocol was given, in a SQLite file, committed before any of their effects leaves.
+
+A protocol is deterministic, so its calls are its state. They are written in *groups*: all that was called while
+the last group was being committed. A *snapshot* now and then bounds how far a restart has to go back, and how
+large the file grows. *Deliveries* are numbered rows; they stay until the application has acknowledged them.
+
+Three things guard what was committed:
+
+- SQLite's write-ahead log drops a transaction that a crash cut short. None of its effects had left.
+- Each group has a checksum that continues the one before it, each delivery its own: a damaged page is noticed.
+- A small file beside the journal, the *mark*, holds the last position whose effects may have left. A journal that
+  ends before its mark has lost calls that others have seen the effects of: it is refused, since its node would use
+  numbers of messages again. Damaged groups after the mark are cut off: nobody has seen anything of them.
+
+The mark is locked while a node runs, so that no second process uses the journal.
+
+What a commit survives is a choice:
+
+`full`    the end of the process, of the machine and of the power: each group is on the disk.
+`normal`  the end of the process. When the machine goes down, the last groups may be lost; the journal is then
+          refused, and the node joins under a new number.
+`none`    nothing but a clean stop, which writes a snapshot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import sqlite3
+import struct
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from antecast.core import AntecastError, MessageId, NodeId
+from antecast.live import faults
+from antecast.live.calls import Call, Group, decode_calls, encode_calls
+from antecast.version import __version__
+
+FORMAT: Final = 1
+
+_SCHEMA = """
+create table meta (key text primary key, value) without rowid;
+create table snapshots (position integer primary key, now integer, delivered integer, events integer,
+    chain integer, exact integer, state blob, checksum integer);
+create table groups (first integer primary key, last integer, delivered integer, calls blob, checksum integer);
+create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
+    checksum integer);
+create table lives (number integer primary key, life blob);
+"""
+
+_MARK = struct.Struct(">4sQI")
+_NUMBERS = struct.Struct(">QQQ")
+
+
+class JournalError(AntecastError):
+    """A journal that cannot be used; the text names it and says what to do."""
+
+    def __init__(self, problem: str, *, path: Path | str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.problem = problem
+
+
+class Durability(StrEnum):
+    FULL = "full"
+    NORMAL = "normal"
+    NONE = "none"
+
+
+class Delivery(NamedTuple):
+    """A message as the application gets it. Numbers are the node's own, count from 1 and have no gaps."""
+
+    number: int
+    origin: NodeId
+    seq: int
+    at: int
+    """The node's local time, in nanoseconds."""
+    payload: bytes
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.origin, self.seq)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose journal it is. All of this must agree when it is opened again; `code` may change at a clean stop."""
+
+    number: NodeId
+    group: str
+    protocol: str
+    settings: Mapping[str, Any]
+    role: str
+    code: str
+
+    @property
+    def words(self) -> str:
+        group = f" of group {self.group!r}" if self.group else ""
+        role = "" if self.role == "host" else f" ({self.role})"
+        return f"node {self.number}{role}{group} with {self.protocol}"
+
+
+@dataclass
+class Recovered:
+    """Where a journal stands: the last snapshot, and what came after it."""
+
+    state: bytes | None
+    exact: bool
+    """Whether the snapshot is of the whole object, links included; otherwise it is what survives a crash."""
+    position: int
+    now: int
+    delivered: int
+    events: int
+    chain: int
+
+
+class _Damaged(Exception):
+    """The calls after `position` cannot be read."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+@dataclass
+class Commit:
+    """What is written in one transaction."""
+
+    calls: Group = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+
+def _boot() -> str:
+    """Names the time since the machine was started: another name means that it went down in between."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+class Journal:
+    """An open journal. One thread at a time writes; deliveries are read through a connection of their own."""
+
+    def __init__(self, path: Path, durability: Durability, *, mark: int | None = None) -> None:
+        self.path, self.durability = path, durability
+        self.notes: list[str] = []
+        """What a person should know about how it was opened."""
+        self._mark = mark
+        self._db = _connect(path)
+        self._reader = self._db
+        self.position = self.chain = self.delivered = self.acknowledged = 0
+        self._volatile: deque[Delivery] = deque()
+        self.life = b""
+
+    # Opening.
+
+    @classmethod
+    def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
+        """Open or create a journal for a node that runs; raises `JournalError` in one line."""
+        mark = _lock(path)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
+            journal = cls(path, durability, mark=mark)
+            journal._prepare(identity)
+        except sqlite3.DatabaseError as error:
+            os.close(mark)
+            raise JournalError(f"not a readable journal ({error})", path=path) from None
+        except BaseException:
+            os.close(mark)
+            raise
+        return journal
+
+    @classmethod
+    def look(cls, path: Path) -> Journal:
+        """Open a journal to read it, whether its node runs or not. Nothing is changed."""
+        if not path.is_file():
+            raise JournalError("no such file", path=path)
+        try:
+            journal = cls(path, Durability.FULL)
+            if not journal._exists() or journal.meta("format") is None:
+                raise JournalError("not a journal of Antecast", path=path)
+            journal._check_format()
+            journal.life = journal.meta("life")
+            journal._stand()
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"not a readable journal ({error})", path=path) from None
+        return journal
+
+    def _exists(self) -> bool:
+        return self._db.execute("select 1 from sqlite_master where name = 'meta'").fetchone() is not None
+
+    def _prepare(self, identity: Identity) -> None:
+        db = self._db
+        db.execute("pragma journal_mode = wal")
+        db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
+        if not self._exists():
+            db.executescript(f"begin;{_SCHEMA}commit;")
+            self._create(identity)
+        elif self.meta("format") is None:
+            raise JournalError("not a journal of Antecast", path=self.path)
+        else:
+            self._check_format()
+            self._check(identity)
+        self.life = self.meta("life")
+        self._reader = _connect(self.path)
+        self._stand()
+        self._check_end(identity)
+        self._set_meta("open", json.dumps({"boot": _boot(), "durability": self.durability.value}))
+        self._set_meta("code", identity.code)
+        self._set_meta("version", __version__)
+
+    def _create(self, identity: Identity) -> None:
+        values = {
+            "format": FORMAT,
+            "number": identity.number,
+            "group": identity.group,
+            "protocol": identity.protocol,
+            "role": identity.role,
+            "settings": json.dumps(identity.settings, sort_keys=True),
+            "code": identity.code,
+            "version": __version__,
+            "life": secrets.token_bytes(16),
+            "acknowledged": 0,
+        }
+        self._db.execute("begin")
+        self._db.executemany("insert into meta values (?, ?)", values.items())
+        self._db.execute("commit")
+
+    def _check_format(self) -> None:
+        if self.meta("format") != FORMAT:
+            problem = f"written in format {self.meta('format')}; this version reads format {FORMAT}"
+            raise JournalError(problem, path=self.path)
+
+    def identity(self) -> Identity:
+        """Whose it is, as it says itself."""
+        return Identity(
+            number=self.meta("number"),
+            group=self.meta("group"),
+            protocol=self.meta("protocol"),
+            settings=json.loads(self.meta("settings")),
+            role=self.meta("role"),
+            code=self.meta("code"),
+        )
+
+    def _check(self, wanted: Identity) -> None:
+        found = self.identity()
+        if (found.number, found.group, found.protocol, found.role) != (
+            wanted.number, wanted.group, wanted.protocol, wanted.role,
+        ):  # fmt: skip
+            problem = f"belongs to {found.words}, not to {wanted.words}"
+            raise JournalError(f"{problem}; give each node a journal of its own", path=self.path)
+        ours = json.loads(json.dumps(wanted.settings))
+        for name in sorted(found.settings.keys() | ours.keys()):
+            was, given = found.settings.get(name), ours.get(name)
+            if was != given:
+                problem = f"was begun with {name} = {was}, not {given}; a node keeps its settings for life"
+                raise JournalError(problem, path=self.path)
+
+    def _stand(self) -> None:
+        """Find out where the journal ends, checking every group after the last snapshot."""
+        start = self.recovered()
+        self.position, self.delivered, self.chain = start.position, start.delivered, start.chain
+        self.acknowledged = self.meta("acknowledged")
+        try:
+            for self.position, self.delivered, self.chain, _ in self._groups(start):
+                pass
+        except _Damaged:
+            self._cut_or_refuse()
+
+    def _check_end(self, identity: Identity) -> None:
+        if self._mark is not None:
+            self._check_mark()
+        opened = self.meta("open")
+        if opened is not None:
+            left = json.loads(opened)
+            restarted = left["boot"] != _boot()
+            if left["durability"] == Durability.NONE:
+                raise JournalError(
+                    "its node ran with durability none and did not stop cleanly, so its state is lost; "
+                    "join under a number that was never used, with a new journal",
+                    path=self.path,
+                )
+            if left["durability"] == Durability.NORMAL and restarted:
+                raise JournalError(
+                    "the machine went down while its node ran with durability normal, so the last calls may be "
+                    "lost; join under a number that was never used, with a new journal",
+                    path=self.path,
+                )
+        stored = self.meta("code")
+        if stored != identity.code and self._tail():
+            version = self.meta("version")
+            same = version == __version__
+            which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
+            raise JournalError(
+                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run "
+                "antecast node --compact on it, then upgrade",
+                path=self.path,
+            )
+        if stored != identity.code:
+            self._db.execute("delete from groups")
+            self._db.execute("delete from snapshots where position < ?", (self.position,))
+            self.notes.append("the code has changed since it was written; older history was dropped")
+
+    def _check_mark(self) -> None:
+        assert self._mark is not None
+        data = os.pread(self._mark, _MARK.size, 0)
+        if len(data) < _MARK.size:
+            if self.position:
+                self.notes.append("its mark was missing; whether its end is missing too cannot be told")
+            return
+        _, position, chain = _MARK.unpack(data)
+        if position > self.position:
+            problem = f"ends at call {self.position}, but the effects of call {position} may have left the node"
+            raise JournalError(
+                f"{problem}: its end is lost, or it is an older copy; join under a number that was never used",
+                path=self.path,
+            )
+        if position == self.position and chain != self.chain:
+            raise JournalError("the mark beside it belongs to another journal", path=self.path)
+
+    def _tail(self) -> int:
+        """How many calls came after the last snapshot."""
+        return self.position - self.recovered().position
+
+    # Reading.
+
+    def meta(self, key: str) -> Any:
+        row = self._db.execute("select value from meta where key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def _set_meta(self, key: str, value: object) -> None:
+        self._db.execute("insert or replace into meta values (?, ?)", (key, value))
+
+    def recovered(self, before: int | None = None) -> Recovered:
+        """The last snapshot, or the last one at or before a position."""
+        columns = "position, now, delivered, events, chain, exact, state, checksum"
+        limit = "" if before is None else f"where position <= {before}"
+        row = self._db.execute(
+            f"select {columns} from snapshots {limit} order by position desc limit 1"
+        ).fetchone()
+        if row is None:
+            return Recovered(None, False, 0, 0, 0, 0, 0)
+        position, now, delivered, events, chain, exact, state, checksum = row
+        if crc32(state) != checksum:
+            raise JournalError(f"the snapshot after call {position} is damaged", path=self.path)
+        return Recovered(state, bool(exact), position, now, delivered, events, chain)
+
+    def snapshots(self) -> list[tuple[int, bool]]:
+        """The positions of all snapshots, and whether each is exact."""
+        rows = self._db.execute("select position, exact from snapshots order by position").fetchall()
+        return [(position, bool(exact)) for position, exact in rows]
+
+    def calls(self, start: Recovered) -> Iterator[tuple[int, Call]]:
+        """The calls after a snapshot, with their positions."""
+        try:
+            for last, _, _, data in self._groups(start):
+                group = decode_calls(data)
+                yield from enumerate(group, start=last - len(group) + 1)
+        except _Damaged as damage:
+            raise JournalError(f"the calls after {damage.position} are damaged", path=self.path) from None
+
+    def _groups(self, start: Recovered) -> Iterator[tuple[int, int, int, bytes]]:
+        """Position, deliveries and checksum after each group, and its calls; raises `_Damaged`."""
+        position, chain = start.position, start.chain
+        query = (
+            "select first, last, delivered, calls, checksum from groups where first > ? order by first limit 100"
+        )
+        while rows := self._db.execute(query, (position,)).fetchall():
+            for first, last, delivered, data, checksum in rows:
+                if first != position + 1 or _checksum(first, last, delivered, data, chain) != checksum:
+                    raise _Damaged(position)
+                position, chain = last, checksum
+                yield last, delivered, checksum, data
+
+    def _cut_or_refuse(self) -> None:
+        """The end is damaged. If no effect of it can have left, it is cut off; otherwise the state is lost."""
+        marked, opened = self._marked(), self.meta("open")
+        same_boot = opened is not None and json.loads(opened)["boot"] == _boot()
+        if marked is None or marked > self.position or not same_boot:
+            raise JournalError(
+                f"the calls after {self.position} are damaged, so the state of the node is lost; join under a "
+                "number that was never used, with a new journal",
+                path=self.path,
+            )
+        self._db.execute("delete from groups where first > ?", (self.position,))
+        self._db.execute("delete from deliveries where number > ?", (self.delivered,))
+        self.notes.append(f"a torn end was cut off after call {self.position}; nothing of it had left the node")
+
+    def _marked(self) -> int | None:
+        if self._mark is None:
+            return None
+        data = os.pread(self._mark, _MARK.size, 0)
+        return _MARK.unpack(data)[1] if len(data) == _MARK.size else None
+
+    def deliveries(self, after: int, limit: int = 1000) -> list[Delivery]:
+        """Deliveries with numbers above `after` that have not been acknowledged."""
+        if self.durability is Durability.NONE and self._volatile:
+            first = self._volatile[0].number
+            if after >= first - 1:
+                return list(islice(self._volatile, after - first + 1, after - first + 1 + limit))
+        query = (
+            "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
+        )
+        found = []
+        for *values, checksum in self._reader.execute(f"{query} limit {limit}", (after,)).fetchall():
+            each = Delivery(*values)
+            if crc32(each.payload, each.number & 0xFFFFFFFF) != checksum:
+                raise JournalError(f"delivery {each.number} is damaged", path=self.path)
+            found.append(each)
+        return found + list(islice(self._volatile, limit - len(found)))
+
+    def lives(self) -> dict[NodeId, bytes]:
+        """Which journal stands behind each number, as far as this node has met them."""
+        return dict(self._db.execute("select number, life from lives").fetchall())
+
+    # Writing. What is written is committed before the call returns.
+
+    def commit(self, what: Commit) -> None:
+        """Write a group. When this returns, its effects may leave."""
+        first, last = self.position + 1, self.position + len(what.calls)
+        delivered = what.deliveries[-1].number if what.deliveries else self.delivered
+        if self.durability is Durability.NONE:
+            self._volatile += what.deliveries
+            self.position, self.delivered = last, delivered
+            return
+        point = faults.armed
+        data = encode_calls(what.calls)
+        chain = _checksum(first, last, delivered, data, self.chain)
+        db = self._db
+        try:
+            if point is not None:
+                point("group begin")
+            db.execute("begin immediate")
+            db.execute("insert into groups values (?, ?, ?, ?, ?)", (first, last, delivered, data, chain))
+            if point is not None:
+                point("group calls written")
+            if what.deliveries:
+                db.executemany(
+                    "insert into deliveries values (?, ?, ?, ?, ?, ?)",
+                    [(*each, crc32(each.payload, each.number & 0xFFFFFFFF)) for each in what.deliveries],
+                )
+            if point is not None:
+                point("group deliveries written")
+            db.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+        if point is not None:
+            point("group committed")
+        self.position, self.delivered, self.chain = last, delivered, chain
+        self._move_mark()
+        if point is not None:
+            point("group marked")
+
+    def _move_mark(self) -> None:
+        if self._mark is not None:
+            os.pwrite(self._mark, _MARK.pack(b"mark", self.position, self.chain), 0)
+
+    def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = 1) -> None:
+        """Keep a snapshot of the state after the last call, and drop what lies before the older ones that are kept
+        as history."""
+        if self.durability is Durability.NONE:
+            return
+        self._write_snapshot(state, now=now, events=events, exact=exact, history=history)
+
+    def _write_snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int) -> None:
+        point, db = faults.armed, self._db
+        row = (self.position, now, self.delivered, events, self.chain, int(exact), state, crc32(state))
+        try:
+            if point is not None:
+                point("snapshot begin")
+            db.execute("begin immediate")
+            db.execute("insert or replace into snapshots values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            if point is not None:
+                point("snapshot written")
+            query = "select position from snapshots order by position desc limit 1 offset ?"
+            oldest = db.execute(query, (history,)).fetchone()
+            if oldest is not None:
+                db.execute("delete from snapshots where position < ?", oldest)
+                db.execute("delete from groups where last <= ?", oldest)
+            if point is not None:
+                point("snapshot pruned")
+            db.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+        if point is not None:
+            point("snapshot committed")
+        self._move_mark()
+
+    def acknowledge(self, number: int) -> None:
+        """Forget deliveries up to a number. May be lost in a crash: the application then says it again."""
+        if number <= self.acknowledged:
+            return
+        self.acknowledged = min(number, self.delivered)
+        while self._volatile and self._volatile[0].number <= self.acknowledged:
+            self._volatile.popleft()
+        if self.durability is not Durability.NONE:
+            self._forget()
+
+    def _forget(self) -> None:
+        point = faults.armed
+        try:
+            self._db.execute("begin immediate")
+            self._db.execute("delete from deliveries where number <= ?", (self.acknowledged,))
+            self._set_meta("acknowledged", self.acknowledged)
+            if point is not None:
+                point("acknowledgement written")
+            self._db.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+
+    def remember(self, number: NodeId, life: bytes) -> None:
+        """A node has met another for the first time."""
+        self._db.execute("insert or replace into lives values (?, ?)", (number, life))
+
+    def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
+        """End cleanly with a snapshot of what survives, or, without one, just let go of the file."""
+        try:
+            if state is not None:
+                if self.durability is Durability.NONE:
+                    self._keep_volatile()
+                self._write_snapshot(state, now=now, events=events, exact=False, history=1)
+                self._db.execute("delete from meta where key = 'open'")
+        finally:
+            if self._reader is not self._db:
+                self._reader.close()
+            self._db.close()
+            if self._mark is not None:
+                os.close(self._mark)
+                self._mark = None
+
+    def _keep_volatile(self) -> None:
+        self._db.execute("delete from groups")
+        self._db.execute("delete from snapshots")
+        rows = [(*each, crc32(each.payload, each.number & 0xFFFFFFFF)) for each in self._volatile]
+        self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
+        self._forget()
+
+
+class Ephemeral(Journal):
+    """No file at all: deliveries wait in memory, and the node never comes back."""
+
+    def __init__(self) -> None:
+        self.path, self.durability = Path("(none)"), Durability.NONE
+        self.notes = []
+        self.life = secrets.token_bytes(16)
+        self.position = self.chain = self.delivered = self.acknowledged = 0
+        self._volatile = deque()
+        self._mark = None
+        self._db = self._reader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._db.executescript(_SCHEMA)
+
+    def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
+        self._db.close()
+
+
+def _checksum(first: int, last: int, delivered: int, data: bytes, chain: int) -> int:
+    return crc32(data, crc32(_NUMBERS.pack(first, last, delivered), chain))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.execute("pragma schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot open: {error}", path=path) from None
+    return db
+
+
+def _lock(path: Path) -> int:
+    """The mark of a journal, locked: one process at a time."""
+    mark = path.with_name(f"{path.name}.mark")
+    try:
+        descriptor = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(f"cannot open: {error.strerror}", path=mark) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise JournalError("in use by another process; a journal belongs to one running node", path=path) from None
+    return descriptor
