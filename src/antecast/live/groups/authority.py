@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from antecast.core import ConfigurationError, InputError, NodeId, OutputError
 from antecast.live.groups import files
-from antecast.live.groups.bulletin import Bulletin, read_bulletin, seal_keys, sign_bulletin
+from antecast.live.groups.bulletin import MAX_BULLETIN, Bulletin, read_bulletin, seal_keys, sign_bulletin
 from antecast.live.groups.certificates import (
     MOST_NODES,
     NAME,
@@ -197,6 +197,11 @@ class Authority:
             sealed={entry.number: self._sealed(entry) for entry in valid} if register.keys else {},
         )
         signed = sign_bulletin(bulletin, self._key)
+        if len(signed) > MAX_BULLETIN:
+            raise ConfigurationError(
+                f"{register.group} has too many nodes and group keys for one bulletin ({len(signed) >> 20} MiB):"
+                " begin a new group"
+            )
         text = msgspec.json.format(msgspec.json.encode(register), indent=1).decode()
         files.replace(self.folder / _REGISTER, text + "\n")
         files.replace(self.bulletin_path, files.block(BULLETIN, signed), mode=0o644)

@@ -26,7 +26,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from antecast.core import NodeId, RemoteFault
+from antecast.core import NodeId
+from antecast.live.security import PeerRefused
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """Names of groups and nodes: they become file names, and parts of certificates."""
@@ -49,7 +50,7 @@ ENDORSEMENT: Final = 96
 _ENDORSED = b"antecast member 1\0"
 
 
-class Refused(RemoteFault):
+class Refused(PeerRefused):
     """A peer may not take part: its certificate, its number or its place in the group is wrong. It loses its
     link."""
 

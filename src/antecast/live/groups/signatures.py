@@ -30,10 +30,11 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from antecast.core import LocalMisuse, MessageId, NodeId, Protocol, RemoteFault
+from antecast.core import LocalMisuse, MessageId, NodeId, Protocol
 from antecast.live.groups.certificates import Refused, check_endorsement
 from antecast.live.groups.entries import RESTAMPED, Name, content, kept_by
 from antecast.live.groups.identity import Identity
+from antecast.live.security import ForgedPacket
 
 DEEPEST: Final = 10
 """The most levels of a hash tree: 1024 entries under one signature."""
@@ -48,7 +49,7 @@ _ROOTS = 1024
 _SLACK = 1024
 
 
-class Unauthentic(RemoteFault):
+class Unauthentic(ForgedPacket):
     """A frame carries what its origin did not sign. An honest node would not have passed it on: the sender loses
     its
     link."""
