@@ -177,10 +177,8 @@ def list_nodes(group: Folder = None, as_json: Json = False) -> None:
         }
         print(json.dumps(found, indent=2))
         return
-    keys = f"group key {authority.current}" if authority.current else "not encrypted"
-    _say(
-        f"{authority.register.group} ({authority.group_id.hex()[:16]}), {keys}, bulletin {authority.register.serial}"
-    )
+    register, keys = authority.register, f"group key {authority.current}" if authority.current else "not encrypted"
+    _say(f"{register.group} ({authority.group_id.hex()[:16]}), {keys}, bulletin {register.serial}")
     columns = [
         Column("node", right=True),
         Column("name"),
@@ -203,7 +201,8 @@ def show(node: Annotated[Path, typer.Argument(metavar="FILE", help="A node's fil
     from antecast.live.groups.identity import load_identity
 
     identity = load_identity(node)
-    bulletin, keys = identity.bulletin, sorted(identity.group_keys)
+    bulletin = identity.bulletin
+    keys = ", ".join(map(str, sorted(identity.group_keys))) or "none"
     try:
         identity.check()
         state = "can start"
@@ -216,7 +215,7 @@ def show(node: Annotated[Path, typer.Argument(metavar="FILE", help="A node's fil
             ("valid", f"{_day(identity.certificate.not_valid_before_utc)} to"
              f" {_day(identity.certificate.not_valid_after_utc)}"),
             ("bulletin", f"{bulletin.serial}, of {_day(datetime.fromtimestamp(bulletin.issued, UTC))}"),
-            ("group keys", ", ".join(map(str, keys)) or "none" if bulletin.current else "none: payloads are not encrypted"),
+            ("group keys", keys if bulletin.current else "none: payloads are not encrypted"),
             ("state", state),
         ]
     )  # fmt: skip

@@ -51,17 +51,17 @@ def test_messages_reach_a_node_that_is_linked_to_a_relay_only(group, tmp_path, p
     group.invite("cat", tmp_path / "cat.node")
 
     async def main():
-        async with make(tmp_path, "bob", protocol=protocol) as bob:
-            async with (
-                make(tmp_path, "ada", peers=[place(bob)], protocol=protocol) as ada,
-                make(tmp_path, "cat", peers=[place(bob)], protocol=protocol) as cat,
-            ):
-                await until(lambda: len(bob.links) == 2)
-                await ada.broadcast(b"question")
-                assert await asyncio.wait_for(take(cat, 1), 10) == [(0, 1)]
-                await cat.broadcast(b"answer")
-                assert await asyncio.wait_for(take(ada, 2), 10) == [(0, 1), (2, 1)]
-                assert cat.security.names == {1: "bob"}
+        async with (
+            make(tmp_path, "bob", protocol=protocol) as bob,
+            make(tmp_path, "ada", peers=[place(bob)], protocol=protocol) as ada,
+            make(tmp_path, "cat", peers=[place(bob)], protocol=protocol) as cat,
+        ):
+            await until(lambda: len(bob.links) == 2)
+            await ada.broadcast(b"question")
+            assert await asyncio.wait_for(take(cat, 1), 10) == [(0, 1)]
+            await cat.broadcast(b"answer")
+            assert await asyncio.wait_for(take(ada, 2), 10) == [(0, 1), (2, 1)]
+            assert cat.security.names == {1: "bob"}
 
     asyncio.run(main())
 
@@ -72,11 +72,10 @@ def test_a_relay_that_restarts_still_has_the_signatures(group, tmp_path, killed)
     group.invite("cat", tmp_path / "cat.node")
 
     async def main():
-        async with make(tmp_path, "bob") as bob:
-            async with make(tmp_path, "ada", peers=[place(bob)]) as ada:
-                await ada.broadcast(b"question")
-                await asyncio.wait_for(take(bob, 1), 10)
-                files = {path: path.read_bytes() for path in tmp_path.glob("bob.journal*") if path.is_file()}
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "ada", peers=[place(bob)]) as ada:
+            await ada.broadcast(b"question")
+            await asyncio.wait_for(take(bob, 1), 10)
+            files = {path: path.read_bytes() for path in tmp_path.glob("bob.journal*") if path.is_file()}
         if killed:  # the journal as it was on the disk while the node ran
             for path in tmp_path.glob("bob.journal*"):
                 path.unlink()

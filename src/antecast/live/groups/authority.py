@@ -7,7 +7,8 @@
 - `bulletin.pem`: the latest bulletin, for all nodes (`bulletin`). It is no secret.
 
 A number is in the register, on the disk, before the file of its node is written: if that fails, the number is
-lost, not used twice. A lock keeps two commands from working on one folder."""
+lost, not used twice. A lock keeps two commands from working on one folder.
+"""
 
 from __future__ import annotations
 

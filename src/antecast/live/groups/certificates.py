@@ -10,7 +10,8 @@ authority also signs number and key alone, for messages to carry: the node's *en
 
 The node's key serves twice: TLS proves with it who is at the other end of a connection, and messages are signed
 with it (`signatures`). What is signed begins with different words in the two, so neither signature passes for
-the other."""
+the other.
+"""
 
 from __future__ import annotations
 

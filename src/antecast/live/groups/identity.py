@@ -1,7 +1,8 @@
 """A node's file: its number, name, keys and certificate, the group it belongs to, and the latest bulletin.
 
 `antecast group invite` writes it; whoever has it *is* that node. It is the only file that a node needs, and it
-changes only when a newer bulletin is taken."""
+changes only when a newer bulletin is taken.
+"""
 
 from __future__ import annotations
 

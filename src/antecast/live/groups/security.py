@@ -7,7 +7,8 @@ It is the `Security` of `antecast.live.security`. Beyond that:
 - `settle(protocol)` lets go of the signatures that the protocol cannot need any more. Call it between two calls,
   when the frames of all calls before are sealed; most of the time it does nothing.
 - `take_bulletin(data)` is for bulletins that a peer or a file brings. Links to the numbers it returns must be
-  closed."""
+  closed.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ frame, one per entry, and every receiver checks them before the protocol sees th
 
 **Batches.** An Ed25519 signature costs as much as handling many small messages. So an origin that has several
 entries to sign at once signs the root of a hash tree over them; each entry then carries that signature and its
-path of hashes to the root. A receiver checks the signature of a root once and for the other entries only hashes.
-Leaves and inner nodes are hashed with different prefixes, so neither passes for the other. An entry alone is a
-tree of one leaf.
+path of hashes to the root. A receiver checks the signature of a root once. Of a tree it then knows every hash on
+the paths it has seen, so the other entries cost a hash or two. Leaves and inner nodes are hashed with different
+prefixes, so neither passes for the other. An entry alone is a tree of one leaf.
 
 **What is kept.** Whoever passes an entry on needs its signature, so a node keeps that of every entry that its
 protocol may still send. Which these are can be seen in the protocol object (`kept_by`): now and then, when the
@@ -17,12 +17,13 @@ the protocol keeps messages, and a constant. Only signatures that were found rig
 entry costs one hash, no signature.
 
 **Restarts.** Own entries are signed again when they are needed. Those of others come from `snapshot()`, which
-belongs to each snapshot of the protocol, and from the packets received since (`restore`, `relearn`)."""
+belongs to each snapshot of the protocol, and from the packets received since (`restore`, `relearn`).
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -44,9 +45,10 @@ MAX_SIGNATURE: Final = 64 + 2 + 32 * DEEPEST
 
 _CONTEXT = b"antecast message 1\0"
 _LEAF, _INNER = b"\0", b"\1"
-_ROOTS = 1024
-"""Roots whose signatures were found right lately."""
+_HASHES = 1 << 14
+"""Hashes of trees that are remembered as right: some 2 MiB."""
 _SLACK = 1024
+_NONE: frozenset[bytes] = frozenset()
 
 
 class Unauthentic(ForgedPacket):
@@ -77,7 +79,9 @@ class Signatures:
         """By the digest of an entry: its name, and its signature."""
         self._members = {identity.number: (identity.member.key, identity.endorsement)}
         """The keys of the nodes whose messages have come here."""
-        self._roots: OrderedDict[tuple[NodeId, bytes, bytes], None] = OrderedDict()
+        self._trees: OrderedDict[tuple[NodeId, bytes], set[bytes]] = OrderedDict()
+        """By origin and signature, the latest trees: what is known to be in them."""
+        self._hashes = 0
         self._sweep_at = _SLACK
         self.signed = self.verified = self.hashed = self.repeated = 0
         """Signatures made and checked; entries checked by a path alone; copies of entries known already."""
@@ -149,23 +153,31 @@ class Signatures:
         self._known[digest] = (entry.origin, entry.seq), signature
 
     def _verify(self, entry: Any, digest: bytes, signature: bytes) -> None:
-        root = _root(digest, signature)
-        if root is None:
+        key = (entry.origin, signature[:64])
+        tree = self._trees.get(key, _NONE)
+        climbed = _climb(digest, signature, tree)
+        if climbed is None:
             raise Unauthentic(f"{_named(entry)} has a malformed signature, of {len(signature)} bytes")
-        key = (entry.origin, root, signature[:64])
-        if key in self._roots:
-            self._roots.move_to_end(key)
+        if climbed[-1] in tree:
             self.hashed += 1
-            return
-        self.verified += 1
-        try:
-            self._members[entry.origin][0].verify(signature[:64], self._statement(entry.origin, root))
-        except InvalidSignature:
-            raise Unauthentic(f"{_named(entry)} is not signed by node {entry.origin}") from None
-        if len(signature) > 64:
-            self._roots[key] = None
-            if len(self._roots) > _ROOTS:
-                self._roots.popitem(last=False)
+        else:
+            self.verified += 1
+            try:
+                self._members[entry.origin][0].verify(key[1], self._statement(entry.origin, climbed[-1]))
+            except InvalidSignature:
+                raise Unauthentic(f"{_named(entry)} is not signed by node {entry.origin}") from None
+        if len(climbed) > 1:
+            self._remember(key, climbed)
+
+    def _remember(self, key: tuple[NodeId, bytes], climbed: list[bytes]) -> None:
+        """These hashes are in the tree that was signed. An entry that has one of them needs no further look."""
+        tree = self._trees.setdefault(key, set())
+        self._trees.move_to_end(key)
+        self._hashes -= len(tree)
+        tree.update(climbed)
+        self._hashes += len(tree)
+        while self._hashes > _HASHES:
+            self._hashes -= len(self._trees.popitem(last=False)[1])
 
     def _digest(self, entry: Any) -> bytes:
         return sha256(_LEAF + content(entry, stamped=self._stamped)).digest()
@@ -256,15 +268,19 @@ def _path(levels: list[list[bytes]], place: int) -> bytes:
     return sides.to_bytes(2, "big") + b"".join(siblings) if siblings else b""
 
 
-def _root(leaf: bytes, signature: bytes) -> bytes | None:
-    """The root to which a signature's path leads; None if it is malformed."""
-    if len(signature) == 64:
-        return leaf
+def _climb(leaf: bytes, signature: bytes, tree: Collection[bytes]) -> list[bytes] | None:
+    """The hashes on the path of a signature, siblings included, up to the root or to the first that is known to be
+    in the tree; None if the path is malformed."""
     depth, rest = divmod(len(signature) - 66, 32)
+    if len(signature) == 64:
+        return [leaf]
     if rest or not 1 <= depth <= DEEPEST:
         return None
-    sides, node = int.from_bytes(signature[64:66], "big"), leaf
+    climbed, sides = [leaf], int.from_bytes(signature[64:66], "big")
     for level in range(depth):
+        node = climbed[-1]
+        if node in tree:
+            break
         sibling = signature[66 + 32 * level : 98 + 32 * level]
-        node = _hash(sibling, node) if sides >> level & 1 else _hash(node, sibling)
-    return node
+        climbed += [sibling, _hash(sibling, node) if sides >> level & 1 else _hash(node, sibling)]
+    return climbed
