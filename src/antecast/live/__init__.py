@@ -3,8 +3,9 @@
 `Node` is what an application uses (`docs/live.md`). Nothing here needs Spark, pandas or a compiler.
 """
 
-from antecast.live.journal import Delivery, Durability, JournalError
-from antecast.live.node import Limits, Node, NodeStopped
+from antecast.live.engine import NodeStopped
+from antecast.live.entries import Delivery, Durability, JournalError
+from antecast.live.node import Limits, Node
 from antecast.live.security import Security, Unsecured
 
 __all__ = ["Delivery", "Durability", "JournalError", "Limits", "Node", "NodeStopped", "Security", "Unsecured"]

@@ -24,24 +24,23 @@ What a commit survives is a choice:
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
 import sqlite3
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zlib import crc32
 
-from antecast.core import AntecastError, MessageId, NodeId
+from antecast.core import NodeId
 from antecast.live import faults
-from antecast.live.calls import Call, Group, decode_calls, encode_calls
+from antecast.live.calls import Call, decode_calls, encode_calls
+from antecast.live.entries import Commit, Delivery, Durability, Identity, JournalError, Recovered
+from antecast.live.mark import Mark, boot
 from antecast.version import __version__
 
 FORMAT: Final = 1
@@ -56,69 +55,7 @@ create table deliveries (number integer primary key, origin integer, seq integer
 create table lives (number integer primary key, life blob);
 """
 
-_MARK = struct.Struct(">4sQI")
 _NUMBERS = struct.Struct(">QQQ")
-
-
-class JournalError(AntecastError):
-    """A journal that cannot be used; the text names it and says what to do."""
-
-    def __init__(self, problem: str, *, path: Path | str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.problem = problem
-
-
-class Durability(StrEnum):
-    FULL = "full"
-    NORMAL = "normal"
-    NONE = "none"
-
-
-class Delivery(NamedTuple):
-    """A message as the application gets it. Numbers are the node's own, count from 1 and have no gaps."""
-
-    number: int
-    origin: NodeId
-    seq: int
-    at: int
-    """The node's local time, in nanoseconds."""
-    payload: bytes
-
-    @property
-    def id(self) -> MessageId:
-        return MessageId(self.origin, self.seq)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Whose journal it is. All of this must agree when it is opened again; `code` may change at a clean stop."""
-
-    number: NodeId
-    group: str
-    protocol: str
-    settings: Mapping[str, Any]
-    role: str
-    code: str
-
-    @property
-    def words(self) -> str:
-        group = f" of group {self.group!r}" if self.group else ""
-        role = "" if self.role == "host" else f" ({self.role})"
-        return f"node {self.number}{role}{group} with {self.protocol}"
-
-
-@dataclass
-class Recovered:
-    """Where a journal stands: the last snapshot, and what came after it."""
-
-    state: bytes | None
-    exact: bool
-    """Whether the snapshot is of the whole object, links included; otherwise it is what survives a crash."""
-    position: int
-    now: int
-    delivered: int
-    events: int
-    chain: int
 
 
 class _Damaged(Exception):
@@ -128,26 +65,10 @@ class _Damaged(Exception):
         self.position = position
 
 
-@dataclass
-class Commit:
-    """What is written in one transaction."""
-
-    calls: Group = field(default_factory=list)
-    deliveries: list[Delivery] = field(default_factory=list)
-
-
-def _boot() -> str:
-    """Names the time since the machine was started: another name means that it went down in between."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"
-
-
 class Journal:
     """An open journal. One thread at a time writes; deliveries are read through a connection of their own."""
 
-    def __init__(self, path: Path, durability: Durability, *, mark: int | None = None) -> None:
+    def __init__(self, path: Path, durability: Durability, *, mark: Mark | None = None) -> None:
         self.path, self.durability = path, durability
         self.notes: list[str] = []
         """What a person should know about how it was opened."""
@@ -163,16 +84,16 @@ class Journal:
     @classmethod
     def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
         """Open or create a journal for a node that runs; raises `JournalError` in one line."""
-        mark = _lock(path)
+        mark = Mark(path)
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
             journal = cls(path, durability, mark=mark)
             journal._prepare(identity)
         except sqlite3.DatabaseError as error:
-            os.close(mark)
+            mark.close()
             raise JournalError(f"not a readable journal ({error})", path=path) from None
         except BaseException:
-            os.close(mark)
+            mark.close()
             raise
         return journal
 
@@ -211,7 +132,7 @@ class Journal:
         self._reader = _connect(self.path)
         self._stand()
         self._check_end(identity)
-        self._set_meta("open", json.dumps({"boot": _boot(), "durability": self.durability.value}))
+        self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
 
@@ -268,18 +189,18 @@ class Journal:
         self.position, self.delivered, self.chain = start.position, start.delivered, start.chain
         self.acknowledged = self.meta("acknowledged")
         try:
-            for self.position, self.delivered, self.chain, _ in self._groups(start):
-                pass
+            for position, delivered, chain, _ in self._groups(start):
+                self.position, self.delivered, self.chain = position, delivered, chain
         except _Damaged:
             self._cut_or_refuse()
 
     def _check_end(self, identity: Identity) -> None:
         if self._mark is not None:
-            self._check_mark()
+            self._check_mark(self._mark)
         opened = self.meta("open")
         if opened is not None:
             left = json.loads(opened)
-            restarted = left["boot"] != _boot()
+            restarted = left["boot"] != boot()
             if left["durability"] == Durability.NONE:
                 raise JournalError(
                     "its node ran with durability none and did not stop cleanly, so its state is lost; "
@@ -292,14 +213,15 @@ class Journal:
                     "lost; join under a number that was never used, with a new journal",
                     path=self.path,
                 )
-        stored = self.meta("code")
-        if stored != identity.code and self._tail():
+        stored, start = self.meta("code"), self.recovered()
+        tail = self.position - start.position
+        if stored != identity.code and (tail or start.exact):
             version = self.meta("version")
             same = version == __version__
             which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
             raise JournalError(
-                f"its last {self._tail()} calls can only be replayed by {which}: with that code, run "
-                "antecast node --compact on it, then upgrade",
+                f"its node was not stopped cleanly, and its last {tail} calls can only be replayed by {which}: "
+                "with that code, run antecast node --compact on it, then upgrade",
                 path=self.path,
             )
         if stored != identity.code:
@@ -307,26 +229,20 @@ class Journal:
             self._db.execute("delete from snapshots where position < ?", (self.position,))
             self.notes.append("the code has changed since it was written; older history was dropped")
 
-    def _check_mark(self) -> None:
-        assert self._mark is not None
-        data = os.pread(self._mark, _MARK.size, 0)
-        if len(data) < _MARK.size:
+    def _check_mark(self, mark: Mark) -> None:
+        marked = mark.read()
+        if marked is None:
             if self.position:
-                self.notes.append("its mark was missing; whether its end is missing too cannot be told")
+                self.notes.append("its mark is missing; whether its end is missing too cannot be told")
             return
-        _, position, chain = _MARK.unpack(data)
-        if position > self.position:
-            problem = f"ends at call {self.position}, but the effects of call {position} may have left the node"
+        if marked.position > self.position:
+            problem = f"ends at call {self.position}, but effects of call {marked.position} may have left the node"
             raise JournalError(
                 f"{problem}: its end is lost, or it is an older copy; join under a number that was never used",
                 path=self.path,
             )
-        if position == self.position and chain != self.chain:
+        if marked.position == self.position and marked.chain != self.chain:
             raise JournalError("the mark beside it belongs to another journal", path=self.path)
-
-    def _tail(self) -> int:
-        """How many calls came after the last snapshot."""
-        return self.position - self.recovered().position
 
     # Reading.
 
@@ -380,9 +296,10 @@ class Journal:
 
     def _cut_or_refuse(self) -> None:
         """The end is damaged. If no effect of it can have left, it is cut off; otherwise the state is lost."""
-        marked, opened = self._marked(), self.meta("open")
-        same_boot = opened is not None and json.loads(opened)["boot"] == _boot()
-        if marked is None or marked > self.position or not same_boot:
+        marked = None if self._mark is None else self._mark.read()
+        opened = self.meta("open")
+        same_boot = opened is not None and json.loads(opened)["boot"] == boot()
+        if marked is None or marked.position > self.position or not same_boot:
             raise JournalError(
                 f"the calls after {self.position} are damaged, so the state of the node is lost; join under a "
                 "number that was never used, with a new journal",
@@ -391,12 +308,6 @@ class Journal:
         self._db.execute("delete from groups where first > ?", (self.position,))
         self._db.execute("delete from deliveries where number > ?", (self.delivered,))
         self.notes.append(f"a torn end was cut off after call {self.position}; nothing of it had left the node")
-
-    def _marked(self) -> int | None:
-        if self._mark is None:
-            return None
-        data = os.pread(self._mark, _MARK.size, 0)
-        return _MARK.unpack(data)[1] if len(data) == _MARK.size else None
 
     def deliveries(self, after: int, limit: int = 1000) -> list[Delivery]:
         """Deliveries with numbers above `after` that have not been acknowledged."""
@@ -459,7 +370,7 @@ class Journal:
 
     def _move_mark(self) -> None:
         if self._mark is not None:
-            os.pwrite(self._mark, _MARK.pack(b"mark", self.position, self.chain), 0)
+            self._mark.write(self.position, self.chain)
 
     def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = 1) -> None:
         """Keep a snapshot of the state after the last call, and drop what lies before the older ones that are kept
@@ -531,7 +442,7 @@ class Journal:
                 self._reader.close()
             self._db.close()
             if self._mark is not None:
-                os.close(self._mark)
+                self._mark.close()
                 self._mark = None
 
     def _keep_volatile(self) -> None:
@@ -570,18 +481,3 @@ def _connect(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise JournalError(f"cannot open: {error}", path=path) from None
     return db
-
-
-def _lock(path: Path) -> int:
-    """The mark of a journal, locked: one process at a time."""
-    mark = path.with_name(f"{path.name}.mark")
-    try:
-        descriptor = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise JournalError(f"cannot open: {error.strerror}", path=mark) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise JournalError("in use by another process; a journal belongs to one running node", path=path) from None
-    return descriptor

@@ -28,6 +28,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.live.calls import Call, CallKind
+from antecast.live.frozen import freeze, thaw
 from antecast.live.security import Security, Unsecured
 from antecast.protocols.registry import Specification
 
@@ -46,8 +47,7 @@ class Machine:
     ) -> None:
         self.spec, self.number, self.settings, self.role = spec, number, settings, role
         self.security: Security = security if security is not None else Unsecured()
-        make = spec.make_station if role == "station" and spec.make_station is not None else spec.make
-        self.protocol: Protocol = make(number, settings)
+        self.protocol = self._made()
         self.frame: Frame | None = None
         """The last frame that was received again in a replay."""
         self.timers: dict[Timer, int] = {}
@@ -63,6 +63,11 @@ class Machine:
             CallKind.LEAVE: lambda call: self.leave(call.now),
             CallKind.INTRODUCE: lambda call: self.introduce(call.peer, call.option or 0),
         }
+
+    def _made(self) -> Protocol:
+        """A new object of this number and role."""
+        station = self.spec.make_station if self.role == "station" else None
+        return (self.spec.make if station is None else station)(self.number, self.settings)
 
     # The calls. Each returns the effects, which are the owner's to carry out once the call is committed.
 
@@ -123,10 +128,20 @@ class Machine:
         """What survives a crash: the protocol's snapshot, and the signatures of what it may pass on."""
         return msgspec.msgpack.encode([self.protocol.snapshot(), self.security.snapshot()])
 
+    def save_exactly(self) -> bytes:
+        """The whole machine, links and timers included; raises `TypeError` where that cannot be written."""
+        frozen = freeze(self.protocol, self._made())
+        signatures = self.security.snapshot()
+        return msgspec.msgpack.encode([frozen, signatures, self.timers, list(self.links)])
+
     def load(self, saved: bytes, *, exact: bool = False) -> None:
         """Take over a state that was saved."""
-        state, signatures = msgspec.msgpack.decode(saved, strict=False)
-        self.protocol.restore(state)
+        state, signatures, *rest = msgspec.msgpack.decode(saved, strict=False)
+        if exact:
+            self.protocol = thaw(state, self._made())
+            self.timers, self.links = rest[0], dict.fromkeys(rest[1])
+        else:
+            self.protocol.restore(state)
         self.security.restore(signatures)
 
     def renewed(self, saved: bytes) -> Machine:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from antecast.core import AntecastError, Effect
 from antecast.live.calls import Call
-from antecast.live.journal import Journal, JournalError
+from antecast.live.entries import JournalError
+from antecast.live.journal import Journal
 from antecast.live.machine import Machine
 
 

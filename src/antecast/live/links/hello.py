@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import msgspec
 
 from antecast.core import NodeId, RemoteFault
-from antecast.live.journal import Identity
+from antecast.live.entries import Identity
 
 MAGIC: Final = b"antecast"
 VERSION: Final = 1
