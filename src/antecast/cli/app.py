@@ -20,6 +20,7 @@ from antecast.cli import (
     doctor,
     examples,
     generate,
+    group,
     mobility,
     new,
     node,
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Run it": (node.node,),
+    "Run it": (node.node, group.app),
     "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
