@@ -20,14 +20,17 @@ from antecast.cli import (
     doctor,
     examples,
     generate,
+    group,
     mobility,
     new,
     node,
     observe,
     protocols,
+    replay,
     report,
     reproduce,
     run,
+    status,
     sweep,
     torture,
 )
@@ -48,8 +51,8 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Run it": (node.node, torture.torture),
-    "Check a system": (audit.audit, observe.observe, check.check),
+    "Run it": (node.node, group.app, status.status, replay.replay),
+    "Check a system": (audit.audit, observe.observe, check.check, torture.torture),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
     "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),

@@ -25,14 +25,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from antecast.core import Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
+from antecast.core import AntecastError, Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
 from antecast.core.settings import plain_settings
 from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog, name_of
-from antecast.live.journal import Ephemeral, Journal
+from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.machine import Machine
 from antecast.live.recovery import recover
@@ -59,8 +59,8 @@ class Limits:
     """Deliveries that the application has not read before reading stops and broadcasts wait."""
     snapshot_every: int = 64 << 20
     """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
-    history: int = 1
-    """Older snapshots, and the calls after them, that are kept to be replayed."""
+    history: int = HISTORY
+    """Bytes of calls before the last snapshot that are kept to be replayed."""
     refusals: int = 1000
     """Frames of one link that the protocol may refuse before the link is closed."""
 
@@ -96,6 +96,7 @@ class Node:
             raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number}", field="number")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
+        self._secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
         self.transports = list(transports)
@@ -263,6 +264,8 @@ class Node:
 
     def _broadcast(self, payload: bytes, lifetime: int | None) -> MessageId:
         engine = self.engine
+        if self._secured:
+            payload = self.security.seal_payload(payload)
         effects = engine.make(Call(CallKind.BROADCAST, engine.clock.read(), -1, payload, lifetime))
         self.counters["broadcasts"] += 1
         return next(filter(None, map(name_of, effects)))
@@ -290,8 +293,17 @@ class Node:
             for each in self._after(last):
                 last = each.number
                 self._read = max(self._read, last)
-                yield each
-            self._relieve()
+                if self._paused or self._waiters:
+                    self._relieve()
+                yield self._opened(each) if self._secured else each
+
+    def _opened(self, each: Delivery) -> Delivery:
+        """A delivery whose payload can be read, or that says why it cannot."""
+        try:
+            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+        except AntecastError as error:
+            self.counters["unreadable"] += 1
+            return each._replace(payload=b"", problem=str(error))
 
     def _after(self, last: int) -> list[Delivery]:
         recent = self._recent
@@ -320,8 +332,8 @@ class Node:
             _ = self.engine  # raises if it has failed meanwhile
 
     def _has_room(self) -> bool:
-        limits = self.limits
-        if self.engine.behind > limits.uncommitted or self._shown - self._read > limits.unread:
+        limits, engine = self.limits, self.engine
+        if engine.behind > limits.uncommitted or engine.numbered - self._read > limits.unread:
             return False
         return not any(link.waiting > limits.sending for link in self.links.values())
 
@@ -360,13 +372,15 @@ class Node:
 
     def _pace(self) -> None:
         """Stop reading from links while this node is behind, and go on when it has caught up."""
-        behind = 0 if self._engine is None else self._engine.behind
-        full = behind > self.limits.uncommitted or self._shown - self._read > self.limits.unread
-        if full and not self._paused:
+        engine = self._engine
+        if engine is None:
+            return
+        limits, unread = self.limits, engine.numbered - self._read
+        if not self._paused and (engine.behind > limits.uncommitted or unread > limits.unread):
             self._paused = True
             for link in self.links.values():
                 link.pause()
-        elif self._paused and not full:
+        elif self._paused and engine.behind <= limits.uncommitted // 2 and unread <= limits.unread // 2:
             self._paused = False
             for link in self.links.values():
                 link.resume()
@@ -384,7 +398,7 @@ class Node:
             for reader in readers:
                 if not reader.done():
                     reader.set_result(None)
-        if self._waiters or self._paused or self._shown - self._read > self.limits.unread:
+        if self._waiters or self._paused or batch.deliveries:
             self._relieve()
 
     # The transports' side.
@@ -453,6 +467,15 @@ class Node:
         self.lives[peer] = life
         self.engine.remember(peer, life)
 
+    def take_bulletin(self, data: bytes) -> None:
+        """A bulletin of the group's authority: links to those it revokes end. Raises `PeerRefused`."""
+        for number in self.security.take_bulletin(data):
+            link = self.links.get(number)
+            if link is not None:
+                self.counters["refused_identity"] += 1
+                log.warning("node %d: node %d was revoked", self.number, number)
+                link.close("revoked")
+
     # For people.
 
     def status(self) -> dict[str, Any]:
@@ -465,7 +488,7 @@ class Node:
             "node": self.number,
             "protocol": self.spec.name,
             "group": self.security.group,
-            "secured": not isinstance(self.security, Unsecured),
+            "secured": self._secured,
             "durability": journal.durability.value,
             "journal": {
                 "path": str(journal.path),
@@ -476,7 +499,7 @@ class Node:
             "links": [link.describe() for link in self.links.values()],
             "transports": [transport.describe() for transport in self.transports],
             "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._paused},
-            "gauges": engine.machine.protocol.gauges(),
+            "gauges": engine.machine.protocol.gauges() | dict(self.security.gauges()),
             "timers": len(engine.machine.timers),
             "counters": dict(self.counters),
         }

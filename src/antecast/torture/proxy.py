@@ -51,9 +51,9 @@ class _Frames:
             if len(self._head) < 4:
                 break
             length = int.from_bytes(self._head, "big")
-            self._head, self._left = b"", 0 if length == (1 << 32) - 1 else length
+            self._head, self._left = b"", 0 if length == (1 << 32) - 1 else length & 0x7FFF_FFFF
             if length and self._left and found is None:
-                found = min(len(data), place + length // 2)
+                found = min(len(data), place + self._left // 2)
         return found
 
 
