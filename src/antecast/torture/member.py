@@ -100,7 +100,7 @@ async def _live(member: Member, pipe: Connection, clock: _DayClock) -> None:
         durability="normal",
         transports=[transport],
         events=member.events,
-        limits=Limits(snapshot_every=member.snapshot_every),
+        limits=Limits(snapshot_every=member.snapshot_every, history=2 * member.snapshot_every),
     )
     try:
         await node.start()
