@@ -143,7 +143,7 @@ class Campaign:
         kinds = {
             "births": -(-BIRTH_POINTS // self.nodes),
             "stops": 1,
-            "points": -(-standing.points // ROUNDS),
+            "points": -(-standing.points // (self.nodes * ROUNDS)),
         }
         for kind, count in kinds.items():
             for index in range(count):

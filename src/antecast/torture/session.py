@@ -120,11 +120,11 @@ async def _begin(trials: Trials) -> None:
 
 
 async def _points(session: Session, trials: Trials) -> None:
-    """Every point in turn, each node at another, from a calm moment and from birth."""
+    """Every point in turn, from a calm moment and from birth; each node has a share of them."""
     await _begin(trials)
     total, first = session.points, session.index * ROUNDS
-    for turn in range(first, min(first + ROUNDS, total)):
-        places = [(turn + number * total // session.nodes) % total + 1 for number in trials.group.numbers]
+    for turn in range(first, min(first + ROUNDS, -(-total // session.nodes))):
+        places = [turn * session.nodes + number + 1 for number in trials.group.numbers]
         await trials.kill({number: (place, place) for number, place in enumerate(places)})
         if not await trials.settle():
             return
