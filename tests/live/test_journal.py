@@ -250,7 +250,9 @@ def test_an_upgrade_goes_over_a_clean_stop(path):
 
 def test_a_tail_that_only_old_code_can_replay_says_how_to_get_there(path):
     filled(path).close()
-    with pytest.raises(JournalError, match=r"its last 3 calls can only be replayed by .*: .*antecast node --compact"):
+    with pytest.raises(
+        JournalError, match=r"its last 3 calls can only be replayed by .*: .*antecast node --compact"
+    ):
         open_journal(path, code="2")
     assert open_journal(path, code="1").position == 3
 
