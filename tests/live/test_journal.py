@@ -186,7 +186,7 @@ def test_a_damaged_page_is_noticed(path):
     place = data.index(b"state" * 100)
     data[place + 300 : place + 400] = os.urandom(100)
     path.write_bytes(data)
-    with pytest.raises(JournalError, match="damaged|not a readable journal"):
+    with pytest.raises(JournalError, match=r"damaged|not a readable journal"):
         open_journal(path)
 
 

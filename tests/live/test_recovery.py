@@ -75,7 +75,7 @@ def test_a_call_that_this_code_would_refuse_is_one_line(tmp_path):
     first = next(place for place, call in enumerate(calls) if call.kind == 1)
     journal = open_journal(tmp_path / "a")
     journal.commit(Commit([calls[first]]))  # a frame without its link
-    with pytest.raises(JournalError, match="call 1 cannot be replayed: node . sent a .* without a link"):
+    with pytest.raises(JournalError, match=r"call 1 cannot be replayed: node . sent a .* without a link"):
         recover(journal, machine("vector"))
 
 

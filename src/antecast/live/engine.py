@@ -111,7 +111,8 @@ class Engine:
         self._batch = Batch()
         self._writing: Batch | None = None
         self._scheduled = False
-        self._numbered = journal.delivered
+        self.numbered = journal.delivered
+        """Deliveries so far, committed or not."""
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
         self._frame: Frame | None = None
         self._packet = b""
@@ -225,7 +226,7 @@ class Engine:
                     waiting.append(self._packet)
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
-                self._numbered = number = self._numbered + 1
+                self.numbered = number = self.numbered + 1
                 batch.deliveries.append(Delivery(number, message.origin, message.seq, now, message.payload))
             else:
                 self._perform_rare(effect)

@@ -72,6 +72,8 @@ class EventLog:
                 for part in folder.glob(f"node-{number}-*.parquet"):
                     if int(part.stem.rpartition("-")[2]) >= pos:
                         part.unlink()
+                for part in folder.glob(f".node-{number}-*.partial"):
+                    part.unlink()
             except OSError as error:
                 raise OutputError(f"cannot write: {error.strerror}", path=folder) from error
             made._begin()

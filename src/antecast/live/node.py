@@ -290,8 +290,9 @@ class Node:
             for each in self._after(last):
                 last = each.number
                 self._read = max(self._read, last)
+                if self._paused or self._waiters:
+                    self._relieve()
                 yield each
-            self._relieve()
 
     def _after(self, last: int) -> list[Delivery]:
         recent = self._recent
@@ -320,8 +321,8 @@ class Node:
             _ = self.engine  # raises if it has failed meanwhile
 
     def _has_room(self) -> bool:
-        limits = self.limits
-        if self.engine.behind > limits.uncommitted or self._shown - self._read > limits.unread:
+        limits, engine = self.limits, self.engine
+        if engine.behind > limits.uncommitted or engine.numbered - self._read > limits.unread:
             return False
         return not any(link.waiting > limits.sending for link in self.links.values())
 
@@ -360,13 +361,15 @@ class Node:
 
     def _pace(self) -> None:
         """Stop reading from links while this node is behind, and go on when it has caught up."""
-        behind = 0 if self._engine is None else self._engine.behind
-        full = behind > self.limits.uncommitted or self._shown - self._read > self.limits.unread
-        if full and not self._paused:
+        engine = self._engine
+        if engine is None:
+            return
+        limits, unread = self.limits, engine.numbered - self._read
+        if not self._paused and (engine.behind > limits.uncommitted or unread > limits.unread):
             self._paused = True
             for link in self.links.values():
                 link.pause()
-        elif self._paused and not full:
+        elif self._paused and engine.behind <= limits.uncommitted // 2 and unread <= limits.unread // 2:
             self._paused = False
             for link in self.links.values():
                 link.resume()
@@ -384,7 +387,7 @@ class Node:
             for reader in readers:
                 if not reader.done():
                     reader.set_result(None)
-        if self._waiters or self._paused or self._shown - self._read > self.limits.unread:
+        if self._waiters or self._paused or batch.deliveries:
             self._relieve()
 
     # The transports' side.
