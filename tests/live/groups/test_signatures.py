@@ -255,8 +255,8 @@ def test_a_copy_costs_no_signature(runs):
 
 
 def test_a_copy_with_another_signature_is_looked_at(runs):
-    """Packets are passed on as they came: a wrong signature beside a known message would be passed on, too, and cost
-    an honest relay its links."""
+    """Packets are passed on as they came: a wrong signature beside a known message would be passed on, too, and
+    cost an honest relay its links."""
     frame, data = next(packets_of(runs("vector")))
     packet, security = decode_packet(data), receiver("vector")
     opened(security, frame, packet)

@@ -6,29 +6,25 @@ It is the `Security` of `antecast.live.security`. Beyond that:
   protocol, the journal and the wire see only what is sealed.
 - `settle(protocol)` lets go of the signatures that the protocol cannot need any more. Call it between two calls,
   when the frames of all calls before are sealed; most of the time it does nothing.
-- Bulletins spread from node to node. A node says the serial number of its own when a link comes up (`hail`), and
-  `heed` answers what others say. Links to those in `revoked` must be closed when that has changed.
+- `serial` and `bulletin` are told to peers, `take_bulletin` takes theirs; `refresh` looks for one that was put
+  into the node's file. Links to the numbers that are revoked then must be closed.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
-from antecast.core import Frame, MalformedFrame, NodeId, Protocol
+from antecast.core import Frame, NodeId, Protocol
 from antecast.live.groups import packets, tls
-from antecast.live.groups.bulletin import MAX_BULLETIN
 from antecast.live.groups.certificates import Refused
 from antecast.live.groups.entries import entries
 from antecast.live.groups.identity import Identity, load_identity
 from antecast.live.groups.packets import Packet
 from antecast.live.groups.payloads import Payloads
 from antecast.live.groups.signatures import Signatures
-
-_NOTICE, _SERIAL, _WHOLE = b"\xc1", b"\xc1s", b"\xc1b"
-"""How notices begin: with a byte that MessagePack never uses, so that no packet begins with it."""
 
 
 def _changed_at(path: Path) -> int | None:
@@ -41,7 +37,7 @@ def _changed_at(path: Path) -> int | None:
 class GroupSecurity:
     """A node of a group, for one protocol."""
 
-    overhead = max(packets.OVERHEAD, MAX_BULLETIN + 2)
+    overhead = packets.OVERHEAD
 
     def __init__(self, identity: Identity, protocol: str) -> None:
         self.identity = identity
@@ -138,42 +134,28 @@ class GroupSecurity:
         return self.identity.bulletin.serial
 
     @property
-    def revoked(self) -> Collection[NodeId]:
-        """The numbers that may not connect."""
-        return self.identity.bulletin.revoked
+    def bulletin(self) -> bytes:
+        """The latest bulletin, signed, to hand to a peer that has an older one."""
+        return self.identity.signed_bulletin
 
-    def take_bulletin(self, data: bytes) -> bool:
-        """Take a newer bulletin over, and save it; whether it was newer. One that the authority did not sign is
-        `Refused`."""
+    @property
+    def revoked(self) -> set[NodeId]:
+        """The numbers that may not connect."""
+        return set(self.identity.bulletin.revoked)
+
+    def take_bulletin(self, data: bytes) -> set[NodeId]:
+        """Take a newer bulletin over, and save it; returns all numbers that are revoked now. An older one changes
+        nothing; one that the authority did not sign is `Refused`."""
         updated = self.identity.updated(data)
-        if updated is self.identity:
-            return False
-        updated.save()
-        self._take(updated)
-        return True
+        if updated is not self.identity:
+            updated.save()
+            self._take(updated)
+        return self.revoked
 
     def _take(self, updated: Identity) -> None:
         self.identity = updated
         self._payloads.take(updated)
         self._changed_at = _changed_at(updated.path)
-
-    def hail(self) -> bytes:
-        """The notice with which a link begins: which bulletin this node has."""
-        return _SERIAL + self.serial.to_bytes(8, "big")
-
-    def is_notice(self, packet: bytes) -> bool:
-        """Whether a packet is for `heed`: it carries no frame."""
-        return packet[:1] == _NOTICE
-
-    def heed(self, notice: bytes) -> tuple[bytes | None, bool]:
-        """What to answer to a notice, if anything, and whether it has brought a newer bulletin."""
-        kind, body = notice[:2], notice[2:]
-        if kind == _SERIAL and len(body) == 8:
-            theirs = int.from_bytes(body, "big")
-            return (_WHOLE + self.identity.signed_bulletin if theirs < self.serial else None), False
-        if kind == _WHOLE:
-            return None, self.take_bulletin(body)
-        raise MalformedFrame("a notice that this version does not know")
 
     def refresh(self) -> bool:
         """Look whether the node's file has a newer bulletin (`antecast group update`); whether it has."""
