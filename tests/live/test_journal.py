@@ -202,14 +202,26 @@ def test_deliveries_stay_until_they_are_acknowledged(path):
     assert open_journal(path).delivered == 3  # numbers go on
 
 
-def test_a_snapshot_cuts_the_journal_and_keeps_one_stretch_of_history(path):
+def test_a_snapshot_cuts_the_journal_and_keeps_a_stretch_of_history(path):
     journal = filled(path)
-    for number in (4, 5, 6):
-        journal.snapshot(b"after %d" % journal.position, now=number, events=number, exact=False)
+    for number in range(4, 9):
+        journal.snapshot(b"after %d" % journal.position, now=number, events=number, exact=False, history=30)
         journal.commit(group(number))
-    assert journal.snapshots() == [(4, False), (5, False)]
-    assert calls_of(journal) == [b"payload 6"]
-    assert [call.data for _, call in journal.calls(journal.recovered(4))] == [b"payload 5", b"payload 6"]
+    assert journal.snapshots() == [(5, False), (6, False), (7, False)]
+    assert calls_of(journal) == [b"payload 8"]
+    assert journal.oldest() == 5
+    assert [call.data for _, call in journal.calls(journal.recovered(5))] == [b"payload %d" % n for n in (6, 7, 8)]
+
+
+def test_a_journal_stays_small_whatever_passes_through_it(path):
+    journal, sizes = filled(path), []
+    for number in range(4, 400):
+        journal.commit(Commit([Call(CallKind.BROADCAST, number, -1, bytes(2000))]))
+        if number % 20 == 0:
+            journal.snapshot(b"state", now=number, events=number, exact=False, history=1000)
+            journal.acknowledge(3)
+            sizes.append(path.stat().st_size)
+    assert max(sizes[4:]) <= 2 * sizes[3] + 200_000
 
 
 def test_after_a_crash_with_durability_none_the_number_is_lost(path):

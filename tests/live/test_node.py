@@ -245,7 +245,7 @@ def test_a_node_that_comes_back_without_the_tail_is_caught(tmp_path, monkeypatch
         start = journal.recovered()
         if start.state is not None:
             machine.load(start.state, exact=start.exact)
-        return Recovery(machine, machine.save(), True, 0, start.now)
+        return Recovery(machine, machine.save(), True, 0, False, start.now)
 
     monkeypatch.setattr(node_module, "recover", forgetful)
 

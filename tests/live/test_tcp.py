@@ -271,7 +271,9 @@ async def stranger(a, number=9):
 @pytest.mark.parametrize(
     ("data", "counter"),
     [
-        ((1 << 31).to_bytes(4, "big"), "dropped_oversize"),
+        ((1 << 30).to_bytes(4, "big"), "dropped_oversize"),
+        (((1 << 31) + (100 << 20)).to_bytes(4, "big"), "dropped_oversize"),
+        (((1 << 31) + 3).to_bytes(4, "big") + b"abc", "refused_identity"),
         (((4 << 30) - 2).to_bytes(4, "big") + b"x" * 1000, "dropped_oversize"),
         (packet(b"\x01rubbish"), "dropped_malformed"),
         (packet(b"\x09"), "dropped_malformed"),

@@ -26,9 +26,11 @@ from antecast.cli import (
     node,
     observe,
     protocols,
+    replay,
     report,
     reproduce,
     run,
+    status,
     sweep,
 )
 from antecast.cli.console import Exit, err
@@ -48,7 +50,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Run it": (node.node, group.app),
+    "Run it": (node.node, group.app, status.status, replay.replay),
     "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),

@@ -15,6 +15,7 @@ import typer
 
 from antecast.cli.console import Json, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
+from antecast.cli.journals import with_journals_as_logs
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
 from antecast.core import AntecastError, ConfigurationError, OutputError
@@ -37,7 +38,8 @@ def audit(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...", help="A run folder, a sweep folder, files, folders of files, or patterns."
+            metavar="PATH...",
+            help="A run folder, a sweep folder, files, folders of files, patterns, or journals of live nodes.",
         ),
     ],
     mapping: Annotated[
@@ -93,7 +95,7 @@ def audit(
     from antecast.history.rows import ALL_COLUMNS
 
     log = open_log(
-        paths,
+        with_journals_as_logs(paths),
         file_format=file_format,
         columns=_pairs_of("--map", mapping, ALL_COLUMNS),
         kinds=_pairs_of("--kinds", words, KINDS),

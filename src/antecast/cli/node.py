@@ -6,9 +6,11 @@ import asyncio
 import base64
 import json
 import logging
+import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +21,7 @@ from antecast.cli.console import Json, Quiet, note
 from antecast.core import AntecastError, ConfigurationError
 
 if TYPE_CHECKING:
-    from antecast.live import Delivery, Node
+    from antecast.live import Delivery, Node, Security
 
 Durable = Annotated[
     Literal["full", "normal", "none"],
@@ -40,6 +42,10 @@ def node(
         typer.Option(
             "--journal", "-j", metavar="FILE", help="The node's journal. Without one, it never comes back."
         ),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", "-k", metavar="FILE", help="The node's file from antecast group invite."),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option("--protocol", help="A name or an import path. Default: vector.")
@@ -86,6 +92,7 @@ def node(
     made = make_node(
         number=number,
         journal=journal,
+        keys=keys,
         protocol=protocol,
         overrides=overrides,
         members=members,
@@ -100,15 +107,17 @@ def node(
             raise ConfigurationError("--compact needs the journal to compact", field="--journal")
         asyncio.run(_compact(made))
         return
-    if not quiet and made.security.group == "" and (listen or peers):
+    if not quiet and keys is None and (listen or peers):
         note("this node has no keys: it stays on this machine, and believes whoever connects")
-    asyncio.run(_Terminal(made, journal, as_json=as_json, quiet=quiet).run(until, seconds))
+    terminal = _Terminal(made, journal, keys, as_json=as_json, quiet=quiet)
+    asyncio.run(terminal.run(until, seconds))
 
 
 def make_node(
     *,
     number: int | None,
     journal: Path | None,
+    keys: Path | None,
     protocol: str | None,
     overrides: list[str] | None,
     members: int | None,
@@ -132,10 +141,17 @@ def make_node(
         protocol = known.protocol if protocol is None else protocol
         settings = {**known.settings, **settings}
         members, role = None, known.role
+    security: Security | None = None
+    if keys is not None:
+        from antecast.live.groups import GroupSecurity
+
+        mine = GroupSecurity.load(keys, protocol or "vector")
+        if number is not None and number != mine.number:
+            problem = f"expected {mine.number}, the number in {keys}, got {number}"
+            raise ConfigurationError(problem, field="--number")
+        number, security = mine.number, mine
     if number is None:
         raise ConfigurationError("a new node needs a number that was never used", field="--number")
-    if listen is None and not peers and number is None:
-        raise ConfigurationError("say where to listen or whom to connect to", field="--listen")
     return Node(
         number,
         protocol or "vector",
@@ -144,6 +160,7 @@ def make_node(
         role=role,
         journal=journal,
         durability=durability,
+        security=security,
         transports=[Tcp(listen=listen, peers=list(peers))] if listen or peers else [],
         events=events,
     )
@@ -175,8 +192,8 @@ async def _compact(made: Node) -> None:
 class _Terminal:
     """Standard input is broadcast, deliveries go to standard output."""
 
-    def __init__(self, made: Node, journal: Path | None, *, as_json: bool, quiet: bool) -> None:
-        self._node, self._journal = made, journal
+    def __init__(self, made: Node, journal: Path | None, keys: Path | None, *, as_json: bool, quiet: bool) -> None:
+        self._node, self._journal, self._keys = made, journal, keys
         self._as_json, self._quiet = as_json, quiet
 
     async def run(self, until: int | None, seconds: float | None) -> None:
@@ -197,6 +214,8 @@ class _Terminal:
                     print(f"node {node.number} listens on {place}", file=sys.stderr, flush=True)
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
         tasks = [loop.create_task(self._print(until)), loop.create_task(ended.wait())]
+        if self._keys is not None:
+            tasks.append(loop.create_task(self._watch(self._keys)))
         if seconds is not None:
             tasks.append(loop.create_task(asyncio.sleep(seconds)))
         try:
@@ -219,20 +238,51 @@ class _Terminal:
             if printed == until:
                 return
 
+    async def _watch(self, keys: Path) -> None:
+        """Take over a bulletin that antecast group update has put into the node's file, and pass it on."""
+        from antecast.live.groups import load_identity
+
+        seen = keys.stat().st_mtime_ns
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                changed = keys.stat().st_mtime_ns
+                if changed != seen:
+                    seen = changed
+                    self._node.take_bulletin(load_identity(keys).signed_bulletin)
+                    for each in self._node.transports:
+                        each.share_bulletin()
+            except (OSError, AntecastError) as error:
+                logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
+
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        """One line at a time: the next is read when this one is in the journal."""
-        with suppress(AntecastError, RuntimeError, ValueError, asyncio.CancelledError):
-            for line in sys.stdin.buffer:
-                payload = line.rstrip(b"\r\n")
-                asyncio.run_coroutine_threadsafe(self._node.broadcast(payload), loop).result()
+        """One line at a time: the next is taken when this one is in the journal."""
+        with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
+            for line in input_lines():
+                asyncio.run_coroutine_threadsafe(self._node.broadcast(line), loop).result()
+
+
+def input_lines() -> Iterator[bytes]:
+    """The lines of standard input, without their ends. Read past Python's buffer, whose lock a thread would hold
+    when the program ends."""
+    rest = b""
+    while data := os.read(0, 1 << 16):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+    if rest:
+        yield rest
 
 
 def _text(each: Delivery) -> str:
-    return f"{each.origin}:{each.seq} {each.payload.decode(errors='replace')}"
+    said = f"({each.problem})" if each.problem else each.payload.decode(errors="replace")
+    return f"{each.origin}:{each.seq} {said}"
 
 
 def _json(each: Delivery) -> str:
     row: dict[str, object] = {"number": each.number, "origin": each.origin, "seq": each.seq, "at": each.at}
+    if each.problem:
+        return json.dumps(row | {"problem": each.problem}, ensure_ascii=False)
     try:
         row["payload"] = each.payload.decode()
     except UnicodeDecodeError:

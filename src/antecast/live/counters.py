@@ -24,6 +24,7 @@ COUNTERS: Final = {
     "alerts": "alerts of the protocol",
     "discarded": "messages that will never be delivered here",
     "expired": "messages whose lifetime ended before they could be delivered",
+    "unreadable": "deliveries whose payload this node has no key for",
     "dropped_refused": "frames that the protocol refused",
     "dropped_malformed": "packets that are no frames of this protocol",
     "dropped_forged": "packets with a missing or wrong signature; the link was closed",

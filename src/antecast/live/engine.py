@@ -56,6 +56,8 @@ class Batch:
     calls: Group = field(default_factory=list)
     size: int = 0
     frames: dict[Link, list[bytes]] = field(default_factory=dict)
+    unsealed: list[tuple[Frame, list[bytes], int]] = field(default_factory=list)
+    """Frames that are not packets yet, and their places among `frames`: they are sealed together."""
     deliveries: list[Delivery] = field(default_factory=list)
     answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
 
@@ -116,7 +118,7 @@ class Engine:
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
         self._frame: Frame | None = None
         self._packet = b""
-        if recovery.replayed:
+        if recovery.renewed:
             self._write_snapshot(recovery.saved, exact=False)
         if recovery.known:
             now = self.clock.read()
@@ -208,7 +210,7 @@ class Engine:
 
     def _perform(self, effects: list[Effect], now: int) -> None:
         """Turn effects into what leaves when the batch is committed; timers are set at once."""
-        batch, links = self._batch, self.links
+        batch, links, secured = self._batch, self.links, self._secured
         for effect in effects:
             kind = effect.__class__
             if kind is Send:
@@ -218,12 +220,14 @@ class Engine:
                     continue
                 frame = effect.frame  # type: ignore[union-attr]
                 if frame is not self._frame:
-                    self._frame, self._packet = frame, self._sealed(frame)
+                    self._frame = frame
+                    self._packet = b"" if secured else self.codec.encode(frame)
                 waiting = batch.frames.get(link)
                 if waiting is None:
-                    batch.frames[link] = [self._packet]
-                else:
-                    waiting.append(self._packet)
+                    batch.frames[link] = waiting = []
+                if not self._packet:
+                    batch.unsealed.append((frame, waiting, len(waiting)))
+                waiting.append(self._packet)
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
                 self.numbered = number = self.numbered + 1
@@ -231,9 +235,16 @@ class Engine:
             else:
                 self._perform_rare(effect)
 
-    def _sealed(self, frame: Frame) -> bytes:
-        data = self.codec.encode(frame)
-        return self.security.seal(frame, data) if self._secured else data
+    def _seal(self, batch: Batch) -> None:
+        """Make packets of the frames of a batch, before it is committed: nothing leaves yet."""
+        self.security.prepare(frame for frame, _, _ in batch.unsealed)
+        last: Frame | None = None
+        packet = b""
+        for frame, waiting, place in batch.unsealed:
+            if frame is not last:
+                last, packet = frame, self.security.seal(frame, self.codec.encode(frame))
+            waiting[place] = packet
+        self.security.settle(self.machine.protocol)
 
     def _perform_rare(self, effect: Effect) -> None:
         if isinstance(effect, SetTimer):
@@ -251,10 +262,7 @@ class Engine:
 
     def _transmit(self, effect: Any) -> None:
         """A frame for whoever hears it: goes to every link of a shared medium."""
-        if effect.frame is not self._frame:
-            self._frame, self._packet = effect.frame, self._sealed(effect.frame)
-        for link in self.links.values():
-            self._batch.frames.setdefault(link, []).append(self._packet)
+        self._perform([Send(peer, effect.frame) for peer in self.links], 0)
 
     def _arm(self, token: Timer, at: int) -> None:
         self._disarm(token)
@@ -290,6 +298,8 @@ class Engine:
         batch = self._batch
         if self._writing is not None or self.stopped or not (batch.calls or batch.answers):
             return
+        if self._secured:
+            self._seal(batch)
         self._writing, self._batch = batch, Batch()
         if batch.calls:
             journal, what = self.journal, Commit(batch.calls, batch.deliveries)
@@ -349,6 +359,7 @@ class Engine:
         self.since_snapshot = 0
         if self.journal.durability is Durability.NONE:
             return
+        self._commit()
         try:
             saved = self.machine.save_exactly()
         except TypeError as error:
@@ -357,7 +368,6 @@ class Engine:
                 log.warning("node %d: its journal is only cut at a clean stop: %s", self.number, error)
             return
         self._cut_at = max(self._snapshot_every, 4 * len(saved))
-        self._commit()
         self._write_snapshot(saved, exact=True)
 
     def _write_snapshot(self, saved: bytes, *, exact: bool) -> None:

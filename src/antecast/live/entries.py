@@ -35,6 +35,8 @@ class Delivery(NamedTuple):
     at: int
     """The node's local time, in nanoseconds."""
     payload: bytes
+    problem: str = ""
+    """Why the payload cannot be read here, if it cannot: this node lacks the key. It is then empty."""
 
     @property
     def id(self) -> MessageId:

@@ -45,6 +45,9 @@ from antecast.version import __version__
 
 FORMAT: Final = 1
 
+HISTORY: Final = 64 << 20
+"""Bytes of calls before the last snapshot that are kept to be replayed."""
+
 _SCHEMA = """
 create table meta (key text primary key, value) without rowid;
 create table snapshots (position integer primary key, now integer, delivered integer, events integer,
@@ -69,7 +72,7 @@ class Journal:
     """An open journal. One thread at a time writes; deliveries are read through a connection of their own."""
 
     def __init__(self, path: Path, durability: Durability, *, mark: Mark | None = None) -> None:
-        self.path, self.durability = path, durability
+        self.path, self.durability, self.history = path, durability, HISTORY
         self.notes: list[str] = []
         """What a person should know about how it was opened."""
         self._mark = mark
@@ -272,6 +275,12 @@ class Journal:
         rows = self._db.execute("select position, exact from snapshots order by position").fetchall()
         return [(position, bool(exact)) for position, exact in rows]
 
+    def oldest(self) -> int:
+        """The position after which all calls are there."""
+        first = self._db.execute("select min(first) from groups").fetchone()[0]
+        snapshots = self.snapshots()
+        return 0 if first == 1 or not snapshots else snapshots[0][0]
+
     def calls(self, start: Recovered) -> Iterator[tuple[int, Call]]:
         """The calls after a snapshot, with their positions."""
         try:
@@ -354,7 +363,7 @@ class Journal:
             if what.deliveries:
                 db.executemany(
                     "insert into deliveries values (?, ?, ?, ?, ?, ?)",
-                    [(*each, crc32(each.payload, each.number & 0xFFFFFFFF)) for each in what.deliveries],
+                    [(*each[:5], crc32(each.payload, each.number & 0xFFFFFFFF)) for each in what.deliveries],
                 )
             if point is not None:
                 point("group deliveries written")
@@ -372,9 +381,10 @@ class Journal:
         if self._mark is not None:
             self._mark.write(self.position, self.chain)
 
-    def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = 1) -> None:
-        """Keep a snapshot of the state after the last call, and drop what lies before the older ones that are kept
-        as history."""
+    def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = HISTORY) -> None:
+        """Keep a snapshot of the state after the last call, and drop what is older than the bytes of calls that are
+        kept as history."""
+        self.history = history
         if self.durability is Durability.NONE:
             return
         self._write_snapshot(state, now=now, events=events, exact=exact, history=history)
@@ -389,11 +399,7 @@ class Journal:
             db.execute("insert or replace into snapshots values (?, ?, ?, ?, ?, ?, ?, ?)", row)
             if point is not None:
                 point("snapshot written")
-            query = "select position from snapshots order by position desc limit 1 offset ?"
-            oldest = db.execute(query, (history,)).fetchone()
-            if oldest is not None:
-                db.execute("delete from snapshots where position < ?", oldest)
-                db.execute("delete from groups where last <= ?", oldest)
+            self._prune(history)
             if point is not None:
                 point("snapshot pruned")
             db.execute("commit")
@@ -402,6 +408,18 @@ class Journal:
         if point is not None:
             point("snapshot committed")
         self._move_mark()
+
+    def _prune(self, history: int) -> None:
+        """Drop snapshots, and the calls before them, beyond what is kept as history."""
+        query = "select coalesce(sum(length(calls)), 0) from groups where first > ? and last <= ?"
+        newer, kept = self.position, 0
+        for position, _ in reversed(self.snapshots()):
+            kept += self._db.execute(query, (position, newer)).fetchone()[0]
+            newer = position
+            if kept >= history and position < self.position:
+                self._db.execute("delete from snapshots where position < ?", (position,))
+                self._db.execute("delete from groups where last <= ?", (position,))
+                return
 
     def acknowledge(self, number: int) -> None:
         """Forget deliveries up to a number. May be lost in a crash: the application then says it again."""
@@ -435,7 +453,7 @@ class Journal:
             if state is not None:
                 if self.durability is Durability.NONE:
                     self._keep_volatile()
-                self._write_snapshot(state, now=now, events=events, exact=False, history=1)
+                self._write_snapshot(state, now=now, events=events, exact=False, history=self.history)
                 self._db.execute("delete from meta where key = 'open'")
         finally:
             if self._reader is not self._db:
@@ -448,7 +466,7 @@ class Journal:
     def _keep_volatile(self) -> None:
         self._db.execute("delete from groups")
         self._db.execute("delete from snapshots")
-        rows = [(*each, crc32(each.payload, each.number & 0xFFFFFFFF)) for each in self._volatile]
+        rows = [(*each[:5], crc32(each.payload, each.number & 0xFFFFFFFF)) for each in self._volatile]
         self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
         self._forget()
 
@@ -457,7 +475,7 @@ class Ephemeral(Journal):
     """No file at all: deliveries wait in memory, and the node never comes back."""
 
     def __init__(self) -> None:
-        self.path, self.durability = Path("(none)"), Durability.NONE
+        self.path, self.durability, self.history = Path("(none)"), Durability.NONE, 0
         self.notes = []
         self.life = secrets.token_bytes(16)
         self.position = self.chain = self.delivered = self.acknowledged = 0

@@ -25,14 +25,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from antecast.core import Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
+from antecast.core import AntecastError, Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
 from antecast.core.settings import plain_settings
 from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog, name_of
-from antecast.live.journal import Ephemeral, Journal
+from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.machine import Machine
 from antecast.live.recovery import recover
@@ -59,8 +59,8 @@ class Limits:
     """Deliveries that the application has not read before reading stops and broadcasts wait."""
     snapshot_every: int = 64 << 20
     """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
-    history: int = 1
-    """Older snapshots, and the calls after them, that are kept to be replayed."""
+    history: int = HISTORY
+    """Bytes of calls before the last snapshot that are kept to be replayed."""
     refusals: int = 1000
     """Frames of one link that the protocol may refuse before the link is closed."""
 
@@ -96,6 +96,7 @@ class Node:
             raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number}", field="number")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
+        self._secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
         self.transports = list(transports)
@@ -263,6 +264,8 @@ class Node:
 
     def _broadcast(self, payload: bytes, lifetime: int | None) -> MessageId:
         engine = self.engine
+        if self._secured:
+            payload = self.security.seal_payload(payload)
         effects = engine.make(Call(CallKind.BROADCAST, engine.clock.read(), -1, payload, lifetime))
         self.counters["broadcasts"] += 1
         return next(filter(None, map(name_of, effects)))
@@ -292,7 +295,15 @@ class Node:
                 self._read = max(self._read, last)
                 if self._paused or self._waiters:
                     self._relieve()
-                yield each
+                yield self._opened(each) if self._secured else each
+
+    def _opened(self, each: Delivery) -> Delivery:
+        """A delivery whose payload can be read, or that says why it cannot."""
+        try:
+            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+        except AntecastError as error:
+            self.counters["unreadable"] += 1
+            return each._replace(payload=b"", problem=str(error))
 
     def _after(self, last: int) -> list[Delivery]:
         recent = self._recent
@@ -456,6 +467,15 @@ class Node:
         self.lives[peer] = life
         self.engine.remember(peer, life)
 
+    def take_bulletin(self, data: bytes) -> None:
+        """A bulletin of the group's authority: links to those it revokes end. Raises `PeerRefused`."""
+        for number in self.security.take_bulletin(data):
+            link = self.links.get(number)
+            if link is not None:
+                self.counters["refused_identity"] += 1
+                log.warning("node %d: node %d was revoked", self.number, number)
+                link.close("revoked")
+
     # For people.
 
     def status(self) -> dict[str, Any]:
@@ -468,7 +488,7 @@ class Node:
             "node": self.number,
             "protocol": self.spec.name,
             "group": self.security.group,
-            "secured": not isinstance(self.security, Unsecured),
+            "secured": self._secured,
             "durability": journal.durability.value,
             "journal": {
                 "path": str(journal.path),
@@ -479,7 +499,7 @@ class Node:
             "links": [link.describe() for link in self.links.values()],
             "transports": [transport.describe() for transport in self.transports],
             "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._paused},
-            "gauges": engine.machine.protocol.gauges(),
+            "gauges": engine.machine.protocol.gauges() | dict(self.security.gauges()),
             "timers": len(engine.machine.timers),
             "counters": dict(self.counters),
         }

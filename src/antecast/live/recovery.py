@@ -23,6 +23,8 @@ class Recovery:
     """Whether there was anything to restore; otherwise the node starts its life."""
     replayed: int
     """Calls made again since the last snapshot."""
+    renewed: bool
+    """Whether it is another object than the journal's last snapshot: it needs a snapshot of its own."""
     now: int
     """The latest time that was used."""
 
@@ -41,9 +43,10 @@ def recover(
         if on_call is not None:
             on_call(call, effects)
     saved = machine.save()
-    if replayed or start.exact:
+    renewed = replayed > 0 or start.exact
+    if renewed:
         machine = machine.renewed(saved)
-    return Recovery(machine, saved, start.state is not None or replayed > 0, replayed, now)
+    return Recovery(machine, saved, start.state is not None or replayed > 0, replayed, renewed, now)
 
 
 def replay(machine: Machine, position: int, call: Call, journal: Journal) -> list[Effect]:

@@ -10,9 +10,11 @@ Without keys there is `Unsecured`: packets are the frames themselves, and nodes 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from antecast.core import Frame, NodeId, RemoteFault
+from antecast.core import Protocol as CoreProtocol
 
 
 class PeerRefused(RemoteFault):
@@ -42,8 +44,14 @@ class Security(Protocol):
     def identify(self, connection: ssl.SSLObject | None, claimed: NodeId) -> None:
         """See that the peer behind a connection is the node it says it is; raises `PeerRefused`."""
 
+    def prepare(self, frames: Iterable[Frame]) -> None:
+        """These frames are sealed next: what they carry of this node can be signed together."""
+
     def seal(self, frame: Frame, data: bytes) -> bytes:
         """The packet for a frame and its encoding. Called in the order in which frames are made."""
+
+    def settle(self, protocol: CoreProtocol) -> None:
+        """The frames of all calls so far are sealed: what the protocol no longer holds can be forgotten."""
 
     def split(self, packet: bytes) -> bytes:
         """The encoded frame in a packet; raises `RemoteFault` if there is none."""
@@ -59,11 +67,32 @@ class Security(Protocol):
 
     def restore(self, state: bytes) -> None: ...
 
+    def seal_payload(self, payload: bytes) -> bytes:
+        """What to broadcast for a payload."""
+
+    def open_payload(self, origin: NodeId, seq: int, payload: bytes) -> bytes:
+        """A delivered payload as it was before; raises `AntecastError` if this node cannot read it."""
+
+    @property
+    def serial(self) -> int:
+        """Which bulletin of the group's authority this node has: revocations, and keys."""
+
+    @property
+    def bulletin(self) -> bytes:
+        """That bulletin, to hand to a peer with an older one."""
+
+    def take_bulletin(self, data: bytes) -> set[NodeId]:
+        """Take a newer one over; returns all numbers that are revoked. Raises `PeerRefused` for a forged one."""
+
+    def gauges(self) -> Mapping[str, int]: ...
+
 
 class Unsecured:
     """No keys: for loopback, for tests, and for networks that are secured otherwise."""
 
     overhead = 0
+    serial = 0
+    bulletin = b""
 
     def __init__(self, group: str = "") -> None:
         self.group = group
@@ -77,8 +106,14 @@ class Unsecured:
     def identify(self, connection: ssl.SSLObject | None, claimed: NodeId) -> None:
         """Whoever is on this machine is believed."""
 
+    def prepare(self, frames: Iterable[Frame]) -> None:
+        pass
+
     def seal(self, frame: Frame, data: bytes) -> bytes:
         return data
+
+    def settle(self, protocol: CoreProtocol) -> None:
+        pass
 
     def split(self, packet: bytes) -> bytes:
         return packet
@@ -94,3 +129,15 @@ class Unsecured:
 
     def restore(self, state: bytes) -> None:
         pass
+
+    def seal_payload(self, payload: bytes) -> bytes:
+        return payload
+
+    def open_payload(self, origin: NodeId, seq: int, payload: bytes) -> bytes:
+        return payload
+
+    def take_bulletin(self, data: bytes) -> set[NodeId]:
+        raise PeerRefused("it sent a bulletin to a node without keys")
+
+    def gauges(self) -> Mapping[str, int]:
+        return {}

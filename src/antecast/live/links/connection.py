@@ -2,9 +2,10 @@
 
     length (4 bytes, big endian) | packet
 
-A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. Any other length above the largest
-frame ends the connection before anything is read or kept. Bytes that are no greeting, and greetings that come
-late, end it before it was a link.
+A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. With its highest bit set, a length
+is that of a bulletin of the group's authority. Any other length above the largest frame ends the connection
+before anything is read or kept. Bytes that are no greeting, and greetings that come late, end it before it was a
+link.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ DUPLICATE: Final = "another connection between the two nodes is kept"
 _HEARTBEAT: Final = bytes(4)
 _PING: Final = b"\xff" * 4
 _PING_LENGTH: Final = (1 << 32) - 1
+_BULLETIN: Final = 1 << 31
+_LARGEST_BULLETIN: Final = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ class Connection(asyncio.Protocol, Link):
         transport.set_write_buffer_limits(high=1 << 20)
         self._tick = owner.loop.call_later(owner.options.greeting, self._greet_late)
         if self.dialled:
-            self._put(encode_hello(owner.hello))
+            self._put(encode_hello(owner.greeting()))
+        elif self._buffer:  # came with the end of the TLS handshake
+            owner.loop.call_soon(self.data_received, b"")
 
     def _greet_late(self) -> None:
         if not self._up:
@@ -144,6 +149,11 @@ class Connection(asyncio.Protocol, Link):
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def up(self) -> bool:
+        """Whether it is a link."""
+        return self._up
 
     @property
     def waiting(self) -> int:
@@ -200,6 +210,9 @@ class Connection(asyncio.Protocol, Link):
     def data_received(self, data: bytes) -> None:
         if self._closed:
             return
+        if self._transport is None:
+            self._buffer += data
+            return
         self._heard = self.owner.loop.time()
         for proof in self._proofs:
             if not proof.done():
@@ -218,6 +231,15 @@ class Connection(asyncio.Protocol, Link):
             length = int.from_bytes(data[place : place + 4], "big")
             if length == _PING_LENGTH:
                 place, asked = place + 4, True
+                continue
+            if length & _BULLETIN and (length ^ _BULLETIN) <= _LARGEST_BULLETIN:
+                length ^= _BULLETIN
+                if end - place - 4 < length:
+                    break
+                self._take_bulletin(data[place + 4 : place + 4 + length])
+                if self._closed:
+                    return
+                place += 4 + length
                 continue
             if length > largest:
                 self.node.counters["dropped_oversize"] += 1
@@ -239,6 +261,20 @@ class Connection(asyncio.Protocol, Link):
         if packets:
             self.node.received(self, packets)
         self._throttle(end)
+
+    def _take_bulletin(self, data: bytes) -> None:
+        try:
+            self.node.take_bulletin(data)
+        except AntecastError as error:
+            self.node.counters["refused_identity"] += 1
+            log.warning("node %d: node %d sent a bad bulletin: %s", self.node.number, self.peer, error)
+            self.close(f"sent a bad bulletin: {error}")
+
+    def send_bulletin(self) -> None:
+        """Hand over the newest bulletin of the group's authority."""
+        data = self.node.security.bulletin
+        if data and not self._closed:
+            self._transport.write((len(data) | _BULLETIN).to_bytes(4, "big") + data)
 
     def _throttle(self, size: int) -> None:
         """Bound what one peer can make this node do in a second."""
@@ -318,7 +354,9 @@ class Connection(asyncio.Protocol, Link):
             self._end_with(reason)
             return
         if not self.dialled:
-            self._put(encode_hello(self.owner.hello))
+            self._put(encode_hello(self.owner.greeting()))
+        if theirs.serial < self.node.security.serial:
+            self.send_bulletin()
         self.peer, self._up, self._deciding = theirs.number, True, False
         if self._tick is not None:
             self._tick.cancel()

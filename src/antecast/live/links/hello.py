@@ -3,7 +3,7 @@
 Whoever dials greets first. The other end answers with its own greeting, or with a refusal that says why, and then
 the connection is a link. A greeting is a packet like any other, bounded at 4 KiB before it is read.
 
-    magic, version | MessagePack: group, number, protocol, settings, life, instance
+    magic, version | MessagePack: group, number, protocol, settings, life, instance, serial
 
 `life` names the journal behind a number. A number stands for one life: a node remembers whom it has met, and
 refuses another life under the same number. `instance` names the running process, so that a node that has restarted
@@ -38,6 +38,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """A digest: all members of a group run the same settings."""
     life: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     instance: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
+    serial: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] = 0
+    """Which bulletin of the group's authority it has: whoever has a newer one sends it."""
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -71,7 +73,7 @@ def decode_hello(data: bytes) -> Hello | Refusal:
         if head[-1] == 1:
             return msgspec.msgpack.decode(body, type=Refusal)
         return msgspec.msgpack.decode(body, type=Hello)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         raise BadHello("the other end sent a damaged greeting") from None
 
 

@@ -63,5 +63,8 @@ class Transport(ABC):
     async def stop(self) -> None:
         """End all links and take no new ones."""
 
+    def share_bulletin(self) -> None:  # noqa: B027  (most transports have no keys)
+        """Hand the newest bulletin of the group's authority to all who are linked; where there are keys."""
+
     def describe(self) -> dict[str, Any]:
         return {}

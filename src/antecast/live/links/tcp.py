@@ -16,8 +16,11 @@ import asyncio
 import logging
 import random
 import secrets
+import ssl
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from antecast.core import ConfigurationError
 from antecast.live.links.address import Address
@@ -47,6 +50,7 @@ class Tcp(Transport):
         self.options = options if options is not None else TcpOptions()
         self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
+        self.doorsteps: set[Doorstep] = set()
         self._dialling: dict[Address, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._stopping = False
@@ -60,12 +64,7 @@ class Tcp(Transport):
         if self.listen is not None:
             try:
                 self._server = await self.loop.create_server(
-                    lambda: Connection(self, dialled=False),
-                    self.listen.host,
-                    self.listen.port,
-                    ssl=node.security.server_context(),
-                    ssl_handshake_timeout=self.options.greeting if node.security.server_context() else None,
-                    backlog=128,
+                    self._take, self.listen.host, self.listen.port, backlog=128
                 )
             except OSError as error:
                 reason = error.strerror or error
@@ -75,6 +74,16 @@ class Tcp(Transport):
         for address in self.peers:
             self.dial(address)
 
+    def greeting(self) -> Hello:
+        """What this node says of itself now."""
+        return msgspec.structs.replace(self.hello, serial=self.node.security.serial)
+
+    def share_bulletin(self) -> None:
+        """Hand the newest bulletin to all who are linked."""
+        for connection in self.connections:
+            if connection.up:
+                connection.send_bulletin()
+
     def _stay_on_loopback(self) -> None:
         for address in (*([self.listen] if self.listen is not None else []), *self.peers):
             if not address.loopback:
@@ -83,6 +92,10 @@ class Tcp(Transport):
                     "give it the keys of a group (antecast group new)",
                     field="address",
                 )
+
+    def _take(self) -> asyncio.Protocol:
+        context = self.node.security.server_context()
+        return Connection(self, dialled=False) if context is None else Doorstep(self, context)
 
     def dial(self, address: Address) -> None:
         """Connect to an address, and again whenever there is no link to the node behind it."""
@@ -130,11 +143,20 @@ class Tcp(Transport):
                     ssl=context,
                     server_hostname="" if context is not None else None,
                 )
+        except ssl.SSLError as error:
+            self.failed_handshake(f"at {address}", error)
+            return None
         except (OSError, TimeoutError) as error:
             self.node.counters["dial_failures"] += 1
             log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
             return None
         return connection
+
+    def failed_handshake(self, where: str, error: Exception) -> None:
+        from antecast.live.groups.tls import explain
+
+        self.node.counters["refused_identity"] += 1
+        log.warning("node %d: refused the node %s: %s", self.node.number, where, explain(error))
 
     # Which connection becomes the link.
 
@@ -190,3 +212,42 @@ class Tcp(Transport):
             "dialling": [str(address) for address in self._dialling],
             "connections": len(self.connections),
         }
+
+
+class Doorstep(asyncio.Protocol):
+    """A connection whose TLS handshake is under way. There are only so many at a time, and each has its time."""
+
+    def __init__(self, owner: Tcp, context: ssl.SSLContext) -> None:
+        self._owner, self._context = owner, context
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        owner = self._owner
+        if len(owner.doorsteps) >= owner.options.unknown:
+            owner.node.counters["refused_room"] += 1
+            log.warning("node %d: refused a connection: too many handshakes at once", owner.node.number)
+            transport.abort()
+            return
+        transport.pause_reading()  # until TLS reads
+        owner.doorsteps.add(self)
+        self._task = owner.loop.create_task(self._shake_hands(transport))
+
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        owner = self._owner
+        connection = Connection(owner, dialled=False)
+        try:
+            secured = await owner.loop.start_tls(
+                transport,
+                connection,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=owner.options.greeting,
+            )
+        except (OSError, TimeoutError) as error:
+            owner.failed_handshake("that connected", error)
+            transport.abort()
+            return
+        finally:
+            owner.doorsteps.discard(self)
+        connection.connection_made(secured)
