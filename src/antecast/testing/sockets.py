@@ -70,6 +70,8 @@ _SETTINGS = {
 }  # fmt: skip
 """Short times, since these are real ones, and bounds that an attack can fill."""
 
+_PAYLOAD = b"honest"
+
 _ENDS = ("changed", "forged", "noise", "length")
 """Inputs that cost the hostile node its link, most of the time."""
 
@@ -108,9 +110,13 @@ class Campaign:
                 attacker = Attacker(self, nodes, Path(folder) / f"{NAMES[HOSTILE]}.node")
                 base = 0
                 while self.sent < inputs:
-                    await attacker.round(min(ROUND, inputs - self.sent), witness.broadcasts)
-                    await witness.rest()
-                    if unhandled:
+                    try:
+                        await attacker.round(min(ROUND, inputs - self.sent), witness.broadcasts)
+                        await witness.rest()
+                    except Fault:
+                        if not unhandled:
+                            raise
+                    if unhandled:  # says more than what came of it
                         raise Fault(unhandled[0])
                     if not base and self.sent * 4 >= inputs:
                         base = _memory()
@@ -168,7 +174,7 @@ class _Witness:
         """How many messages each honest node has broadcast."""
         self._delivered: dict[NodeId, list[MessageId]] = {node.number: [] for node in nodes}
         self._known: dict[NodeId, set[MessageId]] = {node.number: set() for node in nodes}
-        self._judged: dict[NodeId, int] = dict.fromkeys(self._delivered, 0)
+        self._forgeries: list[str] = []
 
     async def __aenter__(self) -> _Witness:
         self._tasks = [asyncio.ensure_future(self._read(node)) for node in self._nodes]
@@ -182,6 +188,10 @@ class _Witness:
     async def _read(self, node: Node) -> None:
         async for each in node.deliveries():
             if each.origin in HONEST:
+                if each.payload != _PAYLOAD:
+                    self._forgeries.append(
+                        f"node {node.number} delivered {each.id}, which its source did not broadcast"
+                    )
                 self._delivered[node.number].append(each.id)
                 self._known[node.number].add(each.id)
             node.acknowledge(each.number)
@@ -192,6 +202,8 @@ class _Witness:
         lacking = await self._round(REST)
         if lacking:
             raise Fault(f"after an attack {lacking}")
+        if self._forgeries:
+            raise Fault(self._forgeries[0])
         promised = self._spec.guarantees
         log = list(self._log())
         for problem in order_faults(log, fifo=Guarantee.FIFO in promised, causal=Guarantee.CAUSAL in promised):
@@ -203,7 +215,7 @@ class _Witness:
         try:
             async with asyncio.timeout(seconds):
                 for node in self._nodes:
-                    names.append(await node.broadcast(b"honest"))
+                    names.append(await node.broadcast(_PAYLOAD))
                     self.broadcasts[node.number] += 1
                 while any(name not in known for known in self._known.values() for name in names):
                     await asyncio.sleep(0.005)
@@ -391,8 +403,9 @@ class Attacker:
         if frame is None:
             return self._changed()
         name = self._draw.choice(HONEST)
+        number = self._broadcasts[name] + self._draw.choice((0, 1, 1, 2))
         packet = decode_packet(self._replay())
-        forged = [msgspec.structs.replace(entry, origin=name) for entry in entries(frame)]
+        forged = [msgspec.structs.replace(entry, origin=name, seq=max(1, number)) for entry in entries(frame)]
         with suppress(AntecastError, msgspec.MsgspecError):
             data = self._codec.encode(forged[0])
             return msgspec.msgpack.encode(

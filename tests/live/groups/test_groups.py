@@ -185,15 +185,6 @@ def test_bulletins_pass_from_node_to_node(group, tmp_path):
     assert GroupSecurity.load(tmp_path / "ada.node", "vector").serial == 3
 
 
-def test_a_running_node_sees_that_its_file_was_updated(group, tmp_path):
-    ada = GroupSecurity.load(tmp_path / "ada.node", "vector")
-    assert not ada.refresh()
-    group.revoke("bob")
-    load_identity(tmp_path / "ada.node").updated(read_bulletin_file(group.bulletin_path)).save()
-    assert ada.refresh() and ada.revoked == {1}
-    assert not ada.refresh()
-
-
 # Payloads.
 
 

@@ -6,8 +6,8 @@ It is the `Security` of `antecast.live.security`. Beyond that:
   protocol, the journal and the wire see only what is sealed.
 - `settle(protocol)` lets go of the signatures that the protocol cannot need any more. Call it between two calls,
   when the frames of all calls before are sealed; most of the time it does nothing.
-- `serial` and `bulletin` are told to peers, `take_bulletin` takes theirs; `refresh` looks for one that was put
-  into the node's file. Links to the numbers that are revoked then must be closed.
+- `serial` and `bulletin` are told to peers, `take_bulletin` takes theirs. Links to the numbers that are revoked
+  then must be closed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,6 @@ from antecast.live.groups.payloads import Payloads
 from antecast.live.groups.signatures import Signatures
 
 
-def _changed_at(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
-
-
 class GroupSecurity:
     """A node of a group, for one protocol."""
 
@@ -46,7 +39,6 @@ class GroupSecurity:
         """The names of the nodes that have connected, from their certificates."""
         self._signatures = Signatures(identity, protocol)
         self._payloads = Payloads(identity)
-        self._changed_at = _changed_at(identity.path)
         self._opened: tuple[bytes, Packet] = b"", Packet([], [], b"")
         """The packet that was split last: it is verified next."""
 
@@ -149,25 +141,9 @@ class GroupSecurity:
         updated = self.identity.updated(data)
         if updated is not self.identity:
             updated.save()
-            self._take(updated)
+            self.identity = updated
+            self._payloads.take(updated)
         return self.revoked
-
-    def _take(self, updated: Identity) -> None:
-        self.identity = updated
-        self._payloads.take(updated)
-        self._changed_at = _changed_at(updated.path)
-
-    def refresh(self) -> bool:
-        """Look whether the node's file has a newer bulletin (`antecast group update`); whether it has."""
-        changed_at = _changed_at(self.identity.path)
-        if changed_at in (None, self._changed_at):
-            return False
-        self._changed_at = changed_at
-        there = load_identity(self.identity.path)
-        if there.member.key != self.identity.member.key or there.bulletin.serial <= self.serial:
-            return False
-        self._take(there)
-        return True
 
     def gauges(self) -> Mapping[str, int]:
         return self._signatures.gauges() | {"bulletin_serial": self.serial}
