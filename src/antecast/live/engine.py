@@ -349,7 +349,11 @@ class Engine:
         if self._writing is not None or self.stopped or not (batch.count or batch.answers):
             return
         if self._secured:
-            self._seal(batch)
+            try:
+                self._seal(batch)
+            except AntecastError as error:
+                self._broke(error)
+                return
         self._writing, self._batch = batch, Batch()
         if batch.count:
             journal, what = self.journal, Commit(batch.calls, batch.deliveries, batch.count)

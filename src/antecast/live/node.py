@@ -471,7 +471,12 @@ class Node:
 
     def take_bulletin(self, data: bytes) -> None:
         """A bulletin of the group's authority: links to those it revokes end. Raises `PeerRefused`."""
-        for number in self.security.take_bulletin(data):
+        before = self.security.serial
+        revoked = self.security.take_bulletin(data)
+        if self.security.serial > before:
+            for transport in self.transports:
+                transport.share_bulletin()
+        for number in revoked:
             link = self.links.get(number)
             if link is not None:
                 self.counters["refused_identity"] += 1
