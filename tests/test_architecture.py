@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "checking": _MODELS | {"history"},
     "sim": _MODELS | _DATA,
     "live": _MODELS | {"history"},
-    "testing": _MODELS | _DATA | {"checking", "sim"},
+    "testing": _MODELS | _DATA | {"checking", "sim", "live"},
     "comparison": _MODELS | _DATA | {"sim"},
     "spark": _MODELS | _DATA | {"sim", "comparison"},
     "papers": _MODELS | _DATA | {"sim", "spark"},

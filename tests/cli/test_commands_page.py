@@ -147,6 +147,12 @@ def test_traces(printing):
     assert_documented("mobility gtfs", printing("mobility", "gtfs", "town.zip", "--date", "2026-03-21"))
 
 
+def test_group_list(printing, antecast):
+    antecast("group", "new", "friends")
+    antecast("group", "invite", "ada")
+    assert_documented("group list", printing("group", "list"))
+
+
 def test_the_rest(printing, antecast):
     assert_documented("demonstrate", printing("demonstrate", "observer"))
     assert_documented("protocols", printing("protocols"))

@@ -386,7 +386,8 @@ class Journal:
 
     def commit(self, what: Commit) -> None:
         """Write a group. When this returns, its effects may leave."""
-        first, last = self.position + 1, self.position + len(what.calls)
+        first = self.position + 1
+        last = self.position + (len(what.calls) if what.count is None else what.count)
         delivered = what.deliveries[-1].number if what.deliveries else self.delivered
         if self.durability is Durability.NONE:
             self._volatile += what.deliveries

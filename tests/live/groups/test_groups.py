@@ -158,8 +158,7 @@ def test_a_node_never_goes_back_to_an_older_bulletin(group, tmp_path):
     group.revoke("bob")
     ada = GroupSecurity.load(tmp_path / "ada.node", "vector")
     new = read_bulletin_file(group.bulletin_path)
-    assert ada.take_bulletin(new) == {1}
-    assert ada.take_bulletin(old) == {1}
+    assert ada.take_bulletin(new) == ada.take_bulletin(old) == ada.take_bulletin(new) == {1}
     assert GroupSecurity.load(tmp_path / "ada.node", "vector").serial == ada.serial
 
 
@@ -176,6 +175,14 @@ def test_a_bulletin_is_taken_from_the_authority_only(group, tmp_path):
             ada.take_bulletin(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
     with pytest.raises(Refused, match="not a bulletin"):
         ada.take_bulletin(b"")
+
+
+def test_bulletins_pass_from_node_to_node(group, tmp_path):
+    ada, bob = (GroupSecurity.load(tmp_path / f"{name}.node", "vector") for name in ("ada", "bob"))
+    assert ada.serial == 2 and bob.serial == 3  # each has that of its invitation
+    ada.take_bulletin(bob.bulletin)
+    assert (ada.serial, ada.bulletin) == (bob.serial, bob.bulletin)
+    assert GroupSecurity.load(tmp_path / "ada.node", "vector").serial == 3
 
 
 # Payloads.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from antecast.live import Node
-from antecast.live.groups import GroupSecurity
+from antecast.live.groups import GroupSecurity, load_identity, new_group
+from antecast.live.groups.authority import read_bulletin_file
 from antecast.live.links.tcp import Tcp, TcpOptions
 
 QUICK = TcpOptions(retry_least=0.02, retry_most=0.1)
@@ -83,5 +85,122 @@ def test_a_relay_that_restarts_still_has_the_signatures(group, tmp_path, killed)
                 path.write_bytes(data)
         async with make(tmp_path, "bob") as bob, make(tmp_path, "cat", peers=[place(bob)]) as cat:
             assert await asyncio.wait_for(take(cat, 1), 10) == [(0, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_revocation_spreads_and_ends_links(group, tmp_path):
+    """In a line, from one end: ada is told, and cat at the other end hears it from bob."""
+    for name in ("cat", "eve"):
+        group.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]) as ada,
+            make(tmp_path, "cat", peers=[place(bob)]) as cat,
+            make(tmp_path, "eve", peers=[place(cat)]) as eve,
+        ):
+            await until(lambda: len(bob.links) == 2 and 3 in cat.links)
+            group.revoke("eve")
+            ada.take_bulletin(read_bulletin_file(group.bulletin_path))
+            await until(lambda: cat.security.serial == ada.security.serial)
+            await until(lambda: 3 not in cat.links and not eve.links)
+            await until(lambda: cat.counters["refused_identity"] >= 2)  # it dials again, and is refused
+            assert load_identity(tmp_path / "cat.node").bulletin.revoked.keys() == {3}
+
+    asyncio.run(main())
+
+
+def test_what_is_encrypted_stays_so_until_it_is_delivered(tmp_path):
+    secret = new_group(tmp_path / "secret.group", "secret", encrypt=True)
+    for name in ("bob", "ada", "cat"):
+        secret.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "ada", peers=[place(bob)]) as ada:
+            await until(lambda: bob.links)
+            await ada.broadcast(b"the treasure is under the oak")
+            async for each in bob.deliveries():
+                assert (each.payload, each.problem) == (b"the treasure is under the oak", "")
+                break
+            secret.rotate()
+            ada.take_bulletin(read_bulletin_file(secret.bulletin_path))
+            await until(lambda: bob.security.serial == ada.security.serial)
+        written = b"".join(path.read_bytes() for path in tmp_path.glob("*.journal*"))
+        assert written and b"treasure" not in written
+
+    asyncio.run(main())
+
+
+def test_a_node_without_the_key_says_so(tmp_path):
+    secret = new_group(tmp_path / "secret.group", "secret", encrypt=True)
+    for name in ("bob", "ada"):
+        secret.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "ada") as ada:
+            await ada.broadcast(b"before cat came")
+            secret.rotate()
+            secret.invite("cat", tmp_path / "cat.node", history=False)
+            async with make(tmp_path, "cat", peers=[place(ada)]) as cat:
+                async for each in cat.deliveries():
+                    assert each.payload == b""
+                    assert "encrypted with group key 1, which this node does not have; it has 2" in each.problem
+                    break
+                assert cat.counters["unreadable"] == 1
+
+    asyncio.run(main())
+
+
+def test_a_forged_packet_costs_its_sender_the_link_and_nobody_else(group, tmp_path):
+    group.invite("cat", tmp_path / "cat.node")
+
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]) as ada,
+            make(tmp_path, "cat", peers=[place(bob)]) as cat,
+        ):
+            await until(lambda: len(bob.links) == 2)
+            cat.security.seal = lambda frame, data: msgspec.msgpack.encode([[], [], data])
+            link = bob.links[2]
+            await cat.broadcast(b"unsigned")
+            await until(lambda: link.closed)
+            assert bob.counters["dropped_forged"] >= 1
+            await ada.broadcast(b"still here")
+            assert await asyncio.wait_for(take(bob, 1), 10) == [(0, 1)]
+
+    asyncio.run(main())
+
+
+def test_who_is_refused_at_the_door_has_a_counter_and_a_line(group, tmp_path, caplog):
+    others = new_group(tmp_path / "others.group", "friends")
+    for name in ("x", "y"):
+        others.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "y", peers=[place(bob)]) as stranger:
+            await until(lambda: stranger.counters["refused_identity"] and bob.counters["refused_identity"])
+            reader, writer = await asyncio.open_connection(place(bob).host, place(bob).port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await reader.read()
+            writer.close()
+
+    asyncio.run(main())
+    assert "its certificate is not signed by the authority of this group" in caplog.text
+    assert "refused the node that connected: it broke the handshake off" in caplog.text
+    assert "it speaks HTTP, not TLS" in caplog.text
+
+
+def test_a_second_process_with_the_same_file_is_refused(group, tmp_path):
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]),
+            make(tmp_path, "ada", peers=[place(bob)], journal=False) as copy,
+        ):
+            await until(lambda: bob.counters["refused_in_use"])
+            assert not copy.links
 
     asyncio.run(main())

@@ -254,6 +254,18 @@ def test_a_copy_costs_no_signature(runs):
     assert (security._signatures.verified, security._signatures.repeated) == (1, 2)
 
 
+def test_a_copy_with_another_signature_is_looked_at(runs):
+    """Packets are passed on as they came: a wrong signature beside a known message would be passed on, too, and
+    cost an honest relay its links."""
+    frame, data = next(packets_of(runs("vector")))
+    packet, security = decode_packet(data), receiver("vector")
+    opened(security, frame, packet)
+    with pytest.raises(Unauthentic):
+        opened(security, frame, Packet(packet.endorsements, [bytes(64)], packet.frame))
+    with pytest.raises(Refused):
+        opened(security, frame, Packet([packet.endorsements[0][:32] + bytes(64)], packet.signatures, packet.frame))
+
+
 def test_the_store_is_bounded_by_what_the_protocol_keeps():
     bench = SignedBench("vector", nodes=2, settings={"retain": 10})
     bench.link(0, 1)

@@ -25,8 +25,8 @@ from antecast.core import NodeId
 from antecast.core.frames import Count, Source
 from antecast.live.groups.certificates import MAX_CERTIFICATE, Refused
 
-MAX_BULLETIN: Final = 1 << 24
-"""Bytes of a bulletin: 100 000 nodes with one key each."""
+MAX_BULLETIN: Final = 1 << 22
+"""Bytes of a bulletin: 40 000 nodes with one group key, or 400 with a hundred. It must fit into a packet."""
 
 _CONTEXT = b"antecast bulletin 1\0"
 _NONCE = bytes(12)

@@ -6,8 +6,8 @@ It is the `Security` of `antecast.live.security`. Beyond that:
   protocol, the journal and the wire see only what is sealed.
 - `settle(protocol)` lets go of the signatures that the protocol cannot need any more. Call it between two calls,
   when the frames of all calls before are sealed; most of the time it does nothing.
-- `take_bulletin(data)` is for bulletins that a peer or a file brings. Links to the numbers it returns must be
-  closed.
+- `serial` and `bulletin` are told to peers, `take_bulletin` takes theirs. Links to the numbers that are revoked
+  then must be closed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GroupSecurity:
         """See that the peer behind a connection may take part and is the node it says it is."""
         if connection is None:
             raise Refused("it is not connected by TLS")
-        member = tls.peer_of(connection, self.identity, self.identity.bulletin.revoked)
+        member = tls.peer_of(connection, self.identity, self.revoked)
         tls.check_claim(member, claimed)
         self.names[member.number] = member.name
 
@@ -130,15 +130,20 @@ class GroupSecurity:
         """The latest bulletin, signed, to hand to a peer that has an older one."""
         return self.identity.signed_bulletin
 
+    @property
+    def revoked(self) -> set[NodeId]:
+        """The numbers that may not connect."""
+        return set(self.identity.bulletin.revoked)
+
     def take_bulletin(self, data: bytes) -> set[NodeId]:
-        """Take a newer bulletin over and save it; returns all numbers that are revoked now. An older one changes
+        """Take a newer bulletin over, and save it; returns all numbers that are revoked now. An older one changes
         nothing; one that the authority did not sign is `Refused`."""
         updated = self.identity.updated(data)
         if updated is not self.identity:
             updated.save()
             self.identity = updated
             self._payloads.take(updated)
-        return set(self.identity.bulletin.revoked)
+        return self.revoked
 
     def gauges(self) -> Mapping[str, int]:
         return self._signatures.gauges() | {"bulletin_serial": self.serial}
