@@ -12,10 +12,11 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from antecast.core import AntecastError, ConfigurationError, OutputError
 from antecast.emulation.process import Part, play
 from antecast.emulation.timetable import Delivered, Step, Timetable, deliveries_of, make_timetable
-from antecast.history.log import read_table
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import Log, open_log
 from antecast.history.verdict import Verdict
@@ -104,7 +105,7 @@ def emulate(scenario: Scenario, folder: Path, *, speed: float = 60.0, show: Show
         write_event_log(journal, folder / "events" / f"{journal.stem}.parquet")
     log = open_log([folder / "events"])
     delivered: frozenset[Delivered] = frozenset().union(
-        *(deliveries_of(read_table(file.path)) for file in log.files)
+        *(deliveries_of(pq.read_table(file.path)) for file in log.files)
     )
     return Emulation(timetable, folder, log, audit_log(log), delivered, speed, stage.lateness, seconds)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -29,12 +29,11 @@ class Stuck(AntecastError):
 
 
 class Life:
-    """A running process of a member, and its pipe."""
+    """A running process, and the pipe to it. Its target is called with what it is to be and its end of the pipe."""
 
-    def __init__(self, context: ForkServerContext, member: Member) -> None:
-        self.member = member
+    def __init__(self, context: ForkServerContext, target: Callable[..., None], member: Any) -> None:
         self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=live, args=(member, theirs), daemon=True)
+        self.process: BaseProcess = context.Process(target=target, args=(member, theirs), daemon=True)
         self.process.start()
         theirs.close()
         self.port: int | None = None
@@ -144,7 +143,7 @@ class Group:
         """Begin a life. It counts as up once it says where it listens."""
         self.proxy.ports.pop(number, None)
         member = replace(self._members[number], point=point, trace=trace)
-        life = self.lives[number] = Life(self._context, member)
+        life = self.lives[number] = Life(self._context, live, member)
         return life
 
     def set_clock(self, number: int, step: int) -> None:

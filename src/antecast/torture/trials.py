@@ -184,8 +184,8 @@ class Trials:
         if self.disk is not None and self.disk.mounted:
             self.disk.fill(room)
         else:
-            for life in group.lives.values():
-                life.tell("limit", group.journal(life.member.number).stat().st_size + room)
+            for number, life in group.lives.items():
+                life.tell("limit", group.journal(number).stat().st_size + room)
         end = time.monotonic() + 10.0
         while time.monotonic() < end and not any(life.dead for life in group.lives.values()):
             group.broadcast(4, [each for each, life in group.lives.items() if not life.dead])
