@@ -12,6 +12,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core import AntecastError, ConfigurationError, OutputError
@@ -104,9 +105,7 @@ def emulate(scenario: Scenario, folder: Path, *, speed: float = 60.0, show: Show
     for journal in sorted((folder / "journals").glob("node-*.journal")):
         write_event_log(journal, folder / "events" / f"{journal.stem}.parquet")
     log = open_log([folder / "events"])
-    delivered: frozenset[Delivered] = frozenset().union(
-        *(deliveries_of(pq.read_table(file.path)) for file in log.files)
-    )
+    delivered = deliveries_of(pa.concat_tables(pq.read_table(file.path) for file in log.files))
     return Emulation(timetable, folder, log, audit_log(log), delivered, speed, stage.lateness, seconds)
 
 

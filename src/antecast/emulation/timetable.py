@@ -20,7 +20,8 @@ from antecast.sim.scenario import Scenario
 from antecast.sim.topology import Complete, Contacts, Spray, edges
 
 Delivered = tuple[int, int, int]
-"""Node, origin, number of the message."""
+"""Node, origin, and which of the broadcasts of the origin it is, from 0. Numbers of messages would not do: some
+protocols number what they tell a new link too, and that falls between other broadcasts in another run."""
 
 _COLUMNS = ("node", "t", "kind", "origin", "seq", "peer", "bytes")
 
@@ -77,9 +78,16 @@ def make_timetable(scenario: Scenario) -> Timetable:
 
 
 def deliveries_of(events: pa.Table) -> frozenset[Delivered]:
-    """Who delivered what, from an event log."""
-    found = (row for row in _rows(events) if row["kind"] == "deliver")
-    return frozenset((row["node"], row["origin"], row["seq"]) for row in found)
+    """Who delivered what, from the event log of all nodes."""
+    rows = _rows(events)
+    broadcasts = sorted((row["origin"], row["seq"]) for row in rows if row["kind"] == "broadcast")
+    counts: Counter[int] = Counter()
+    places: dict[tuple[int, int], int] = {}
+    for origin, seq in broadcasts:
+        places[origin, seq] = counts[origin]
+        counts[origin] += 1
+    found = ((row["node"], row["origin"], row["seq"]) for row in rows if row["kind"] == "deliver")
+    return frozenset((node, origin, places.get((origin, seq), -seq)) for node, origin, seq in found)
 
 
 def _rows(events: pa.Table) -> list[dict[str, Any]]:

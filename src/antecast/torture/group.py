@@ -29,7 +29,7 @@ class Stuck(AntecastError):
 
 
 class Life:
-    """A running process, and the pipe to it. Its target is called with what it is to be and its end of the pipe."""
+    """A running process, and the pipe to it. Its target is called with what to be and its end of the pipe."""
 
     def __init__(self, context: ForkServerContext, target: Callable[..., None], member: Any) -> None:
         self.pipe, theirs = context.Pipe()
