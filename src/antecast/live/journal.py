@@ -88,15 +88,18 @@ class Journal:
     def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
         """Open or create a journal for a node that runs; raises `JournalError` in one line."""
         mark = Mark(path)
+        journal: Journal | None = None
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
             journal = cls(path, durability, mark=mark)
             journal._prepare(identity)
-        except sqlite3.DatabaseError as error:
-            mark.close()
-            raise JournalError(f"not a readable journal ({error})", path=path) from None
-        except BaseException:
-            mark.close()
+        except BaseException as error:
+            if journal is None:
+                mark.close()
+            else:
+                journal.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise JournalError(f"not a readable journal ({error})", path=path) from None
             raise
         return journal
 
@@ -124,7 +127,6 @@ class Journal:
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
         if not self._exists():
-            db.executescript(f"begin;{_SCHEMA}commit;")
             self._create(identity)
         elif self.meta("format") is None:
             raise JournalError("not a journal of Antecast", path=self.path)
@@ -152,9 +154,16 @@ class Journal:
             "life": secrets.token_bytes(16),
             "acknowledged": 0,
         }
-        self._db.execute("begin")
+        point = faults.armed
+        self._db.execute("begin immediate")
+        for statement in _SCHEMA.split(";")[:-1]:
+            self._db.execute(statement)
         self._db.executemany("insert into meta values (?, ?)", values.items())
+        if point is not None:
+            point("journal begun")
         self._db.execute("commit")
+        if point is not None:
+            point("journal created")
 
     def _check_format(self) -> None:
         if self.meta("format") != FORMAT:
