@@ -321,8 +321,8 @@ class Attacker:
         self._campaign.links += 1
         listening = asyncio.ensure_future(self._listen(reader))
         try:
-            for _ in range(self._draw.randrange(1, 8)):
-                for _ in range(min(most, self._draw.randrange(1, 40))):
+            for _ in range(self._draw.randrange(1, 4)):
+                for _ in range(min(most, self._draw.randrange(1, 24))):
                     self._say(writer, "frame" if self._draw.random() < 0.8 else "replay")
                 await writer.drain()
                 await asyncio.sleep(0)
