@@ -11,6 +11,7 @@ import typer
 
 from antecast.cli import (
     audit,
+    chat,
     check,
     compare,
     completion,
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
-    "Run it": (node.node, group.app, status.status, replay.replay),
+    "Run it": (node.node, chat.chat, group.app, status.status, replay.replay),
     "Check a system": (audit.audit, observe.observe, check.check),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),

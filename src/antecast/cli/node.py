@@ -250,8 +250,6 @@ class _Terminal:
                 if changed != seen:
                     seen = changed
                     self._node.take_bulletin(load_identity(keys).signed_bulletin)
-                    for each in self._node.transports:
-                        each.share_bulletin()
             except (OSError, AntecastError) as error:
                 logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
 

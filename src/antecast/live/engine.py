@@ -25,6 +25,7 @@ from antecast.core import (
     Discard,
     Effect,
     Frame,
+    MessageId,
     NodeId,
     RemoteFault,
     Send,
@@ -44,6 +45,13 @@ from antecast.live.writing import Writer
 
 log = logging.getLogger("antecast.live")
 
+_SMALL = 1 << 11
+_MOST_KNOWN = 1 << 12
+"""Packets that are remembered with their frames: 8 MiB at most."""
+
+_new = tuple.__new__
+"""Makes a named tuple in half the time."""
+
 
 class NodeStopped(AntecastError):
     """The node has stopped, or could not go on; the text says why."""
@@ -54,6 +62,8 @@ class Batch:
     """Calls that are committed together, and what leaves when they are."""
 
     calls: Group = field(default_factory=list)
+    """Empty where the journal does not keep calls."""
+    count: int = 0
     size: int = 0
     frames: dict[Link, list[bytes]] = field(default_factory=dict)
     unsealed: list[tuple[Frame, list[bytes], int]] = field(default_factory=list)
@@ -107,6 +117,9 @@ class Engine:
         self._snapshot_every = self._cut_at = snapshot_every
         """Bytes of calls after which the next snapshot is due; 0 if the protocol cannot be frozen."""
         self._recorder, self._counters = recorder, counters
+        self._protocol = self.machine.protocol
+        self._keeps = journal.durability is not Durability.NONE
+        self._known: dict[bytes, Frame] = {}
         self._secured = not isinstance(self.security, Unsecured)
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, inline=journal.durability is Durability.NONE)
@@ -127,7 +140,7 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether everything that was called is committed."""
-        return self._writing is None and not self._batch.calls and not self._batch.answers
+        return self._writing is None and not self._batch.count and not self._batch.answers
 
     # Calls.
 
@@ -138,33 +151,50 @@ class Engine:
         except AntecastError:
             raise
         except Exception as error:
-            self._broke(error)
-            raise NodeStopped(f"a defect of {self.machine.spec.name}: {error!r}") from error
-        self._batch.calls.append(call)
+            raise self._broke(error) from error
+        self._made(call, effects)
+        return effects
+
+    def broadcast(self, payload: bytes, lifetime: int | None, now: int) -> MessageId:
+        """Make a broadcast; returns the message's name."""
+        try:
+            effects = self._protocol.broadcast(payload, now, lifetime=lifetime)
+        except AntecastError:
+            raise
+        except Exception as error:
+            raise self._broke(error) from error
+        self._made(Call(0, now, -1, payload, lifetime), effects)
+        for effect in effects:
+            if effect.__class__ is Deliver or effect.__class__ is Accepted:
+                break
+        return effect.message.id if effect.__class__ is Deliver else effect.id  # type: ignore[union-attr]
+
+    def _made(self, call: Call, effects: list[Effect]) -> None:
+        if self._keeps:
+            self._batch.calls.append(call)
+        self._batch.count += 1
         if effects:
             self._perform(effects, call.now)
         if self._recorder.active:
             self._recorder.note(call, effects, None, self.codec)
         self._grew(len(call.data) + 16)
-        return effects
 
     def receive(self, peer: NodeId, packets: list[bytes]) -> tuple[RemoteFault | None, list[RemoteFault]]:
         """Packets came over the link of a peer. Returns what is wrong with the first that is no frame of an honest
         node, if there is one (those after it are not looked at), and why others were refused."""
-        now, take, decode = self.clock.read(), self.machine.receive, self.codec.decode
-        calls, taken, size = self._batch.calls, 0, 0
+        now, take, keeps, recorder = self.clock.read(), self._protocol.receive, self._keeps, self._recorder
+        batch, taken, size = self._batch, 0, 0
+        calls, perform, known = batch.calls, self._perform, self._known
         wrong: RemoteFault | None = None
         refused: list[RemoteFault] = []
         for packet in packets:
-            try:
-                if self._secured:
-                    frame = decode(self.security.split(packet))
-                    self.security.verify(frame, packet, peer)
-                else:
-                    frame = decode(packet)
-            except RemoteFault as fault:
-                wrong = fault
-                break
+            frame = known.get(packet)
+            if frame is None:
+                try:
+                    frame = self._opened(packet, peer)
+                except RemoteFault as fault:
+                    wrong = fault
+                    break
             try:
                 effects = take(frame, peer, now)
             except RemoteFault as fault:
@@ -173,30 +203,47 @@ class Engine:
             except Exception as error:
                 self._broke(error)
                 break
-            call = Call(1, now, peer, packet)
-            calls.append(call)
             taken += 1
             size += len(packet)
+            if keeps:
+                calls.append((1, now, peer, packet, None))
             if effects:
                 self._frame, self._packet = frame, packet  # what is passed on goes out as it came
-                self._perform(effects, now)
-            if self._recorder.active:
-                self._recorder.note(call, effects, frame, self.codec)
+                perform(effects, now)
+            if recorder.active:
+                recorder.note(Call(1, now, peer, packet), effects, frame, self.codec)
+        batch.count += taken
         self._counters["frames_received"] += taken
         self._counters["bytes_received"] += size
         if taken:
             self._grew(size + 16 * taken)
         return wrong, refused
 
+    def _opened(self, packet: bytes, peer: NodeId) -> Frame:
+        """The frame in a packet, kept for a while: copies of a message mostly come soon after each other."""
+        if self._secured:
+            frame = self.codec.decode(self.security.split(packet))
+            self.security.verify(frame, packet, peer)
+            return frame
+        frame = self.codec.decode(packet)
+        if len(packet) <= _SMALL:
+            known = self._known
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[packet] = frame
+        return frame
+
     def answer(self, future: asyncio.Future[Any], result: Any) -> None:
         """Resolve a future when all that was called so far is durable."""
         self._batch.answers.append((future, result))
         self._schedule()
 
-    def _broke(self, error: Exception) -> None:
+    def _broke(self, error: Exception) -> NodeStopped:
         """The protocol raised what no protocol may: its state can no longer be trusted."""
         log.exception("node %d: a defect of %s", self.number, self.machine.spec.name)
-        self.fail(NodeStopped(f"a defect of {self.machine.spec.name}: {error!r}"))
+        stopped = NodeStopped(f"a defect of {self.machine.spec.name}: {error!r}")
+        self.fail(stopped)
+        return stopped
 
     def _grew(self, size: int) -> None:
         self._batch.size += size
@@ -231,7 +278,8 @@ class Engine:
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
                 self.numbered = number = self.numbered + 1
-                batch.deliveries.append(Delivery(number, message.origin, message.seq, now, message.payload))
+                row = (number, message.origin, message.seq, now, message.payload, "")
+                batch.deliveries.append(_new(Delivery, row))
             else:
                 self._perform_rare(effect)
 
@@ -248,8 +296,10 @@ class Engine:
 
     def _perform_rare(self, effect: Effect) -> None:
         if isinstance(effect, SetTimer):
+            self.machine.timers[effect.token] = effect.at
             self._arm(effect.token, effect.at)
         elif isinstance(effect, CancelTimer):
+            self.machine.timers.pop(effect.token, None)
             self._disarm(effect.token)
         elif isinstance(effect, Discard):
             self._counters["expired" if effect.reason == "expired" else "discarded"] += 1
@@ -296,7 +346,7 @@ class Engine:
         """Hand the open batch to the journal, if it is free."""
         self._scheduled = False
         batch = self._batch
-        if self._writing is not None or self.stopped or not (batch.calls or batch.answers):
+        if self._writing is not None or self.stopped or not (batch.count or batch.answers):
             return
         if self._secured:
             try:
@@ -305,8 +355,8 @@ class Engine:
                 self._broke(error)
                 return
         self._writing, self._batch = batch, Batch()
-        if batch.calls:
-            journal, what = self.journal, Commit(batch.calls, batch.deliveries)
+        if batch.count:
+            journal, what = self.journal, Commit(batch.calls, batch.deliveries, batch.count)
             self._writer.put(lambda: journal.commit(what), self._committed)
         else:
             self._committed(None)
@@ -337,7 +387,7 @@ class Engine:
                 future.set_result(result)
         if self._cut_at and self.since_snapshot > self._cut_at:
             self._cut()
-        if self._batch.calls or self._batch.answers:
+        if self._batch.count or self._batch.answers:
             self._schedule()
 
     def _failed(self, error: Exception | None) -> None:

@@ -81,3 +81,5 @@ class Commit:
 
     calls: Group = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    count: int | None = None
+    """How many calls there are, where they need not be kept."""

@@ -343,7 +343,8 @@ class Journal:
 
     def commit(self, what: Commit) -> None:
         """Write a group. When this returns, its effects may leave."""
-        first, last = self.position + 1, self.position + len(what.calls)
+        first = self.position + 1
+        last = self.position + (len(what.calls) if what.count is None else what.count)
         delivered = what.deliveries[-1].number if what.deliveries else self.delivered
         if self.durability is Durability.NONE:
             self._volatile += what.deliveries
@@ -382,8 +383,8 @@ class Journal:
             self._mark.write(self.position, self.chain)
 
     def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = HISTORY) -> None:
-        """Keep a snapshot of the state after the last call, and drop what is older than the bytes of calls that are
-        kept as history."""
+        """Keep a snapshot of the state after the last call, and drop what is older than the bytes of calls that
+        are kept as history."""
         self.history = history
         if self.durability is Durability.NONE:
             return

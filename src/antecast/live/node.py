@@ -31,7 +31,7 @@ from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
-from antecast.live.eventlog import EventLog, name_of
+from antecast.live.eventlog import EventLog
 from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.machine import Machine
@@ -253,22 +253,24 @@ class Node:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
         for payload in payloads:
-            while not self._has_room():
-                await self._room()
-            names.append(self._broadcast(payload, lifetime))
+            if len(names) & 31 == 0:  # what links hold changes only between turns of the event loop
+                while not self._has_room():
+                    await self._room()
+                engine = self.engine
+                now = engine.clock.read()
+            elif engine.behind > self.limits.uncommitted or engine.numbered - self._read > self.limits.unread:
+                while not self._has_room():
+                    await self._room()
+                now = self.engine.clock.read()
+            if self._secured:
+                payload = self.security.seal_payload(payload)
+            names.append(engine.broadcast(payload, lifetime, now))
         if not names:
             return names
+        self.counters["broadcasts"] += len(names)
         future: asyncio.Future[list[MessageId]] = self._loop.create_future()
         self.engine.answer(future, names)
         return await future
-
-    def _broadcast(self, payload: bytes, lifetime: int | None) -> MessageId:
-        engine = self.engine
-        if self._secured:
-            payload = self.security.seal_payload(payload)
-        effects = engine.make(Call(CallKind.BROADCAST, engine.clock.read(), -1, payload, lifetime))
-        self.counters["broadcasts"] += 1
-        return next(filter(None, map(name_of, effects)))
 
     async def deliveries(self, after: int | None = None) -> AsyncIterator[Delivery]:
         """Messages in their order, each with its number; never ends while the node runs.

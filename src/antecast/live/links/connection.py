@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ log = logging.getLogger("antecast.live.tcp")
 
 DUPLICATE: Final = "another connection between the two nodes is kept"
 _HEARTBEAT: Final = bytes(4)
+_LENGTH: Final = struct.Struct(">I")
 _PING: Final = b"\xff" * 4
 _PING_LENGTH: Final = (1 << 32) - 1
 _BULLETIN: Final = 1 << 31
@@ -167,16 +169,11 @@ class Connection(asyncio.Protocol, Link):
         if faults.armed is not None:
             self._write_with_faults(packets, faults.armed)
             return
-        parts: list[bytes] = []
-        size = 0
-        for packet in packets:
-            length = len(packet)
-            size += length + 4
-            parts.append(length.to_bytes(4, "big"))
-            parts.append(packet)
-        self.node.counters["bytes_sent"] += size
+        pack = _LENGTH.pack
+        data = b"".join([part for packet in packets for part in (pack(len(packet)), packet)])
+        self.node.counters["bytes_sent"] += len(data)
         self._spoke = self.owner.loop.time()
-        self._transport.write(b"".join(parts))
+        self._transport.write(data)
 
     def _write_with_faults(self, packets: list[bytes], point: Any) -> None:
         """Each frame on its own, so that a process can be killed at each boundary and in the middle."""
@@ -226,9 +223,10 @@ class Connection(asyncio.Protocol, Link):
             self._greet(data)
             return
         packets: list[bytes] = []
+        unpack = _LENGTH.unpack_from
         place, end, largest, asked = 0, len(data), self._largest, False
         while end - place >= 4:
-            length = int.from_bytes(data[place : place + 4], "big")
+            (length,) = unpack(data, place)
             if length == _PING_LENGTH:
                 place, asked = place + 4, True
                 continue
@@ -237,7 +235,7 @@ class Connection(asyncio.Protocol, Link):
                 if end - place - 4 < length:
                     break
                 self._take_bulletin(data[place + 4 : place + 4 + length])
-                if self._closed:
+                if self.closed:
                     return
                 place += 4 + length
                 continue
