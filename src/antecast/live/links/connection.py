@@ -98,7 +98,9 @@ class Connection(asyncio.Protocol, Link):
         owner.connections.add(self)
         if strangers >= owner.options.unknown and not self.dialled:
             owner.node.counters["refused_room"] += 1
-            log.warning("node %d: refused a connection: too many that have not greeted", self.node.number)
+            self.owner.strangers.warning(
+                "node %d: refused a connection: too many that have not greeted", self.node.number
+            )
             transport.abort()
             return
         raw = transport.get_extra_info("socket")
@@ -329,7 +331,7 @@ class Connection(asyncio.Protocol, Link):
 
     def _refuse(self, reason: str) -> None:
         self.node.counters["refused_hello"] += 1
-        log.warning("node %d: refused a connection: %s", self.node.number, reason)
+        self.owner.strangers.warning("node %d: refused a connection: %s", self.node.number, reason)
         self._end_with(reason)
 
     def _end_with(self, reason: str) -> None:
