@@ -234,3 +234,20 @@ def test_strangers_cannot_fill_the_log(caplog):
     seldom.warning("refused again")
     first = [f"refused {number}" for number in range(3)]
     assert caplog.messages == [*first, "7 more refusals were not logged", "refused again"]
+
+
+def test_a_member_that_never_greets_keeps_nobody_out(group, tmp_path):
+    group.invite("eve", tmp_path / "eve.node")
+    few = replace(QUICK, unknown=4, greeting=30.0)
+
+    async def main():
+        eve = GroupSecurity.load(tmp_path / "eve.node", "vector").client_context()
+        async with make(tmp_path, "bob", options=few) as bob:
+            host, port = place(bob).host, place(bob).port
+            silent = [await asyncio.open_connection(host, port, ssl=eve, server_hostname="") for _ in range(8)]
+            async with make(tmp_path, "ada", peers=[place(bob)]):
+                await until(lambda: 0 in bob.links)
+            for _, writer in silent:
+                writer.transport.abort()
+
+    asyncio.run(main())
