@@ -28,6 +28,7 @@ test-large: setup fuzz  ## run the fuzzer and the property tests at length (many
 fuzz: setup  ## a million hostile frames for each protocol (hours)
 	@for each in $$($(bin)/antecast protocols --json | sed -n 's/^    "name": "\(.*\)",/\1/p'); do \
 	    $(bin)/python -m antecast.testing.fuzz $$each --frames 1000000 || exit 1; done
+	@$(bin)/python -m antecast.testing.sockets all --inputs 10000000
 
 release: setup  ## build the wheel and the source archive into dist/, install both in clean environments, try them
 	@./tools/release.sh
