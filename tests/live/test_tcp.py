@@ -116,7 +116,7 @@ def test_a_broken_connection_is_a_broken_link_and_comes_back():
             for n in range(3):
                 b.links[0]._transport.abort()
                 await a.broadcast(b"%d" % n)
-                await until(lambda n=n: a.counters["links_up"] == n + 2)
+                await until(lambda n=n: a.counters["links_up"] == n + 2 and b.links)
             assert await payloads(b, 3) == [b"0", b"1", b"2"]
             assert a.counters["links_down"] == 3
 
