@@ -19,6 +19,7 @@ from antecast.cli import (
     convert,
     demonstrate,
     doctor,
+    emulate,
     examples,
     generate,
     group,
@@ -33,6 +34,7 @@ from antecast.cli import (
     run,
     status,
     sweep,
+    torture,
 )
 from antecast.cli.console import Exit, err
 from antecast.cli.usage import Command, Group, explain_usage
@@ -52,7 +54,7 @@ app = typer.Typer(
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
     "Run it": (node.node, chat.chat, group.app, status.status, replay.replay),
-    "Check a system": (audit.audit, observe.observe, check.check),
+    "Check a system": (audit.audit, observe.observe, check.check, torture.torture, emulate.emulate),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
     "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),
