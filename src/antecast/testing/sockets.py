@@ -1,6 +1,7 @@
 """Hostile bytes against live nodes: a group on real sockets, and a member of it that keeps to no rule.
 
     python -m antecast.testing.sockets PROTOCOL --inputs 1000000 --seed 1
+    python -m antecast.testing.sockets all --inputs 10000000
 
 Three honest nodes are linked over TLS on loopback. The hostile one has keys of its own, so whatever it signs is
 signed as the others' messages are. An *input* is one of these:
@@ -44,6 +45,7 @@ from antecast.live.groups import GroupSecurity, new_group
 from antecast.live.groups.packets import decode_packet
 from antecast.live.links.hello import encode_hello, hello_of
 from antecast.live.links.tcp import Tcp, TcpOptions
+from antecast.protocols import specifications
 from antecast.protocols.registry import Guarantee, Need, Specification, specification
 from antecast.testing.frames import FrameMaker, claims, entries
 from antecast.testing.judging import order_faults
@@ -55,6 +57,9 @@ NAMES = ("ada", "bob", "cat", "eve")
 
 ROUND = 500
 """Inputs between two looks at the honest nodes."""
+
+PART = 20_000
+"""Inputs for one group; then another begins."""
 
 REST = 20.0
 """Seconds that honest nodes have to come to rest after an attack."""
@@ -105,26 +110,33 @@ class Campaign:
         unhandled: list[str] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: unhandled.append(str(context)))
-        with tempfile.TemporaryDirectory() as folder, _only_grave(unhandled):
+        base = 0
+        with _only_grave(unhandled):
+            while self.sent < inputs:
+                await self._attack(min(PART, inputs - self.sent), unhandled)
+                if not base and self.sent * 4 >= inputs:
+                    base = _memory()
+                if tell:
+                    print(f"{self.spec.name}: {self.sent:,} inputs", file=sys.stderr, flush=True)
+        self.growth = _memory() - base
+        if self.growth > GROWTH:
+            raise Fault(f"the process has grown by {self.growth >> 20} MiB under attack")
+
+    async def _attack(self, inputs: int, unhandled: list[str]) -> None:
+        """Attack a group of its own."""
+        end = self.sent + inputs
+        with tempfile.TemporaryDirectory() as folder:
             async with _group(self.spec, Path(folder)) as nodes, _Witness(self.spec, nodes) as witness:
                 attacker = Attacker(self, nodes, Path(folder) / f"{NAMES[HOSTILE]}.node")
-                base = 0
-                while self.sent < inputs:
+                while self.sent < end:
                     try:
-                        await attacker.round(min(ROUND, inputs - self.sent), witness.broadcasts)
+                        await attacker.round(min(ROUND, end - self.sent), witness.broadcasts)
                         await witness.rest()
                     except Fault:
                         if not unhandled:
                             raise
                     if unhandled:  # says more than what came of it
                         raise Fault(unhandled[0])
-                    if not base and self.sent * 4 >= inputs:
-                        base = _memory()
-                    if tell:
-                        print(f"{self.spec.name}: {self.sent:,} inputs", file=sys.stderr, flush=True)
-                self.growth = _memory() - base
-                if self.growth > GROWTH:
-                    raise Fault(f"the process has grown by {self.growth >> 20} MiB under attack")
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.inputs.items()))
@@ -252,7 +264,7 @@ class Attacker:
 
     def __init__(self, campaign: Campaign, nodes: list[Node], path: Path) -> None:
         self._campaign, self._nodes = campaign, nodes
-        self._draw = Random(f"{campaign.spec.name}/{campaign.seed}")
+        self._draw = Random(f"{campaign.spec.name}/{campaign.seed}/{campaign.sent}")
         self._keys = GroupSecurity.load(path, campaign.spec.name)
         self._codec = nodes[0].codec
         self._maker = FrameMaker(self._codec, self._draw, HONEST, HOSTILE, forge=False)
@@ -321,8 +333,8 @@ class Attacker:
         self._campaign.links += 1
         listening = asyncio.ensure_future(self._listen(reader))
         try:
-            for _ in range(self._draw.randrange(1, 8)):
-                for _ in range(min(most, self._draw.randrange(1, 40))):
+            for _ in range(self._draw.randrange(1, 4)):
+                for _ in range(min(most, self._draw.randrange(1, 24))):
                     self._say(writer, "frame" if self._draw.random() < 0.8 else "replay")
                 await writer.drain()
                 await asyncio.sleep(0)
@@ -453,22 +465,28 @@ class _only_grave(logging.Handler):  # noqa: N801  # used as a context
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m antecast.testing.sockets", description=__doc__.split("\n")[0])
-    parser.add_argument("protocol")
+    parser.add_argument("protocol", help="a name, or all for each in turn")
     parser.add_argument("--inputs", type=int, default=20_000, help="hostile inputs to send (default: 20,000)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     try:
-        spec = specification(options.protocol)
+        specs = specifications() if options.protocol == "all" else [specification(options.protocol)]
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
-    if not can_be_attacked(spec):
-        print(f"{spec.name} needs a shared medium, which this test does not have", file=sys.stderr)
+    able = [spec for spec in specs if can_be_attacked(spec)]
+    if not able:
+        print(f"{options.protocol} needs a shared medium, which this test does not have", file=sys.stderr)
         return 2
-    campaign = Campaign(spec, options.seed)
+    return max(attack(spec, options.seed, -(-options.inputs // len(able))) for spec in able)
+
+
+def attack(spec: Specification, seed: int, inputs: int) -> int:
+    """A campaign from the command line; 1 if it ended in a fault."""
+    campaign = Campaign(spec, seed)
     begin = time.monotonic()
     try:
-        asyncio.run(campaign.run(options.inputs, tell=True))
+        asyncio.run(campaign.run(inputs, tell=True))
     except Fault as fault:
         print(f"{campaign}\nfault: {fault}")
         return 1

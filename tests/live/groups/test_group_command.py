@@ -61,28 +61,30 @@ def test_a_renewed_certificate(group):
     assert after.member.der != before and after.number == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("new", "friends"), "friends.group: is there already, and is not overwritten"),
-        (("new", "a/b"), "'a/b' cannot be the name of a group"),
-        (("invite", "ada"), "ada is node 0 of friends already"),
-        (("invite", "../eve"), "'../eve' cannot be the name of a node"),
-        (("invite", "eve", "-o", "bob.node"), "bob.node: is there already"),
-        (("invite", "eve", "-g", "nowhere"), "nowhere: cannot read"),
-        (("revoke", "eve"), "there is no node eve in friends"),
-        (("revoke", "7"), "there is no node 7 in friends"),
-        (("renew", "eve"), "there is no node eve in friends"),
-        (("show", "friends.group/authority.pem"), "not a node file"),
-        (("update", "bob.node", "ada.node"), "ada.node: not a bulletin"),
-        (("update", "friends.group/bulletin.pem", "bob.node"), "bulletin.pem: not a node file"),
-        (("invite", "eve", "--days", "0"), "--days: expected"),
-    ],
-)
-def test_a_mistake_is_one_line(group, arguments, said):
-    code, out, err = group(*arguments)
-    assert (code, out) == (2, "")
-    assert said in err and len(err.splitlines()) == 1
+MISTAKES = {
+    ("new", "friends"): "friends.group: is there already, and is not overwritten",
+    ("new", "a/b"): "'a/b' cannot be the name of a group",
+    ("invite", "ada"): "ada is node 0 of friends already",
+    ("invite", "../eve"): "'../eve' cannot be the name of a node",
+    ("invite", "eve", "-o", "bob.node"): "bob.node: is there already",
+    ("invite", "eve", "-g", "nowhere"): "nowhere: cannot read",
+    ("revoke", "eve"): "there is no node eve in friends",
+    ("revoke", "7"): "there is no node 7 in friends",
+    ("renew", "eve"): "there is no node eve in friends",
+    ("show", "friends.group/authority.pem"): "not a node file",
+    ("update", "bob.node", "ada.node"): "ada.node: not a bulletin",
+    ("update", "friends.group/bulletin.pem", "bob.node"): "bulletin.pem: not a node file",
+    ("invite", "eve", "--days", "0"): "--days: expected",
+}
+
+
+def test_a_mistake_is_one_line_and_changes_nothing(group):
+    before = group("list", "--json")
+    for arguments, said in MISTAKES.items():
+        code, out, err = group(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert said in err and len(err.splitlines()) == 1, arguments
+    assert group("list", "--json") == before
 
 
 def test_which_group_is_meant(antecast):

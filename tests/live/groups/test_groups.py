@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -175,6 +176,14 @@ def test_a_bulletin_is_taken_from_the_authority_only(group, tmp_path):
             ada.take_bulletin(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
     with pytest.raises(Refused, match="not a bulletin"):
         ada.take_bulletin(b"")
+
+
+def test_a_bulletin_counts_even_if_it_cannot_be_saved(group, tmp_path, caplog):
+    ada = GroupSecurity.load(tmp_path / "ada.node", "vector")
+    group.revoke("bob")
+    ada.identity = replace(ada.identity, path=tmp_path / "no such folder" / "ada.node")
+    assert ada.take_bulletin(read_bulletin_file(group.bulletin_path)) == {1}
+    assert "bulletin 4 is not saved" in caplog.text
 
 
 def test_bulletins_pass_from_node_to_node(group, tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,12 +12,13 @@ import pytest
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
+from antecast.live.links.seldom import Seldom
 from antecast.live.links.tcp import Tcp, TcpOptions
 
 QUICK = TcpOptions(retry_least=0.02, retry_most=0.1)
 
 
-def make(tmp_path, name, *, listen="127.0.0.1:0", peers=(), protocol="vector", journal=True):
+def make(tmp_path, name, *, listen="127.0.0.1:0", peers=(), protocol="vector", journal=True, options=QUICK):
     security = GroupSecurity.load(tmp_path / f"{name}.node", protocol)
     return Node(
         security.number,
@@ -24,7 +27,7 @@ def make(tmp_path, name, *, listen="127.0.0.1:0", peers=(), protocol="vector", j
         journal=tmp_path / f"{name}.journal" if journal else None,
         durability="normal",
         security=security,
-        transports=[Tcp(listen=listen, peers=list(peers), options=QUICK)],
+        transports=[Tcp(listen=listen, peers=list(peers), options=options)],
     )
 
 
@@ -202,5 +205,49 @@ def test_a_second_process_with_the_same_file_is_refused(group, tmp_path):
         ):
             await until(lambda: bob.counters["refused_in_use"])
             assert not copy.links
+
+    asyncio.run(main())
+
+
+def test_silent_strangers_cannot_keep_a_member_out(group, tmp_path):
+    """They fill the room for handshakes, and have seconds; a member needs milliseconds."""
+    few = replace(QUICK, unknown=4, greeting=30.0)
+
+    async def main():
+        async with make(tmp_path, "bob", options=few) as bob:
+            silent = [await asyncio.open_connection(place(bob).host, place(bob).port) for _ in range(12)]
+            async with make(tmp_path, "ada", peers=[place(bob)]):
+                await until(lambda: 0 in bob.links)
+            assert bob.counters["refused_room"] >= 8
+            for _, writer in silent:
+                writer.transport.abort()
+
+    asyncio.run(main())
+
+
+def test_strangers_cannot_fill_the_log(caplog):
+    clock = [0.0]
+    seldom = Seldom(logging.getLogger("antecast.live.tcp"), most=3, clock=lambda: clock[0])
+    for number in range(10):
+        seldom.warning("refused %d", number)
+    clock[0] = 61.0
+    seldom.warning("refused again")
+    first = [f"refused {number}" for number in range(3)]
+    assert caplog.messages == [*first, "7 more refusals were not logged", "refused again"]
+
+
+def test_a_member_that_never_greets_keeps_nobody_out(group, tmp_path):
+    group.invite("eve", tmp_path / "eve.node")
+    few = replace(QUICK, unknown=4, greeting=30.0)
+
+    async def main():
+        eve = GroupSecurity.load(tmp_path / "eve.node", "vector").client_context()
+        async with make(tmp_path, "bob", options=few) as bob:
+            host, port = place(bob).host, place(bob).port
+            silent = [await asyncio.open_connection(host, port, ssl=eve, server_hostname="") for _ in range(8)]
+            async with make(tmp_path, "ada", peers=[place(bob)]):
+                await until(lambda: 0 in bob.links)
+            for _, writer in silent:
+                writer.transport.abort()
 
     asyncio.run(main())

@@ -116,23 +116,38 @@ def kept_by(protocol: Protocol) -> tuple[dict[Name, list[Any]], int]:
     looked_at = 0
     while stack:
         thing = stack.pop()
-        kind = type(thing)
-        if issubclass(kind, _LEAVES):
+        kind: Any = type(thing)
+        parts = _parts_of(kind)
+        if parts is None:
             continue
         looked_at += 1
-        if issubclass(kind, msgspec.Struct):
-            if _is_entry(kind):
-                found.setdefault((thing.origin, thing.seq), []).append(thing)
-            else:
-                stack += [getattr(thing, field) for field in kind.__struct_fields__]
-            continue
-        if id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        if kind in _METHODS:
-            stack.append(thing.__self__)
-        elif kind is types.FunctionType:  # not its globals
-            stack += [cell.cell_contents for cell in thing.__closure__ or () if cell != types.CellType()]
-        else:
-            stack += gc.get_referents(thing)
+        if parts is _ENTRY:
+            found.setdefault((thing.origin, thing.seq), []).append(thing)
+        elif id(thing) not in seen:
+            seen.add(id(thing))
+            stack += parts(thing)
     return found, looked_at
+
+
+def _entry(thing: Any) -> list[Any]:
+    return []
+
+
+_ENTRY = _entry
+"""Marks the types that are entries."""
+
+
+@cache
+def _parts_of(kind: type) -> Callable[[Any], Iterable[Any]] | None:
+    """How to get at what a thing of this type holds; None if it holds nothing of interest."""
+    if issubclass(kind, _LEAVES):
+        return None
+    if issubclass(kind, msgspec.Struct):
+        fields = kind.__struct_fields__
+        return _ENTRY if _is_entry(kind) else lambda thing: [getattr(thing, field) for field in fields]
+    if kind in _METHODS:
+        return lambda thing: [thing.__self__]
+    if kind is types.FunctionType:  # not its globals
+        empty = types.CellType()
+        return lambda thing: [cell.cell_contents for cell in thing.__closure__ or () if cell != empty]
+    return gc.get_referents

@@ -12,12 +12,13 @@ It is the `Security` of `antecast.live.security`. Beyond that:
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
-from antecast.core import Frame, NodeId, Protocol
+from antecast.core import Frame, NodeId, OutputError, Protocol
 from antecast.live.groups import packets, tls
 from antecast.live.groups.certificates import Refused
 from antecast.live.groups.entries import entries
@@ -25,6 +26,8 @@ from antecast.live.groups.identity import Identity, load_identity
 from antecast.live.groups.packets import Packet
 from antecast.live.groups.payloads import Payloads
 from antecast.live.groups.signatures import Signatures
+
+log = logging.getLogger("antecast.live.groups")
 
 
 class GroupSecurity:
@@ -138,11 +141,14 @@ class GroupSecurity:
     def take_bulletin(self, data: bytes) -> set[NodeId]:
         """Take a newer bulletin over, and save it; returns all numbers that are revoked now. An older one changes
         nothing; one that the authority did not sign is `Refused`."""
-        updated = self.identity.updated(data)
+        updated = self.identity if data == self.bulletin else self.identity.updated(data)
         if updated is not self.identity:
-            updated.save()
             self.identity = updated
             self._payloads.take(updated)
+            try:
+                updated.save()
+            except OutputError as error:  # it counts until the node stops; others will bring it again
+                log.warning("node %d: bulletin %d is not saved: %s", self.number, self.serial, error)
         return self.revoked
 
     def gauges(self) -> Mapping[str, int]:

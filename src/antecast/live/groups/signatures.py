@@ -237,6 +237,7 @@ class Signatures:
             "signatures_by_path": self.hashed,
             "signatures_repeated": self.repeated,
             "members_known": len(self._members),
+            "members_lying": len(self.liars),
         }
 
 

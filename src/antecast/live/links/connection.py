@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol, Link):
         self._reason = "the connection ended"
         codec = owner.node.codec
         self._largest = codec.max_frame + owner.node.security.overhead
-        self._heard = self._spoke = owner.loop.time()
+        self._made = self._heard = self._spoke = owner.loop.time()
         self._tick: asyncio.TimerHandle | None = None
         self._second, self._budget = 0, owner.options.bytes_per_second
         self._proofs: list[asyncio.Future[bool]] = []
@@ -94,13 +94,15 @@ class Connection(asyncio.Protocol, Link):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         owner = self.owner
-        strangers = sum(1 for each in owner.connections if not each._up)
-        owner.connections.add(self)
-        if strangers >= owner.options.unknown and not self.dialled:
+        waiting = [each for each in owner.connections if not each._up and not each.dialled]
+        if len(waiting) >= owner.options.unknown and not self.dialled:
+            # The oldest makes room: whoever means to greet does so at once.
             owner.node.counters["refused_room"] += 1
-            log.warning("node %d: refused a connection: too many that have not greeted", self.node.number)
-            transport.abort()
-            return
+            owner.strangers.warning(
+                "node %d: refused a connection: too many that have not greeted", self.node.number
+            )
+            min(waiting, key=lambda each: each._made).close("made room for another")
+        owner.connections.add(self)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -338,7 +340,7 @@ class Connection(asyncio.Protocol, Link):
 
     def _refuse(self, reason: str) -> None:
         self.node.counters["refused_hello"] += 1
-        log.warning("node %d: refused a connection: %s", self.node.number, reason)
+        self.owner.strangers.warning("node %d: refused a connection: %s", self.node.number, reason)
         self._end_with(reason)
 
     def _end_with(self, reason: str) -> None:

@@ -27,6 +27,7 @@ from antecast.live.links.address import Address
 from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
 from antecast.live.links.hello import BadHello, Hello, check_hello, hello_of
 from antecast.live.links.link import Transport
+from antecast.live.links.seldom import Seldom
 from antecast.live.node import Node
 from antecast.live.security import PeerRefused, Unsecured
 
@@ -50,7 +51,10 @@ class Tcp(Transport):
         self.options = options if options is not None else TcpOptions()
         self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
-        self.doorsteps: set[Doorstep] = set()
+        self.doorsteps: dict[Doorstep, None] = {}
+        """Handshakes under way, the oldest first."""
+        self.strangers = Seldom(log)
+        """The log of what strangers do."""
         self._dialling: dict[Address, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._stopping = False
@@ -156,7 +160,7 @@ class Tcp(Transport):
         from antecast.live.groups.tls import explain
 
         self.node.counters["refused_identity"] += 1
-        log.warning("node %d: refused the node %s: %s", self.node.number, where, explain(error))
+        self.strangers.warning("node %d: refused the node %s: %s", self.node.number, where, explain(error))
 
     # Which connection becomes the link.
 
@@ -220,18 +224,29 @@ class Doorstep(asyncio.Protocol):
     def __init__(self, owner: Tcp, context: ssl.SSLContext) -> None:
         self._owner, self._context = owner, context
         self._task: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         owner = self._owner
         if len(owner.doorsteps) >= owner.options.unknown:
-            owner.node.counters["refused_room"] += 1
-            log.warning("node %d: refused a connection: too many handshakes at once", owner.node.number)
-            transport.abort()
-            return
+            # The oldest goes. An honest handshake takes milliseconds, so it is hardly one of those that wait; if
+            # newcomers were refused instead, a few silent strangers could keep everyone out.
+            next(iter(owner.doorsteps)).make_room()
         transport.pause_reading()  # until TLS reads
-        owner.doorsteps.add(self)
+        owner.doorsteps[self] = None
+        self._transport = transport
         self._task = owner.loop.create_task(self._shake_hands(transport))
+
+    def make_room(self) -> None:
+        owner = self._owner
+        owner.doorsteps.pop(self, None)
+        owner.node.counters["refused_room"] += 1
+        owner.strangers.warning("node %d: refused a connection: too many handshakes at once", owner.node.number)
+        if self._task is not None:
+            self._task.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         owner = self._owner
@@ -249,5 +264,5 @@ class Doorstep(asyncio.Protocol):
             transport.abort()
             return
         finally:
-            owner.doorsteps.discard(self)
+            owner.doorsteps.pop(self, None)
         connection.connection_made(secured)
