@@ -28,6 +28,7 @@ test-large: setup fuzz  ## run the fuzzer and the property tests at length (many
 fuzz: setup  ## a million hostile frames for each protocol (hours)
 	@for each in $$($(bin)/antecast protocols --json | sed -n 's/^    "name": "\(.*\)",/\1/p'); do \
 	    $(bin)/python -m antecast.testing.fuzz $$each --frames 1000000 || exit 1; done
+	@$(bin)/python -m antecast.testing.sockets all --inputs 10000000
 
 release: setup  ## build the wheel and the source archive into dist/, install both in clean environments, try them
 	@./tools/release.sh
@@ -39,7 +40,7 @@ format: setup  ## format the code and mend what the linter can mend
 	@$(bin)/ruff format . && $(bin)/ruff check --fix .
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
-	@for each in scheduler hop opportunistic memory vcube overlay cells sweep_throughput contacts audit_scale observe preventive checking; do $(bin)/python -m bench.$$each || exit 1; done
+	@for each in scheduler hop opportunistic memory vcube overlay cells sweep_throughput contacts audit_scale observe preventive checking signing; do $(bin)/python -m bench.$$each || exit 1; done
 
 blocks: setup  ## renew the tables and pictures of the documentation that are made from the code
 	@$(bin)/python tools/blocks.py

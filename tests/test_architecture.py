@@ -34,15 +34,17 @@ MAY_IMPORT = {
     "checking": _MODELS | {"history"},
     "sim": _MODELS | _DATA,
     "live": _MODELS | {"history"},
-    "testing": _MODELS | _DATA | {"checking", "sim"},
+    "torture": _MODELS | {"history", "live"},
+    "emulation": _MODELS | _DATA | {"sim", "live", "torture"},
+    "testing": _MODELS | _DATA | {"checking", "sim", "live"},
     "comparison": _MODELS | _DATA | {"sim"},
     "spark": _MODELS | _DATA | {"sim", "comparison", "kv"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
     "reporting": _MODELS | _DATA | {"comparison", "papers", "importers", "models"},
     "cli": _MODELS
     | _DATA
-    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"}
-    | {"importers", "models", "kv", "auditing"},
+    | {"api", "checking", "sim", "live", "torture", "emulation", "comparison", "spark", "papers", "reporting"}
+    | {"testing", "importers", "models", "kv", "auditing"},
 }
 """What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 
@@ -88,6 +90,14 @@ def test_the_map_leads_to_every_page():
 )
 def test_importing_needs_neither_spark_nor_the_compiler(module):
     code = f"import sys, {module}; print([name for name in ('pyspark', 'py4j', 'numba') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_live_nodes_need_no_data_libraries():
+    heavy = ("pyspark", "py4j", "numba", "pandas", "pyarrow", "numpy")
+    modules = "antecast.live, antecast.live.links.tcp, antecast.live.links.memory, antecast.live.control"
+    code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

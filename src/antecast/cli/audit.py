@@ -13,6 +13,7 @@ import typer
 from antecast.cli.audit_options import bytes_of, dense_of, names_of, nanoseconds_of, pairs_of
 from antecast.cli.console import Json, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
+from antecast.cli.journals import with_journals_as_logs
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
 from antecast.core import AntecastError, OutputError
@@ -38,7 +39,8 @@ def audit(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...", help="A run folder, a sweep folder, files, folders of files, or patterns."
+            metavar="PATH...",
+            help="A run folder, a sweep folder, files, folders of files, patterns, or journals of live nodes.",
         ),
     ],
     mapping: Annotated[
@@ -212,6 +214,7 @@ def audit(
     from antecast.history.log_kinds import KINDS
     from antecast.history.rows import ALL_COLUMNS
 
+    paths = with_journals_as_logs(paths)
     request = Request(
         format=file_format,
         model=model,

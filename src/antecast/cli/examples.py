@@ -32,9 +32,14 @@ def examples(
         )
 
 
+def source_folder() -> Path:
+    """Where the examples lie."""
+    return next(path for path in _SOURCES if path.is_dir())
+
+
 def write_examples(folder: Path, *, force: bool = False) -> tuple[int, list[Path]]:
     """Copy the examples; gives how many are as shipped, and the files that were left because they differ."""
-    source = next(path for path in _SOURCES if path.is_dir())
+    source = source_folder()
     fresh, kept = 0, []
     try:
         for file in sorted(path for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"):

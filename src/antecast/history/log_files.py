@@ -227,7 +227,7 @@ def open_log(
     files = tuple(LogFile(file, schema, folders[file]) for file, schema in schemas.items())
     ours = not columns and all(map(_is_ours, schemas.values()))
     if clock is None:
-        clock = "global" if ours else "local"
+        clock = "global" if ours and not any(map(_has_local_clocks, schemas.values())) else "local"
     wanted = {name: columns.get(name, name) for name in _wanted(columns) if name != "t" or clock == "global"}
     for file in files:
         _check(file, files[0], wanted, optional={"run"} - columns.keys())
@@ -327,6 +327,12 @@ def _folder_type(values: set[str], *, texts: bool) -> pa.DataType:
 def _is_ours(schema: pa.Schema) -> bool:
     metadata: Mapping[bytes, bytes] = schema.metadata or {}
     return metadata.get(b"antecast.schema", b"").startswith(b"events/")
+
+
+def _has_local_clocks(schema: pa.Schema) -> bool:
+    """Whether a log of ours is one of live nodes, whose clocks differ."""
+    metadata: Mapping[bytes, bytes] = schema.metadata or {}
+    return metadata.get(b"antecast.clock") == b"local"
 
 
 def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: set[str]) -> None:

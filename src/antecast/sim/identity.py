@@ -15,15 +15,13 @@ really imports.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 import antecast
 from antecast.core import InputError
-from antecast.core.forms import VERSION, form
+from antecast.protocols.code import digest_of as digest_of
 from antecast.protocols.registry import code_of
 from antecast.sim.scenario import Scenario
 
@@ -33,6 +31,7 @@ DETERMINING = ("core", "protocols", "sim", "traces", "history/log.py", "history/
 INNOCENT = (
     "core/forms.py",  # names runs
     "sim/identity.py",
+    "protocols/code.py",
     "protocols/outside.py",  # finds protocols, whose code counts
     "sim/study.py",  # plans them
     "sim/judged.py",  # judges them
@@ -42,9 +41,6 @@ INNOCENT = (
     "traces/contact_kernels.py",
 )
 """Beside them, but without influence on what a run does."""
-
-_MOST_KEPT = 1000
-"""Digests kept on disk before those that are not in use are dropped."""
 
 
 def run_id(scenario: Scenario) -> str:
@@ -97,15 +93,6 @@ def code_version(package: Path | None = None) -> str:
     return digest_of(determining(base), base)
 
 
-def digest_of(files: Iterable[Path], base: Path) -> str:
-    """A digest of Python files, by what they say and by their places under a folder."""
-    forms, digest = _Forms(), blake2b(digest_size=8)
-    for file in sorted(files):
-        digest.update(f"{file.relative_to(base).as_posix()}\0{forms.of(file)}\0".encode())
-    forms.keep()
-    return digest.hexdigest()
-
-
 def determining(package: Path) -> list[Path]:
     """The files whose code determines what a run does."""
     files = [file for part in DETERMINING for file in _sources(package / part)]
@@ -114,40 +101,3 @@ def determining(package: Path) -> list[Path]:
 
 def _sources(path: Path) -> list[Path]:
     return list(path.rglob("*.py")) if path.is_dir() else [path]
-
-
-class _Forms:
-    """Digests of forms by file, kept beside Python's own compiled files: parsing takes longer than most imports.
-
-    They are found by what the files hold, so that none can be out of date.
-    """
-
-    def __init__(self) -> None:
-        self._file = Path(__file__).parent / "__pycache__" / f"forms-{VERSION}.json"
-        try:
-            self._kept: dict[str, str] = json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            self._kept = {}
-        self._used: dict[str, str] = {}
-
-    def of(self, file: Path) -> str:
-        source = file.read_bytes()
-        key = blake2b(source, digest_size=16).hexdigest()
-        found = self._kept.get(key)
-        if found is None:
-            found = blake2b(form(source).encode(), digest_size=16).hexdigest()
-        self._used[key] = found
-        return found
-
-    def keep(self) -> None:
-        """Save new digests; where that is not possible, they are computed again next time."""
-        if self._used.keys() <= self._kept.keys():
-            return
-        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        try:
-            self._file.parent.mkdir(exist_ok=True)
-            known = self._used if len(self._kept) > _MOST_KEPT else self._kept | self._used
-            partial.write_text(json.dumps(known), encoding="utf-8")
-            partial.replace(self._file)
-        except OSError:
-            partial.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""A group chat on a live node: the application behind `antecast chat`, small enough to read whole and to copy.
+
+    python examples/live/chat.py FOLDER NUMBER NAME LISTEN [PEER ...]
+
+The node delivers every message once it has delivered what that message depends on: nobody sees an answer before its
+question. The chat keeps its lines in a database of its own. Each line is saved together with the number of its
+delivery, so that after a crash the node hands over exactly what is missing: every line is there once, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from antecast.live import Delivery, Node
+from antecast.live.links.tcp import Tcp
+
+
+class Chat:
+    """The lines of a conversation, and a node that brings new ones."""
+
+    def __init__(self, node: Node, history: Path, name: str, show: Callable[[str], None] = print) -> None:
+        self.node, self.name, self.show = node, name, show
+        self._db = sqlite3.connect(history, isolation_level=None)
+        self._db.execute("create table if not exists lines (number integer primary key, name text, words text)")
+
+    def lines(self) -> list[str]:
+        """The conversation so far."""
+        rows = self._db.execute("select name, words from lines order by number")
+        return [f"{name}: {words}" for name, words in rows]
+
+    async def say(self, words: str) -> None:
+        """Say something. It is in the journal when this returns, and reaches everyone, whatever happens."""
+        await self.node.broadcast(json.dumps([self.name, words]).encode())
+
+    async def follow(self) -> None:
+        """Save and show each new line. The number says what is there already."""
+        (last,) = self._db.execute("select coalesce(max(number), 0) from lines").fetchone()
+        async for delivery in self.node.deliveries(after=last):
+            name, words = read(delivery)
+            self._db.execute("insert into lines values (?, ?, ?)", (delivery.number, name, words))
+            self.show(f"{name}: {words}")
+            if delivery.number % 100 == 0:  # the node need not keep what is saved here
+                self.node.acknowledge(delivery.number)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def read(delivery: Delivery) -> tuple[str, str]:
+    """Whoever is a member can send anything: what is no line of a chat is shown as it is."""
+    try:
+        name, words = json.loads(delivery.payload)
+        return str(name), str(words)
+    except ValueError:
+        return f"node {delivery.origin}", delivery.problem or repr(delivery.payload)
+
+
+async def main(folder: Path, number: int, name: str, listen: str, peers: list[str]) -> None:
+    node = Node(number, "vector", journal=folder / "journal", transports=[Tcp(listen=listen, peers=peers)])
+    async with node:
+        chat = Chat(node, folder / "history", name)
+        for line in chat.lines():
+            print(line)
+        following = asyncio.create_task(chat.follow())
+        while words := await asyncio.to_thread(sys.stdin.readline):
+            await chat.say(words.strip())
+        following.cancel()
+        chat.close()
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(place, int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]))

@@ -1,0 +1,99 @@
+"""`antecast chat`: a group chat in the terminal. Its source is an example: `examples/live/chat.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import runpy
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from antecast.cli.console import Quiet, note, out
+from antecast.cli.examples import source_folder
+from antecast.cli.node import Durable, input_lines, make_node
+from antecast.core import AntecastError
+
+
+def chat(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Your name, and that of the folder that is kept.")],
+    number: Annotated[
+        int | None, typer.Option("--number", "-n", min=0, help="The number of a new node without keys.")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", "-k", metavar="FILE", help="The node's file from antecast group invite."),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Take connections here.")
+    ] = None,
+    peers: Annotated[
+        list[str] | None, typer.Option("--peer", metavar="HOST:PORT", help="Somebody to connect to. Repeatable.")
+    ] = None,
+    durability: Durable = "full",
+    seconds: Annotated[
+        float | None, typer.Option("--for", min=0, metavar="SECONDS", help="Leave after this time.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Chat with a group: what you type reaches everyone, and nobody sees an answer before its question.
+
+    The conversation is kept in the folder NAME.chat and shown again when you come back, with what you have missed.
+    """
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
+    folder = Path(f"{name}.chat")
+    folder.mkdir(exist_ok=True)
+    node = make_node(
+        number=number,
+        journal=folder / "journal",
+        keys=keys,
+        protocol=None,
+        overrides=None,
+        members=None,
+        listen=listen,
+        peers=peers or (),
+        durability=durability,
+        events=None,
+    )
+    if not quiet and keys is None and (listen or peers):
+        note("this chat has no keys: it stays on this machine, and believes whoever connects")
+    asyncio.run(_talk(node, folder, name, seconds))
+
+
+async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> None:
+    chat_class = runpy.run_path(str(source_folder() / "live" / "chat.py"))["Chat"]
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+
+    def show(line: str) -> None:
+        out.print(line, markup=False, soft_wrap=True)
+
+    async with node:
+        talk = chat_class(node, folder / "history", name, show)
+        for line in talk.lines():
+            show(line)
+        following = loop.create_task(talk.follow())
+
+        def read() -> None:
+            with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
+                for line in input_lines():
+                    words = line.decode(errors="replace").strip()
+                    if words:
+                        asyncio.run_coroutine_threadsafe(talk.say(words), loop).result()
+
+        threading.Thread(target=read, daemon=True).start()
+        tasks = [following, loop.create_task(ended.wait())]
+        if seconds is not None:
+            tasks.append(loop.create_task(asyncio.sleep(seconds)))
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        for task in done:
+            task.result()
+    talk.close()

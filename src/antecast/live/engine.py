@@ -1,0 +1,460 @@
+"""The engine of a node: makes calls, commits them in batches, and lets their effects out when they are durable.
+
+Everything that happens is made a call of the machine at once, on the event loop. The call and its effects join the
+open *batch*. When the journal is free, the batch is handed to it and a new one is opened. When a batch is
+committed, its effects leave: frames first, then deliveries, then the answers to broadcasts. So no effect leaves
+before its call is durable, a busy node commits in large groups, and an idle one commits at once.
+
+A frame is bound to the link that was up when its call was made. If that link has ended meanwhile, the frame is
+dropped, even if a new link to the same peer is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from antecast.core import (
+    Accepted,
+    Alert,
+    AntecastError,
+    CancelTimer,
+    Deliver,
+    Discard,
+    Effect,
+    Frame,
+    MessageId,
+    NodeId,
+    RemoteFault,
+    Send,
+    SetTimer,
+    Timer,
+)
+from antecast.live.calls import Call, CallKind, Group
+from antecast.live.counters import Counters
+from antecast.live.entries import Commit, Delivery, Durability, JournalError
+from antecast.live.eventlog import EventLog
+from antecast.live.journal import Journal
+from antecast.live.links.link import Link
+from antecast.live.machine import Clock
+from antecast.live.recovery import Recovery
+from antecast.live.security import Unsecured
+from antecast.live.writing import Writer
+
+log = logging.getLogger("antecast.live")
+
+_SMALL = 1 << 11
+_MOST_KNOWN = 1 << 12
+"""Packets that are remembered with their frames: 8 MiB at most."""
+
+_new = tuple.__new__
+"""Makes a named tuple in half the time."""
+
+
+class NodeStopped(AntecastError):
+    """The node has stopped, or could not go on; the text says why."""
+
+
+@dataclass
+class Batch:
+    """Calls that are committed together, and what leaves when they are."""
+
+    calls: Group = field(default_factory=list)
+    """Empty where the journal does not keep calls."""
+    count: int = 0
+    size: int = 0
+    frames: dict[Link, list[bytes]] = field(default_factory=dict)
+    unsealed: list[tuple[Frame, list[bytes], int]] = field(default_factory=list)
+    """Frames that are not packets yet, and their places among `frames`: they are sealed together."""
+    deliveries: list[Delivery] = field(default_factory=list)
+    answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+
+
+class Owner(Protocol):
+    """What an engine tells its node."""
+
+    def committed(self, batch: Batch) -> None:
+        """A batch is durable, and its frames have been written."""
+
+    def failed(self, error: Exception) -> None:
+        """Nothing more can be committed, and nothing more leaves."""
+
+    def fell_behind(self) -> None:
+        """More is uncommitted than `bound`."""
+
+    def reads_slowly(self, link: Link) -> None:
+        """More waits in a link than `most_waiting`."""
+
+
+class Engine:
+    """One machine at work."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        recovery: Recovery,
+        clock: Clock,
+        journal: Journal,
+        recorder: EventLog,
+        counters: Counters,
+        *,
+        bound: int,
+        most_waiting: int,
+        snapshot_every: int,
+        history: int,
+    ) -> None:
+        self._owner, self.machine, self.journal = owner, recovery.machine, journal
+        self.number = self.machine.number
+        self.codec, self.security = self.machine.protocol.codec, self.machine.security
+        self.clock = clock
+        self.links: dict[NodeId, Link] = {}
+        self.behind = 0
+        """Bytes of calls that are made and not committed."""
+        self.since_snapshot = 0
+        self.stopped = False
+        self._bound, self._most_waiting, self._history = bound, most_waiting, history
+        self._snapshot_every = self._cut_at = snapshot_every
+        """Bytes of calls after which the next snapshot is due; 0 if the protocol cannot be frozen."""
+        self._recorder, self._counters = recorder, counters
+        self._protocol = self.machine.protocol
+        self._keeps = journal.durability is not Durability.NONE
+        self._known: dict[bytes, Frame] = {}
+        self._secured = not isinstance(self.security, Unsecured)
+        self._loop = asyncio.get_running_loop()
+        self._writer = Writer(self._loop, inline=journal.durability is Durability.NONE)
+        self._batch = Batch()
+        self._writing: Batch | None = None
+        self._scheduled = False
+        self.numbered = journal.delivered
+        """Deliveries so far, committed or not."""
+        self._handles: dict[Timer, asyncio.TimerHandle] = {}
+        self._frame: Frame | None = None
+        self._packet = b""
+        if recovery.renewed:
+            self._write_snapshot(recovery.saved, exact=False)
+        if recovery.known:
+            now = self.clock.read()
+            self.make(Call(CallKind.RESUME, now))
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was called is committed."""
+        return self._writing is None and not self._batch.count and not self._batch.answers
+
+    # Calls.
+
+    def make(self, call: Call) -> list[Effect]:
+        """Make a call that is no frame; it joins the batch. Raises what is the caller's own mistake."""
+        try:
+            effects = self.machine.replay(call)
+        except AntecastError:
+            raise
+        except Exception as error:
+            raise self._broke(error) from error
+        self._made(call, effects)
+        return effects
+
+    def broadcast(self, payload: bytes, lifetime: int | None, now: int) -> MessageId:
+        """Make a broadcast; returns the message's name."""
+        try:
+            effects = self._protocol.broadcast(payload, now, lifetime=lifetime)
+        except AntecastError:
+            raise
+        except Exception as error:
+            raise self._broke(error) from error
+        self._made(Call(0, now, -1, payload, lifetime), effects)
+        for effect in effects:
+            if effect.__class__ is Deliver or effect.__class__ is Accepted:
+                break
+        return effect.message.id if effect.__class__ is Deliver else effect.id  # type: ignore[union-attr]
+
+    def _made(self, call: Call, effects: list[Effect]) -> None:
+        if self._keeps:
+            self._batch.calls.append(call)
+        self._batch.count += 1
+        if effects:
+            self._perform(effects, call.now)
+        if self._recorder.active:
+            self._recorder.note(call, effects, None, self.codec)
+        self._grew(len(call.data) + 16)
+
+    def receive(self, peer: NodeId, packets: list[bytes]) -> tuple[RemoteFault | None, list[RemoteFault]]:
+        """Packets came over the link of a peer. Returns what is wrong with the first that is no frame of an honest
+        node, if there is one (those after it are not looked at), and why others were refused."""
+        now, take, keeps, recorder = self.clock.read(), self._protocol.receive, self._keeps, self._recorder
+        batch, taken, size = self._batch, 0, 0
+        calls, perform, known = batch.calls, self._perform, self._known
+        wrong: RemoteFault | None = None
+        refused: list[RemoteFault] = []
+        for packet in packets:
+            frame = known.get(packet)
+            if frame is None:
+                try:
+                    frame = self._opened(packet, peer)
+                except RemoteFault as fault:
+                    wrong = fault
+                    break
+            try:
+                effects = take(frame, peer, now)
+            except RemoteFault as fault:
+                refused.append(fault)
+                continue
+            except Exception as error:
+                self._broke(error)
+                break
+            taken += 1
+            size += len(packet)
+            if keeps:
+                calls.append((1, now, peer, packet, None))
+            if effects:
+                self._frame, self._packet = frame, packet  # what is passed on goes out as it came
+                perform(effects, now)
+            if recorder.active:
+                recorder.note(Call(1, now, peer, packet), effects, frame, self.codec)
+        batch.count += taken
+        self._counters["frames_received"] += taken
+        self._counters["bytes_received"] += size
+        if taken:
+            self._grew(size + 16 * taken)
+        return wrong, refused
+
+    def _opened(self, packet: bytes, peer: NodeId) -> Frame:
+        """The frame in a packet, kept for a while: copies of a message mostly come soon after each other."""
+        if self._secured:
+            frame = self.codec.decode(self.security.split(packet))
+            self.security.verify(frame, packet, peer)
+            return frame
+        frame = self.codec.decode(packet)
+        if len(packet) <= _SMALL:
+            known = self._known
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[packet] = frame
+        return frame
+
+    def answer(self, future: asyncio.Future[Any], result: Any) -> None:
+        """Resolve a future when all that was called so far is durable."""
+        self._batch.answers.append((future, result))
+        self._schedule()
+
+    def _broke(self, error: Exception) -> NodeStopped:
+        """The protocol raised what no protocol may: its state can no longer be trusted."""
+        log.exception("node %d: a defect of %s", self.number, self.machine.spec.name)
+        stopped = NodeStopped(f"a defect of {self.machine.spec.name}: {error!r}")
+        self.fail(stopped)
+        return stopped
+
+    def _grew(self, size: int) -> None:
+        self._batch.size += size
+        self.behind += size
+        if not self._scheduled and self._writing is None:
+            self._schedule()
+        if self.behind > self._bound:
+            self._owner.fell_behind()
+
+    # Effects.
+
+    def _perform(self, effects: list[Effect], now: int) -> None:
+        """Turn effects into what leaves when the batch is committed; timers are set at once."""
+        batch, links, secured = self._batch, self.links, self._secured
+        for effect in effects:
+            kind = effect.__class__
+            if kind is Send:
+                link = links.get(effect.to)  # type: ignore[union-attr]
+                if link is None:
+                    self._counters["dropped_astray"] += 1
+                    continue
+                frame = effect.frame  # type: ignore[union-attr]
+                if frame is not self._frame:
+                    self._frame = frame
+                    self._packet = b"" if secured else self.codec.encode(frame)
+                waiting = batch.frames.get(link)
+                if waiting is None:
+                    batch.frames[link] = waiting = []
+                if not self._packet:
+                    batch.unsealed.append((frame, waiting, len(waiting)))
+                waiting.append(self._packet)
+            elif kind is Deliver:
+                message = effect.message  # type: ignore[union-attr]
+                self.numbered = number = self.numbered + 1
+                row = (number, message.origin, message.seq, now, message.payload, "")
+                batch.deliveries.append(_new(Delivery, row))
+            else:
+                self._perform_rare(effect)
+
+    def _seal(self, batch: Batch) -> None:
+        """Make packets of the frames of a batch, before it is committed: nothing leaves yet."""
+        self.security.prepare(frame for frame, _, _ in batch.unsealed)
+        last: Frame | None = None
+        packet = b""
+        for frame, waiting, place in batch.unsealed:
+            if frame is not last:
+                last, packet = frame, self.security.seal(frame, self.codec.encode(frame))
+            waiting[place] = packet
+        self.security.settle(self.machine.protocol)
+
+    def _perform_rare(self, effect: Effect) -> None:
+        if isinstance(effect, SetTimer):
+            self.machine.timers[effect.token] = effect.at
+            self._arm(effect.token, effect.at)
+        elif isinstance(effect, CancelTimer):
+            self.machine.timers.pop(effect.token, None)
+            self._disarm(effect.token)
+        elif isinstance(effect, Discard):
+            self._counters["expired" if effect.reason == "expired" else "discarded"] += 1
+            log.info("node %d: message %s is given up: %s", self.number, effect.id, effect.reason)
+        elif isinstance(effect, Alert):
+            self._counters["alerts"] += 1
+            log.warning("node %d: %s", self.number, effect.text)
+        elif not isinstance(effect, Accepted):
+            self._transmit(effect)
+
+    def _transmit(self, effect: Any) -> None:
+        """A frame for whoever hears it: goes to every link of a shared medium."""
+        self._perform([Send(peer, effect.frame) for peer in self.links], 0)
+
+    def _arm(self, token: Timer, at: int) -> None:
+        self._disarm(token)
+        delay = max(0, at - self.clock.read()) / (1e9 * self.clock.rate)
+        self._handles[token] = self._loop.call_later(delay, self._fire, token, at)
+
+    def _disarm(self, token: Timer) -> None:
+        handle = self._handles.pop(token, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _fire(self, token: Timer, at: int) -> None:
+        del self._handles[token]
+        if self.stopped:
+            return
+        now = self.clock.read()
+        if now < at:  # this clock runs slower than the event loop's, for now
+            self._arm(token, at)
+            return
+        self._counters["timers"] += 1
+        self.make(Call(CallKind.TIMER, now, -1, token.encode()))
+
+    # The journal.
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._writing is None:
+            self._scheduled = True
+            self._loop.call_soon(self._commit)
+
+    def _commit(self) -> None:
+        """Hand the open batch to the journal, if it is free."""
+        self._scheduled = False
+        batch = self._batch
+        if self._writing is not None or self.stopped or not (batch.count or batch.answers):
+            return
+        if self._secured:
+            try:
+                self._seal(batch)
+            except AntecastError as error:
+                self._broke(error)
+                return
+        self._writing, self._batch = batch, Batch()
+        if batch.count:
+            journal, what = self.journal, Commit(batch.calls, batch.deliveries, batch.count)
+            self._writer.put(lambda: journal.commit(what), self._committed)
+        else:
+            self._committed(None)
+
+    def _committed(self, error: Exception | None) -> None:
+        """The batch is durable: its effects leave."""
+        batch, self._writing = self._writing, None
+        assert batch is not None
+        if error is not None or self.stopped:
+            self._batch.answers[:0] = batch.answers
+            self._failed(error)
+            return
+        counters = self._counters
+        counters["groups"] += 1
+        self.behind -= batch.size
+        self.since_snapshot += batch.size
+        for link, packets in batch.frames.items():
+            if link.closed:
+                counters["dropped_link_gone"] += len(packets)
+                continue
+            counters["frames_sent"] += len(packets)
+            link.write(packets)
+            if link.waiting > self._most_waiting:
+                self._owner.reads_slowly(link)
+        self._owner.committed(batch)
+        for future, result in batch.answers:
+            if not future.done():
+                future.set_result(result)
+        if self._cut_at and self.since_snapshot > self._cut_at:
+            self._cut()
+        if self._batch.count or self._batch.answers:
+            self._schedule()
+
+    def _failed(self, error: Exception | None) -> None:
+        if error is not None:
+            known = isinstance(error, JournalError)
+            self.fail(error if known else NodeStopped(f"the journal failed: {error!r}"))
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more leaves this node."""
+        if not self.stopped:
+            self.stopped = True
+            self._owner.failed(error)
+            for batch in (self._batch, self._writing):
+                for future, _ in () if batch is None else batch.answers:
+                    if not future.done():
+                        future.set_exception(error)
+
+    def _cut(self) -> None:
+        """Write a snapshot of the running machine, so that the journal can be cut.
+
+        The machine is ahead of the journal by the open batch. That is committed first: the writer works in order.
+        """
+        self.since_snapshot = 0
+        if self.journal.durability is Durability.NONE:
+            return
+        self._commit()
+        try:
+            saved = self.machine.save_exactly()
+        except TypeError as error:
+            if self._cut_at:
+                self._cut_at = 0
+                log.warning("node %d: its journal is only cut at a clean stop: %s", self.number, error)
+            return
+        self._cut_at = max(self._snapshot_every, 4 * len(saved))
+        self._write_snapshot(saved, exact=True)
+
+    def _write_snapshot(self, saved: bytes, *, exact: bool) -> None:
+        now, journal, pos = self.clock.read(), self.journal, self._recorder.pos
+        history = self._history
+        self._recorder.keep()
+        self._counters["snapshots"] += 1
+        self._writer.put(
+            lambda: journal.snapshot(saved, now=now, events=pos, exact=exact, history=history), self._failed
+        )
+
+    def forget(self, number: int) -> None:
+        """The application is done with deliveries up to a number."""
+        journal = self.journal
+        if number > journal.acknowledged:
+            self._writer.put(lambda: journal.acknowledge(number), self._failed)
+
+    def remember(self, peer: NodeId, life: bytes) -> None:
+        """The first meeting with a peer."""
+        journal = self.journal
+        self._writer.put(lambda: journal.remember(peer, life), self._failed)
+
+    async def stop(self) -> None:
+        """Commit what was called, write a snapshot of what survives, and let go of the journal."""
+        while not self.stopped and not self.idle:
+            self._commit()
+            await asyncio.sleep(0 if self._writing is None else 0.001)
+        for handle in self._handles.values():
+            handle.cancel()
+        self._handles.clear()
+        self._writer.stop()
+        saved = None if self.stopped else self.machine.save()
+        self.stopped = True
+        self._recorder.close()
+        self.journal.close(state=saved, now=self.clock.read(), events=self._recorder.pos)

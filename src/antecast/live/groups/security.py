@@ -1,0 +1,155 @@
+"""The keys of a live node at work: what its transports and the node ask for, in one place.
+
+It is the `Security` of `antecast.live.security`. Beyond that:
+
+- `seal_payload` comes before `broadcast`, `open_payload` when a message is handed to the application. The
+  protocol, the journal and the wire see only what is sealed.
+- `settle(protocol)` lets go of the signatures that the protocol cannot need any more. Call it between two calls,
+  when the frames of all calls before are sealed; most of the time it does nothing.
+- `serial` and `bulletin` are told to peers, `take_bulletin` takes theirs. Links to the numbers that are revoked
+  then must be closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+from antecast.core import Frame, NodeId, OutputError, Protocol
+from antecast.live.groups import packets, tls
+from antecast.live.groups.certificates import Refused
+from antecast.live.groups.entries import entries
+from antecast.live.groups.identity import Identity, load_identity
+from antecast.live.groups.packets import Packet
+from antecast.live.groups.payloads import Payloads
+from antecast.live.groups.signatures import Signatures
+
+log = logging.getLogger("antecast.live.groups")
+
+
+class GroupSecurity:
+    """A node of a group, for one protocol."""
+
+    overhead = packets.OVERHEAD
+
+    def __init__(self, identity: Identity, protocol: str) -> None:
+        self.identity = identity
+        self.group = identity.group_id.hex()
+        self.names: dict[NodeId, str] = {}
+        """The names of the nodes that have connected, from their certificates."""
+        self._signatures = Signatures(identity, protocol)
+        self._payloads = Payloads(identity)
+        self._opened: tuple[bytes, Packet] = b"", Packet([], [], b"")
+        """The packet that was split last: it is verified next."""
+
+    @classmethod
+    def load(cls, path: Path, protocol: str) -> Self:
+        """From a node's file; one that nobody would talk to is refused."""
+        identity = load_identity(path)
+        identity.check()
+        return cls(identity, protocol)
+
+    @property
+    def number(self) -> NodeId:
+        return self.identity.number
+
+    # Who is at the other end.
+
+    def server_context(self) -> ssl.SSLContext:
+        return tls.server_context(self.identity)
+
+    def client_context(self) -> ssl.SSLContext:
+        return tls.client_context(self.identity)
+
+    def identify(self, connection: ssl.SSLObject | ssl.SSLSocket | None, claimed: NodeId) -> None:
+        """See that the peer behind a connection may take part and is the node it says it is."""
+        if connection is None:
+            raise Refused("it is not connected by TLS")
+        member = tls.peer_of(connection, self.identity, self.revoked)
+        tls.check_claim(member, claimed)
+        self.names[member.number] = member.name
+
+    # Frames.
+
+    def seal(self, frame: Frame, data: bytes) -> bytes:
+        """The packet for a frame and its encoding."""
+        return packets.seal(frame, data, self._signatures)
+
+    def prepare(self, frames: Iterable[Frame]) -> None:
+        """Sign what these frames carry of this node, as many as there are with one signature. Optional: `seal`
+        signs
+        what is not signed yet, each by itself."""
+        self._signatures.sign(entry for frame in frames for entry in entries(frame))
+
+    def split(self, packet: bytes) -> bytes:
+        """The encoded frame in a packet."""
+        opened = packets.decode_packet(packet)
+        self._opened = packet, opened
+        return opened.frame
+
+    def verify(self, frame: Frame, packet: bytes, peer: NodeId) -> None:
+        """See that every entry of a frame is signed by its origin."""
+        packets.verify(frame, self._packet(packet), self._signatures)
+
+    def replayed(self, frame: Frame, packet: bytes) -> None:
+        """A packet from the journal: take note of its signatures again."""
+        packets.relearn(frame, self._packet(packet), self._signatures)
+
+    def _packet(self, data: bytes) -> Packet:
+        return self._opened[1] if self._opened[0] is data else packets.decode_packet(data)
+
+    def settle(self, protocol: Protocol) -> None:
+        self._signatures.settle(protocol)
+
+    def snapshot(self) -> bytes:
+        return self._signatures.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        if state:
+            self._signatures.restore(state)
+
+    # Payloads.
+
+    def seal_payload(self, payload: bytes) -> bytes:
+        """What to broadcast for a payload."""
+        return self._payloads.seal(payload)
+
+    def open_payload(self, origin: NodeId, seq: int, payload: bytes) -> bytes:
+        """The payload as it was before; `Unreadable` if this node does not have the key."""
+        return self._payloads.open(origin, seq, payload)
+
+    # Bulletins.
+
+    @property
+    def serial(self) -> int:
+        """Of the latest bulletin that this node has."""
+        return self.identity.bulletin.serial
+
+    @property
+    def bulletin(self) -> bytes:
+        """The latest bulletin, signed, to hand to a peer that has an older one."""
+        return self.identity.signed_bulletin
+
+    @property
+    def revoked(self) -> set[NodeId]:
+        """The numbers that may not connect."""
+        return set(self.identity.bulletin.revoked)
+
+    def take_bulletin(self, data: bytes) -> set[NodeId]:
+        """Take a newer bulletin over, and save it; returns all numbers that are revoked now. An older one changes
+        nothing; one that the authority did not sign is `Refused`."""
+        updated = self.identity if data == self.bulletin else self.identity.updated(data)
+        if updated is not self.identity:
+            self.identity = updated
+            self._payloads.take(updated)
+            try:
+                updated.save()
+            except OutputError as error:  # it counts until the node stops; others will bring it again
+                log.warning("node %d: bulletin %d is not saved: %s", self.number, self.serial, error)
+        return self.revoked
+
+    def gauges(self) -> Mapping[str, int]:
+        return self._signatures.gauges() | {"bulletin_serial": self.serial}

@@ -1,0 +1,563 @@
+"""The journal: the calls a protocol was given, in a SQLite file, committed before any of their effects leaves.
+
+A protocol is deterministic, so its calls are its state. They are written in *groups*: all that was called while
+the last group was being committed. A *snapshot* now and then bounds how far a restart has to go back, and how
+large the file grows. *Deliveries* are numbered rows; they stay until the application has acknowledged them.
+
+Three things guard what was committed:
+
+- SQLite's write-ahead log drops a transaction that a crash cut short. None of its effects had left.
+- Each group has a checksum that continues the one before it; snapshots, deliveries and whose journal it is have
+  checksums of their own. A damaged page is noticed.
+- A small file beside the journal, the *mark*, holds the last position whose effects may have left. A journal that
+  ends before its mark has lost calls that others have seen the effects of: it is refused, since its node would use
+  numbers of messages again. Damaged groups after the mark are cut off: nobody has seen anything of them.
+
+The mark is locked while a node runs, so that no second process uses the journal.
+
+What a commit survives is a choice:
+
+`full`    the end of the process, of the machine and of the power: each group is on the disk.
+`normal`  the end of the process. When the machine goes down, the last groups may be lost; the journal is then
+          refused, and the node joins under a new number.
+`none`    nothing but a clean stop, which writes a snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from antecast.core import NodeId
+from antecast.live import faults
+from antecast.live.calls import Call, decode_calls, encode_calls
+from antecast.live.checksums import checksum_of, checksum_of_delivery, checksum_of_group, checksum_of_snapshot
+from antecast.live.entries import Commit, Delivery, Durability, Identity, JournalError, Recovered
+from antecast.live.mark import Mark, boot
+from antecast.version import __version__
+
+FORMAT: Final = 1
+
+HISTORY: Final = 64 << 20
+"""Bytes of calls before the last snapshot that are kept to be replayed."""
+
+_SCHEMA = """
+create table meta (key text primary key, value) without rowid;
+create table snapshots (position integer primary key, now integer, delivered integer, events integer,
+    chain integer, exact integer, state blob, checksum integer);
+create table groups (first integer primary key, last integer, delivered integer, calls blob, checksum integer);
+create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
+    checksum integer);
+create table lives (number integer primary key, life blob, checksum integer);
+"""
+
+_CONSTANT: Final = ("number", "group", "protocol", "role", "settings", "life")
+"""What a journal says of itself once and for ever."""
+
+
+class _Damaged(Exception):
+    """The calls after `position` cannot be read."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+class Journal:
+    """An open journal. One thread at a time writes; deliveries are read through a connection of their own."""
+
+    def __init__(self, path: Path, durability: Durability, *, mark: Mark | None = None) -> None:
+        self.path, self.durability, self.history = path, durability, HISTORY
+        self.notes: list[str] = []
+        """What a person should know about how it was opened."""
+        self._mark = mark
+        self._db = _connect(path)
+        self._reader = self._db
+        self.position = self.chain = self.delivered = self.acknowledged = 0
+        self._volatile: deque[Delivery] = deque()
+        self.life = b""
+
+    # Opening.
+
+    @classmethod
+    def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
+        """Open or create a journal for a node that runs; raises `JournalError` in one line."""
+        mark = Mark(path)
+        journal: Journal | None = None
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
+            journal = cls(path, durability, mark=mark)
+            journal._prepare(identity)
+        except BaseException as error:
+            if journal is None:
+                mark.close()
+            else:
+                journal.close()
+            if isinstance(error, _UNREADABLE):
+                raise JournalError(f"not a readable journal ({error})", path=path) from None
+            raise
+        return journal
+
+    @classmethod
+    def look(cls, path: Path) -> Journal:
+        """Open a journal to read it, whether its node runs or not. Nothing is changed."""
+        if not path.is_file():
+            raise JournalError("no such file", path=path)
+        try:
+            journal = cls(path, Durability.FULL)
+            if not journal._exists() or journal.meta("format") is None:
+                raise JournalError("not a journal of Antecast", path=path)
+            journal._check_format()
+            journal._check_guards()
+            journal.life = journal.meta("life")
+            journal._stand()
+        except _UNREADABLE as error:
+            raise JournalError(f"not a readable journal ({error})", path=path) from None
+        return journal
+
+    def _exists(self) -> bool:
+        return self._db.execute("select 1 from sqlite_master where name = 'meta'").fetchone() is not None
+
+    def _prepare(self, identity: Identity) -> None:
+        db = self._db
+        db.execute("pragma journal_mode = wal")
+        db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
+        if not self._exists():
+            self._create(identity)
+        elif self.meta("format") is None:
+            raise JournalError("not a journal of Antecast", path=self.path)
+        else:
+            self._check_format()
+            self._check(identity)
+        self._check_guards()
+        self.life = self.meta("life")
+        self._reader = _connect(self.path)
+        self._stand()
+        self._check_end(identity)
+        self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
+        self._set_meta("code", identity.code)
+        self._set_meta("version", __version__)
+        if faults.armed is not None:
+            faults.armed("journal opened")
+
+    def _create(self, identity: Identity) -> None:
+        point = faults.armed
+        values = {
+            "format": FORMAT,
+            "number": identity.number,
+            "group": identity.group,
+            "protocol": identity.protocol,
+            "role": identity.role,
+            "settings": json.dumps(identity.settings, sort_keys=True),
+            "code": identity.code,
+            "version": __version__,
+            "life": secrets.token_bytes(16),
+            "acknowledged": 0,
+            "acknowledged guard": checksum_of(0),
+        }
+        values["guard"] = checksum_of(*(values[name] for name in _CONSTANT))
+        self._db.execute("begin immediate")  # tables without whose they are would be nobody's journal
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            self._db.execute(statement)
+        if point is not None:
+            point("journal schema written")
+        self._db.executemany("insert into meta values (?, ?)", values.items())
+        if point is not None:
+            point("journal meta written")
+        self._db.execute("commit")
+        if point is not None:
+            point("journal created")
+
+    def _check_format(self) -> None:
+        if self.meta("format") != FORMAT:
+            problem = f"written in format {self.meta('format')}; this version reads format {FORMAT}"
+            raise JournalError(problem, path=self.path)
+
+    def _check_guards(self) -> None:
+        constant = checksum_of(*map(self.meta, _CONSTANT))
+        if (constant, checksum_of(self.meta("acknowledged"))) != (
+            self.meta("guard"),
+            self.meta("acknowledged guard"),
+        ):
+            raise JournalError("what it says of itself is damaged", path=self.path)
+
+    def identity(self) -> Identity:
+        """Whose it is, as it says itself."""
+        return Identity(
+            number=self.meta("number"),
+            group=self.meta("group"),
+            protocol=self.meta("protocol"),
+            settings=json.loads(self.meta("settings")),
+            role=self.meta("role"),
+            code=self.meta("code"),
+        )
+
+    def _check(self, wanted: Identity) -> None:
+        found = self.identity()
+        if (found.number, found.group, found.protocol, found.role) != (
+            wanted.number, wanted.group, wanted.protocol, wanted.role,
+        ):  # fmt: skip
+            problem = f"belongs to {found.words}, not to {wanted.words}"
+            raise JournalError(f"{problem}; give each node a journal of its own", path=self.path)
+        ours = json.loads(json.dumps(wanted.settings))
+        for name in sorted(found.settings.keys() | ours.keys()):
+            was, given = found.settings.get(name), ours.get(name)
+            if was != given:
+                problem = f"was begun with {name} = {was}, not {given}; a node keeps its settings for life"
+                raise JournalError(problem, path=self.path)
+
+    def _stand(self) -> None:
+        """Find out where the journal ends, checking every group after the last snapshot."""
+        start = self.recovered()
+        self.position, self.delivered, self.chain = start.position, start.delivered, start.chain
+        self.acknowledged = self.meta("acknowledged")
+        try:
+            for position, delivered, chain, _ in self._groups(start):
+                self.position, self.delivered, self.chain = position, delivered, chain
+        except _Damaged:
+            self._cut_or_refuse()
+
+    def _check_end(self, identity: Identity) -> None:
+        if self._mark is not None:
+            self._check_mark(self._mark)
+        opened = self.meta("open")
+        if opened is not None:
+            left = json.loads(opened)
+            restarted = left["boot"] != boot()
+            if left["durability"] == Durability.NONE:
+                raise JournalError(
+                    "its node ran with durability none and did not stop cleanly, so its state is lost; "
+                    "join under a number that was never used, with a new journal",
+                    path=self.path,
+                )
+            if left["durability"] == Durability.NORMAL and restarted:
+                raise JournalError(
+                    "the machine went down while its node ran with durability normal, so the last calls may be "
+                    "lost; join under a number that was never used, with a new journal",
+                    path=self.path,
+                )
+        stored, start = self.meta("code"), self.recovered()
+        tail = self.position - start.position
+        if stored != identity.code and (tail or start.exact):
+            version = self.meta("version")
+            same = version == __version__
+            which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
+            raise JournalError(
+                f"its node was not stopped cleanly, and its last {tail} calls can only be replayed by {which}: "
+                "with that code, run antecast node --compact on it, then upgrade",
+                path=self.path,
+            )
+        if stored != identity.code:
+            self._db.execute("delete from groups")
+            self._db.execute("delete from snapshots where position < ?", (self.position,))
+            self.notes.append("the code has changed since it was written; older history was dropped")
+
+    def _check_mark(self, mark: Mark) -> None:
+        marked = mark.read()
+        if marked is None:
+            if self.position:
+                self.notes.append("its mark is missing; whether its end is missing too cannot be told")
+            return
+        if marked.position > self.position:
+            problem = f"ends at call {self.position}, but effects of call {marked.position} may have left the node"
+            raise JournalError(
+                f"{problem}: its end is lost, or it is an older copy; join under a number that was never used",
+                path=self.path,
+            )
+        if marked.position == self.position and marked.chain != self.chain:
+            raise JournalError("the mark beside it belongs to another journal", path=self.path)
+
+    # Reading.
+
+    def meta(self, key: str) -> Any:
+        row = self._db.execute("select value from meta where key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def _set_meta(self, key: str, value: object) -> None:
+        self._db.execute("insert or replace into meta values (?, ?)", (key, value))
+
+    def _read(self, query: str, values: tuple[Any, ...] = (), db: sqlite3.Connection | None = None) -> list[Any]:
+        """The rows of a query; a page that cannot be read is said in one line."""
+        try:
+            return (self._db if db is None else db).execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"not a readable journal ({error})", path=self.path) from None
+
+    def recovered(self, before: int | None = None) -> Recovered:
+        """The last snapshot, or the last one at or before a position."""
+        columns = "position, now, delivered, events, chain, exact, state, checksum"
+        limit = "" if before is None else f"where position <= {before}"
+        rows = self._read(f"select {columns} from snapshots {limit} order by position desc limit 1")
+        if not rows:
+            return Recovered(None, False, 0, 0, 0, 0, 0)
+        row = rows[0]
+        position, now, delivered, events, chain, exact, state, checksum = row
+        if checksum_of_snapshot(*row[:7]) != checksum:
+            raise JournalError(f"the snapshot after call {position} is damaged", path=self.path)
+        return Recovered(state, bool(exact), position, now, delivered, events, chain)
+
+    def snapshots(self) -> list[tuple[int, bool]]:
+        """The positions of all snapshots, and whether each is exact."""
+        rows = self._read("select position, exact from snapshots order by position")
+        return [(position, bool(exact)) for position, exact in rows]
+
+    def oldest(self) -> int:
+        """The position after which all calls are there."""
+        first = self._db.execute("select min(first) from groups").fetchone()[0]
+        snapshots = self.snapshots()
+        return 0 if first == 1 or not snapshots else snapshots[0][0]
+
+    def calls(self, start: Recovered) -> Iterator[tuple[int, Call]]:
+        """The calls after a snapshot, with their positions."""
+        try:
+            for last, _, _, data in self._groups(start):
+                group = decode_calls(data)
+                yield from enumerate(group, start=last - len(group) + 1)
+        except _Damaged as damage:
+            raise JournalError(f"the calls after {damage.position} are damaged", path=self.path) from None
+
+    def _groups(self, start: Recovered) -> Iterator[tuple[int, int, int, bytes]]:
+        """Position, deliveries and checksum after each group, and its calls; raises `_Damaged`."""
+        position, chain = start.position, start.chain
+        query = (
+            "select first, last, delivered, calls, checksum from groups where first > ? order by first limit 100"
+        )
+        while rows := self._read(query, (position,)):
+            for first, last, delivered, data, checksum in rows:
+                if first != position + 1 or checksum_of_group(first, last, delivered, data, chain) != checksum:
+                    raise _Damaged(position)
+                position, chain = last, checksum
+                yield last, delivered, checksum, data
+
+    def _cut_or_refuse(self) -> None:
+        """The end is damaged. If no effect of it can have left, it is cut off; otherwise the state is lost."""
+        marked = None if self._mark is None else self._mark.read()
+        opened = self.meta("open")
+        same_boot = opened is not None and json.loads(opened)["boot"] == boot()
+        if marked is None or marked.position > self.position or not same_boot:
+            raise JournalError(
+                f"the calls after {self.position} are damaged, so the state of the node is lost; join under a "
+                "number that was never used, with a new journal",
+                path=self.path,
+            )
+        self._db.execute("delete from groups where first > ?", (self.position,))
+        self._db.execute("delete from deliveries where number > ?", (self.delivered,))
+        self.notes.append(f"a torn end was cut off after call {self.position}; nothing of it had left the node")
+
+    def deliveries(self, after: int, limit: int = 1000) -> list[Delivery]:
+        """Deliveries with numbers above `after` that have not been acknowledged."""
+        if self.durability is Durability.NONE and self._volatile:
+            first = self._volatile[0].number
+            if after >= first - 1:
+                return list(islice(self._volatile, after - first + 1, after - first + 1 + limit))
+        query = (
+            "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
+        )
+        found: list[Delivery] = []
+        known = self.delivered
+        for *values, checksum in self._read(f"{query} limit {limit}", (after,), self._reader):
+            each = Delivery(*values)
+            if checksum_of_delivery(each) != checksum:
+                raise JournalError(f"delivery {each.number} is damaged", path=self.path)
+            if found and each.number != found[-1].number + 1:
+                raise JournalError(f"delivery {found[-1].number + 1} is missing", path=self.path)
+            found.append(each)
+        before = max(after, self.acknowledged)  # read after the rows: the writer may have dropped some meanwhile
+        if found and found[0].number > before + 1:
+            raise JournalError(f"delivery {before + 1} is missing", path=self.path)
+        last = found[-1].number if found else before
+        if len(found) < limit and last < known and self.durability is not Durability.NONE:
+            raise JournalError(f"delivery {last + 1} is missing", path=self.path)
+        return found + list(islice(self._volatile, limit - len(found)))
+
+    def lives(self) -> dict[NodeId, bytes]:
+        """Which journal stands behind each number, as far as this node has met them."""
+        found = {}
+        for number, life, checksum in self._read("select number, life, checksum from lives"):
+            if checksum_of(number, life) != checksum:
+                raise JournalError(f"what it knows of node {number} is damaged", path=self.path)
+            found[number] = life
+        return found
+
+    # Writing. What is written is committed before the call returns.
+
+    def commit(self, what: Commit) -> None:
+        """Write a group. When this returns, its effects may leave."""
+        first = self.position + 1
+        last = self.position + (len(what.calls) if what.count is None else what.count)
+        delivered = what.deliveries[-1].number if what.deliveries else self.delivered
+        if self.durability is Durability.NONE:
+            self._volatile += what.deliveries
+            self.position, self.delivered = last, delivered
+            return
+        point = faults.armed
+        data = encode_calls(what.calls)
+        chain = checksum_of_group(first, last, delivered, data, self.chain)
+        db = self._db
+        try:
+            if point is not None:
+                point("group begin")
+            db.execute("begin immediate")
+            db.execute("insert into groups values (?, ?, ?, ?, ?)", (first, last, delivered, data, chain))
+            if point is not None:
+                point("group calls written")
+            if what.deliveries:
+                db.executemany(
+                    "insert into deliveries values (?, ?, ?, ?, ?, ?)",
+                    [(*each[:5], checksum_of_delivery(each)) for each in what.deliveries],
+                )
+            if point is not None:
+                point("group deliveries written")
+            db.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+        if point is not None:
+            point("group committed")
+        self.position, self.delivered, self.chain = last, delivered, chain
+        self._move_mark()
+        if point is not None:
+            point("group marked")
+
+    def _move_mark(self) -> None:
+        if self._mark is not None:
+            self._mark.write(self.position, self.chain)
+
+    def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = HISTORY) -> None:
+        """Keep a snapshot of the state after the last call, and drop what is older than the bytes of calls that
+        are kept as history."""
+        self.history = history
+        if self.durability is Durability.NONE:
+            return
+        self._write_snapshot(state, now=now, events=events, exact=exact, history=history)
+
+    def _write_snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int) -> None:
+        point, db = faults.armed, self._db
+        values = (self.position, now, self.delivered, events, self.chain, int(exact), state)
+        row = (*values, checksum_of_snapshot(*values))
+        try:
+            if point is not None:
+                point("snapshot begin")
+            db.execute("begin immediate")
+            db.execute("insert or replace into snapshots values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            if point is not None:
+                point("snapshot written")
+            self._prune(history)
+            if point is not None:
+                point("snapshot pruned")
+            db.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+        if point is not None:
+            point("snapshot committed")
+        self._move_mark()
+
+    def _prune(self, history: int) -> None:
+        """Drop snapshots, and the calls before them, beyond what is kept as history."""
+        query = "select coalesce(sum(length(calls)), 0) from groups where first > ? and last <= ?"
+        newer, kept = self.position, 0
+        for position, _ in reversed(self.snapshots()):
+            kept += self._db.execute(query, (position, newer)).fetchone()[0]
+            newer = position
+            if kept >= history and position < self.position:
+                self._db.execute("delete from snapshots where position < ?", (position,))
+                self._db.execute("delete from groups where last <= ?", (position,))
+                return
+
+    def acknowledge(self, number: int) -> None:
+        """Forget deliveries up to a number. May be lost in a crash: the application then says it again."""
+        if number <= self.acknowledged:
+            return
+        self.acknowledged = min(number, self.delivered)
+        while self._volatile and self._volatile[0].number <= self.acknowledged:
+            self._volatile.popleft()
+        if self.durability is not Durability.NONE:
+            self._forget()
+
+    def _forget(self) -> None:
+        point = faults.armed
+        try:
+            if point is not None:
+                point("acknowledgement begin")
+            self._db.execute("begin immediate")
+            self._db.execute("delete from deliveries where number <= ?", (self.acknowledged,))
+            self._set_meta("acknowledged", self.acknowledged)
+            self._set_meta("acknowledged guard", checksum_of(self.acknowledged))
+            if point is not None:
+                point("acknowledgement written")
+            self._db.execute("commit")
+            if point is not None:
+                point("acknowledgement committed")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
+
+    def remember(self, number: NodeId, life: bytes) -> None:
+        """A node has met another for the first time."""
+        point = faults.armed
+        if point is not None:
+            point("meeting begin")
+        self._db.execute(
+            "insert or replace into lives values (?, ?, ?)", (number, life, checksum_of(number, life))
+        )
+        if point is not None:
+            point("meeting committed")
+
+    def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
+        """End cleanly with a snapshot of what survives, or, without one, just let go of the file."""
+        try:
+            if state is not None:
+                if self.durability is Durability.NONE:
+                    self._keep_volatile()
+                self._write_snapshot(state, now=now, events=events, exact=False, history=self.history)
+                self._db.execute("delete from meta where key = 'open'")
+                if faults.armed is not None:
+                    faults.armed("journal closed")
+        finally:
+            if self._reader is not self._db:
+                self._reader.close()
+            self._db.close()
+            if self._mark is not None:
+                self._mark.close()
+                self._mark = None
+
+    def _keep_volatile(self) -> None:
+        self._db.execute("delete from groups")
+        self._db.execute("delete from snapshots")
+        rows = [(*each[:5], checksum_of_delivery(each)) for each in self._volatile]
+        self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
+        self._forget()
+
+
+class Ephemeral(Journal):
+    """No file at all: deliveries wait in memory, and the node never comes back."""
+
+    def __init__(self) -> None:
+        self.path, self.durability, self.history = Path("(none)"), Durability.NONE, 0
+        self.notes = []
+        self.life = secrets.token_bytes(16)
+        self.position = self.chain = self.delivered = self.acknowledged = 0
+        self._volatile = deque()
+        self._mark = None
+        self._db = self._reader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._db.executescript(_SCHEMA)
+
+    def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
+        self._db.close()
+
+
+_UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
+"""What reading a damaged file raises."""
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.execute("pragma schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot open: {error}", path=path) from None
+    return db

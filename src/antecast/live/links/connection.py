@@ -1,0 +1,415 @@
+"""One TCP connection: a stranger until it has greeted, then a link.
+
+    length (4 bytes, big endian) | packet
+
+A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. With its highest bit set, a length
+is that of a bulletin of the group's authority. Any other length above the largest frame ends the connection
+before anything is read or kept. Bytes that are no greeting, and greetings that come late, end it before it was a
+link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from antecast.core import AntecastError
+from antecast.live import faults
+from antecast.live.links.address import Address
+from antecast.live.links.hello import (
+    MAX_HELLO,
+    BadHello,
+    Hello,
+    Refusal,
+    decode_hello,
+    encode_hello,
+    encode_refusal,
+)
+from antecast.live.links.link import Link
+
+if TYPE_CHECKING:
+    from antecast.live.links.tcp import Tcp
+
+log = logging.getLogger("antecast.live.tcp")
+
+DUPLICATE: Final = "another connection between the two nodes is kept"
+_HEARTBEAT: Final = bytes(4)
+_LENGTH: Final = struct.Struct(">I")
+_PING: Final = b"\xff" * 4
+_PING_LENGTH: Final = (1 << 32) - 1
+_BULLETIN: Final = 1 << 31
+_LARGEST_BULLETIN: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class TcpOptions:
+    heartbeat: float = 5.0
+    """Seconds without anything to send before a heartbeat is sent."""
+    silence: float = 15.0
+    """Seconds without hearing anything before a link is given up."""
+    greeting: float = 5.0
+    """Seconds that a new connection has to become a link."""
+    proof: float = 2.0
+    """Seconds that a linked peer has to give a sign of life when another process claims its number."""
+    retry_least: float = 0.05
+    """Seconds before the first attempt to connect again; doubled each time, with jitter."""
+    retry_most: float = 10.0
+    unknown: int = 64
+    """Connections that have not greeted yet, at most; more are refused."""
+    bytes_per_second: int = 256 << 20
+    """What one peer may send; reading from it pauses when it sends more."""
+
+
+class Connection(asyncio.Protocol, Link):
+    """Bytes in and out, the greeting, signs of life."""
+
+    def __init__(self, owner: Tcp, *, dialled: bool) -> None:
+        self.owner, self.node, self.dialled = owner, owner.node, dialled
+        self.peer = -1
+        self.hello: Hello | None = None
+        self.number: int | None = None
+        """Who the other end says it is, also where it refuses."""
+        self.outcome: asyncio.Future[bool] = owner.loop.create_future()
+        """Whether it became a link."""
+        self.ended = asyncio.Event()
+        self.ssl_object: Any = None
+        self._transport: Any = None
+        self._buffer = bytearray()
+        self._up = self._closed = self._paused = self._deciding = False
+        self._reason = "the connection ended"
+        codec = owner.node.codec
+        self._largest = codec.max_frame + owner.node.security.overhead
+        self._made = self._heard = self._spoke = owner.loop.time()
+        self._tick: asyncio.TimerHandle | None = None
+        self._second, self._budget = 0, owner.options.bytes_per_second
+        self._proofs: list[asyncio.Future[bool]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Made and lost.
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        owner = self.owner
+        waiting = [each for each in owner.connections if not each._up and not each.dialled]
+        if len(waiting) >= owner.options.unknown and not self.dialled:
+            # The oldest makes room: whoever means to greet does so at once.
+            owner.node.counters["refused_room"] += 1
+            owner.strangers.warning(
+                "node %d: refused a connection: too many that have not greeted", self.node.number
+            )
+            min(waiting, key=lambda each: each._made).close("made room for another")
+        owner.connections.add(self)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.ssl_object = transport.get_extra_info("ssl_object")
+        transport.set_write_buffer_limits(high=1 << 20)
+        self._tick = owner.loop.call_later(owner.options.greeting, self._greet_late)
+        if self.dialled:
+            self._put(encode_hello(owner.greeting()))
+        elif self._buffer:  # came with the end of the TLS handshake
+            owner.loop.call_soon(self.data_received, b"")
+
+    def _greet_late(self) -> None:
+        if not self._up:
+            self.node.counters["refused_hello"] += 1
+            self.close("no greeting in time")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed = True
+        if self._tick is not None:
+            self._tick.cancel()
+        self.owner.connections.discard(self)
+        if not self.outcome.done():
+            self.outcome.set_result(False)
+        for proof in self._proofs:
+            if not proof.done():
+                proof.set_result(False)
+        self.ended.set()
+        if self._up:
+            self._up = False
+            self.node.link_down(self, str(error) if error is not None else self._reason)
+
+    def finish(self, reason: str) -> None:
+        """Close when all that was written has been sent."""
+        self._reason = reason
+        if self._transport is not None:
+            self._transport.close()
+
+    def close(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed, self._reason = True, reason
+        if self._transport is not None:
+            self._transport.abort()
+        if self._up:  # down at this end from now on, whatever is still in the pipe
+            self._up = False
+            self.node.link_down(self, reason)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def up(self) -> bool:
+        """Whether it is a link."""
+        return self._up
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self._closed else int(self._transport.get_write_buffer_size())
+
+    # Packets out.
+
+    def write(self, packets: list[bytes]) -> None:
+        if self._closed:
+            return
+        if faults.armed is not None:
+            self._write_with_faults(packets, faults.armed)
+            return
+        pack = _LENGTH.pack
+        data = b"".join([part for packet in packets for part in (pack(len(packet)), packet)])
+        self.node.counters["bytes_sent"] += len(data)
+        self._spoke = self.owner.loop.time()
+        self._transport.write(data)
+
+    def _write_with_faults(self, packets: list[bytes], point: Any) -> None:
+        """Each frame on its own, so that a process can be killed at each boundary and in the middle."""
+        for packet in packets:
+            point("frame begin")
+            data = len(packet).to_bytes(4, "big") + packet
+            half = len(data) // 2
+            self._transport.write(data[:half])
+            point("frame half sent")
+            self._transport.write(data[half:])
+            point("frame sent")
+
+    def _put(self, packet: bytes) -> None:
+        self._transport.write(len(packet).to_bytes(4, "big") + packet)
+
+    def pause(self) -> None:
+        self._paused = True
+        if self._transport is not None and not self._closed:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._closed:
+            return
+        self._transport.resume_reading()
+        if self._buffer:
+            self.owner.loop.call_soon(self.data_received, b"")
+
+    # Bytes in.
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if self._transport is None:
+            self._buffer += data
+            return
+        self._heard = self.owner.loop.time()
+        for proof in self._proofs:
+            if not proof.done():
+                proof.set_result(True)
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            data = bytes(buffer)
+            buffer.clear()
+        if not self._up:
+            self._greet(data)
+            return
+        packets: list[bytes] = []
+        unpack = _LENGTH.unpack_from
+        place, end, largest, asked = 0, len(data), self._largest, False
+        while end - place >= 4:
+            (length,) = unpack(data, place)
+            if length == _PING_LENGTH:
+                place, asked = place + 4, True
+                continue
+            if length & _BULLETIN and (length ^ _BULLETIN) <= _LARGEST_BULLETIN:
+                length ^= _BULLETIN
+                if end - place - 4 < length:
+                    break
+                self._take_bulletin(data[place + 4 : place + 4 + length])
+                if self.closed:
+                    return
+                place += 4 + length
+                continue
+            if length > largest:
+                self.node.counters["dropped_oversize"] += 1
+                log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
+                if packets:
+                    self.node.received(self, packets)
+                self.close(f"announced a packet of {length} bytes; the largest is {largest}")
+                return
+            if end - place - 4 < length:
+                break
+            place += 4
+            if length:
+                packets.append(data[place : place + length])
+                place += length
+        if place < end:
+            buffer += data[place:] if place else data
+        if asked:
+            self._transport.write(_HEARTBEAT)
+        if packets and faults.armed is not None:
+            self._receive_with_faults(packets, faults.armed)
+        elif packets:
+            self.node.received(self, packets)
+        self._throttle(end)
+
+    def _receive_with_faults(self, packets: list[bytes], point: Any) -> None:
+        """Each frame on its own, so that a process can be killed before and after it."""
+        for packet in packets:
+            point("frame arrived")
+            self.node.received(self, [packet])
+            point("frame taken")
+
+    def _take_bulletin(self, data: bytes) -> None:
+        try:
+            self.node.take_bulletin(data)
+        except AntecastError as error:
+            self.node.counters["refused_identity"] += 1
+            log.warning("node %d: node %d sent a bad bulletin: %s", self.node.number, self.peer, error)
+            self.close(f"sent a bad bulletin: {error}")
+
+    def send_bulletin(self) -> None:
+        """Hand over the newest bulletin of the group's authority."""
+        data = self.node.security.bulletin
+        if data and not self._closed:
+            self._transport.write((len(data) | _BULLETIN).to_bytes(4, "big") + data)
+
+    def _throttle(self, size: int) -> None:
+        """Bound what one peer can make this node do in a second."""
+        second = int(self._heard)
+        if second != self._second:
+            self._second, self._budget = second, self.owner.options.bytes_per_second
+        self._budget -= size
+        if self._budget < 0 and not self._closed:
+            self.node.counters["throttled"] += 1
+            self._transport.pause_reading()
+            self.owner.loop.call_later(second + 1 - self._heard, self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._closed and not self._paused:
+            self._transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    # The greeting.
+
+    def _greet(self, data: bytes) -> None:
+        self._buffer += data
+        if self._deciding or len(self._buffer) < 4:
+            if len(self._buffer) > self._largest:
+                self.close("sent too much before it was a link")
+            return
+        length = int.from_bytes(self._buffer[:4], "big")
+        if not 0 < length <= MAX_HELLO:
+            self._refuse(f"expected a greeting, got a length of {length}")
+            return
+        if len(self._buffer) < 4 + length:
+            return
+        packet = bytes(self._buffer[4 : 4 + length])
+        del self._buffer[: 4 + length]
+        try:
+            theirs = decode_hello(packet)
+        except BadHello as fault:
+            self._refuse(str(fault))
+            return
+        if isinstance(theirs, Refusal):
+            self.number = theirs.number
+            if self.dialled:
+                level = logging.DEBUG if theirs.reason == DUPLICATE else logging.WARNING
+                log.log(level, "node %d: refused by the other end: %s", self.node.number, theirs.reason)
+            self.close(theirs.reason)
+            return
+        self.hello, self.number = theirs, theirs.number
+        self._deciding = True
+        self._transport.pause_reading()
+        task = self.owner.loop.create_task(self._decide(theirs))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _refuse(self, reason: str) -> None:
+        self.node.counters["refused_hello"] += 1
+        self.owner.strangers.warning("node %d: refused a connection: %s", self.node.number, reason)
+        self._end_with(reason)
+
+    def _end_with(self, reason: str) -> None:
+        """Say why, then close."""
+        if not self.dialled and not self._closed:
+            self._put(encode_refusal(reason, self.node.number))
+        self._closed, self._reason = True, reason
+        self._transport.close()
+
+    async def _decide(self, theirs: Hello) -> None:
+        try:
+            reason = await self.owner.decide(self, theirs)
+        except AntecastError as error:
+            reason = str(error)
+        if self._closed:
+            return
+        if reason is not None:
+            level = logging.DEBUG if reason == DUPLICATE else logging.WARNING
+            log.log(level, "node %d: refused node %d: %s", self.node.number, theirs.number, reason)
+            self._end_with(reason)
+            return
+        if not self.dialled:
+            self._put(encode_hello(self.owner.greeting()))
+        if theirs.serial < self.node.security.serial:
+            self.send_bulletin()
+        self.peer, self._up, self._deciding = theirs.number, True, False
+        if self._tick is not None:
+            self._tick.cancel()
+        self._beat()
+        if theirs.number not in self.node.lives:
+            self.node.remember(theirs.number, theirs.life)
+        self.node.link_up(self)
+        if not self.outcome.done():
+            self.outcome.set_result(self._up)
+        if self._up and not self._paused:
+            self.resume()
+
+    # Signs of life.
+
+    def _beat(self) -> None:
+        options, now = self.owner.options, self.owner.loop.time()
+        if self._closed:
+            return
+        if now - self._heard > options.silence and not self._paused:
+            self.node.counters["dropped_silent"] += 1
+            self.close(f"nothing was heard for {options.silence:g} s")
+            return
+        if now - self._spoke >= options.heartbeat:
+            self._spoke = now
+            self._transport.write(_HEARTBEAT)
+        self._tick = self.owner.loop.call_later(options.heartbeat / 2, self._beat)
+
+    async def is_alive(self, seconds: float) -> bool:
+        """Whether something is heard from the other end within this time."""
+        if self._closed or self._paused:
+            return self._paused
+        proof: asyncio.Future[bool] = self.owner.loop.create_future()
+        self._proofs.append(proof)
+        self._transport.write(_PING)
+        try:
+            async with asyncio.timeout(seconds):
+                return await proof
+        except TimeoutError:
+            return False
+        finally:
+            self._proofs.remove(proof)
+
+    def describe(self) -> dict[str, Any]:
+        peer = self._transport.get_extra_info("peername")
+        address = str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else str(peer)
+        quiet = self.owner.loop.time() - self._heard
+        return super().describe() | {"address": address, "dialled": self.dialled, "quiet_seconds": round(quiet, 3)}

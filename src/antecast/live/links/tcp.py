@@ -1,0 +1,268 @@
+"""TCP: listens, dials, dials again, and decides which connection becomes the link.
+
+A connection is a link once both ends have greeted each other (`hello`); it ends when either end closes it, when it
+breaks, or when nothing was heard for too long. Then whoever dialled it dials again, after a pause that grows, with
+jitter.
+
+**Who keeps which connection.** Two nodes may dial each other at once. Of two connections between the same two
+processes, that dialled by the node with the larger number is kept; of two in the same direction, the newer one.
+When another process comes under a number that is linked already, the old link is asked for a sign of life first:
+if it answers, the newcomer is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antecast.core import ConfigurationError
+from antecast.live.links.address import Address
+from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
+from antecast.live.links.hello import BadHello, Hello, check_hello, hello_of
+from antecast.live.links.link import Transport
+from antecast.live.links.seldom import Seldom
+from antecast.live.node import Node
+from antecast.live.security import PeerRefused, Unsecured
+
+__all__ = ["Address", "Connection", "Tcp", "TcpOptions"]
+
+log = logging.getLogger("antecast.live.tcp")
+
+
+class Tcp(Transport):
+    """Listens, dials the peers it was told of, and dials again when a connection ends."""
+
+    def __init__(
+        self,
+        *,
+        listen: Address | str | None = None,
+        peers: Sequence[Address | str] = (),
+        options: TcpOptions | None = None,
+    ) -> None:
+        self.listen = Address.parse(listen, field="listen") if isinstance(listen, str) else listen
+        self.peers = [Address.parse(each, field="peer") if isinstance(each, str) else each for each in peers]
+        self.options = options if options is not None else TcpOptions()
+        self.instance = secrets.token_bytes(8)
+        self.connections: set[Connection] = set()
+        self.doorsteps: dict[Doorstep, None] = {}
+        """Handshakes under way, the oldest first."""
+        self.strangers = Seldom(log)
+        """The log of what strangers do."""
+        self._dialling: dict[Address, asyncio.Task[None]] = {}
+        self._server: asyncio.Server | None = None
+        self._stopping = False
+
+    async def start(self, node: Node) -> None:
+        self.node = node
+        self.hello = hello_of(node.identity, node.life, self.instance)
+        self.loop = asyncio.get_running_loop()
+        if isinstance(node.security, Unsecured):
+            self._stay_on_loopback()
+        if self.listen is not None:
+            try:
+                self._server = await self.loop.create_server(
+                    self._take, self.listen.host, self.listen.port, backlog=128
+                )
+            except OSError as error:
+                reason = error.strerror or error
+                raise ConfigurationError(f"cannot listen on {self.listen}: {reason}", field="listen") from None
+            self.listen = Address(self.listen.host, self._server.sockets[0].getsockname()[1])
+            log.info("node %d listens on %s", node.number, self.listen)
+        for address in self.peers:
+            self.dial(address)
+
+    def greeting(self) -> Hello:
+        """What this node says of itself now."""
+        return msgspec.structs.replace(self.hello, serial=self.node.security.serial)
+
+    def share_bulletin(self) -> None:
+        """Hand the newest bulletin to all who are linked."""
+        for connection in self.connections:
+            if connection.up:
+                connection.send_bulletin()
+
+    def _stay_on_loopback(self) -> None:
+        for address in (*([self.listen] if self.listen is not None else []), *self.peers):
+            if not address.loopback:
+                raise ConfigurationError(
+                    f"a node without keys stays on this machine, and {address} is not on it; "
+                    "give it the keys of a group (antecast group new)",
+                    field="address",
+                )
+
+    def _take(self) -> asyncio.Protocol:
+        context = self.node.security.server_context()
+        return Connection(self, dialled=False) if context is None else Doorstep(self, context)
+
+    def dial(self, address: Address) -> None:
+        """Connect to an address, and again whenever there is no link to the node behind it."""
+        if address not in self._dialling and not self._stopping:
+            self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
+
+    def forget(self, address: Address) -> None:
+        """Dial an address no longer; a link that is up stays."""
+        task = self._dialling.pop(address, None)
+        if task is not None:
+            task.cancel()
+
+    async def _keep_dialling(self, address: Address) -> None:
+        options, wait = self.options, self.options.retry_least
+        peer: int | None = None
+        while True:
+            if peer is None or peer not in self.node.links:
+                connection = await self._connect(address)
+                if connection is not None:
+                    if await connection.outcome:
+                        wait = options.retry_least
+                    peer = peer if connection.number is None else connection.number
+                    if peer == self.node.number:
+                        log.warning("node %d: %s is this node itself", self.node.number, address)
+                        return
+            if peer is not None and peer in self.node.links:
+                link = self.node.links[peer]
+                if isinstance(link, Connection):
+                    await link.ended.wait()
+                    wait = options.retry_least
+                else:
+                    await asyncio.sleep(wait)
+                continue
+            await asyncio.sleep(wait * (0.5 + random.random()))
+            wait = min(2 * wait, options.retry_most)
+
+    async def _connect(self, address: Address) -> Connection | None:
+        context = self.node.security.client_context()
+        try:
+            async with asyncio.timeout(self.options.greeting):
+                _, connection = await self.loop.create_connection(
+                    lambda: Connection(self, dialled=True),
+                    address.host,
+                    address.port,
+                    ssl=context,
+                    server_hostname="" if context is not None else None,
+                )
+        except ssl.SSLError as error:
+            self.failed_handshake(f"at {address}", error)
+            return None
+        except (OSError, TimeoutError) as error:
+            self.node.counters["dial_failures"] += 1
+            log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
+            return None
+        return connection
+
+    def failed_handshake(self, where: str, error: Exception) -> None:
+        from antecast.live.groups.tls import explain
+
+        self.node.counters["refused_identity"] += 1
+        self.strangers.warning("node %d: refused the node %s: %s", self.node.number, where, explain(error))
+
+    # Which connection becomes the link.
+
+    async def decide(self, connection: Connection, theirs: Hello) -> str | None:
+        """Why a connection that has greeted is not taken; None if it is."""
+        counters = self.node.counters
+        try:
+            self.node.security.identify(connection.ssl_object, theirs.number)
+        except PeerRefused as fault:
+            counters["refused_identity"] += 1
+            return str(fault)
+        try:
+            check_hello(self.hello, theirs, self.node.lives)
+        except BadHello as fault:
+            counters["refused_in_use" if "another journal" in str(fault) else "refused_hello"] += 1
+            return str(fault)
+        before = self.node.links.get(theirs.number)
+        if not isinstance(before, Connection) or before.hello is None:
+            return None
+        if before.hello.instance == theirs.instance:
+            if before.dialled == connection.dialled:
+                return None  # its other end has given the old one up
+            larger_dials = connection.dialled == (self.node.number > theirs.number)
+            if larger_dials:
+                return None
+            counters["refused_duplicate"] += 1
+            return DUPLICATE
+        if await before.is_alive(self.options.proof):
+            counters["refused_in_use"] += 1
+            return f"number {theirs.number} is in use by another process"
+        return None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        for task in self._dialling.values():
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        self._dialling.clear()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.finish("the node stops")
+        deadline = self.loop.time() + 2.0
+        while self.connections and self.loop.time() < deadline:
+            await asyncio.sleep(0.002)
+        for connection in list(self.connections):
+            connection.close("the node stops")
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "tcp",
+            "listen": None if self.listen is None else str(self.listen),
+            "dialling": [str(address) for address in self._dialling],
+            "connections": len(self.connections),
+        }
+
+
+class Doorstep(asyncio.Protocol):
+    """A connection whose TLS handshake is under way. There are only so many at a time, and each has its time."""
+
+    def __init__(self, owner: Tcp, context: ssl.SSLContext) -> None:
+        self._owner, self._context = owner, context
+        self._task: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        owner = self._owner
+        if len(owner.doorsteps) >= owner.options.unknown:
+            # The oldest goes. An honest handshake takes milliseconds, so it is hardly one of those that wait; if
+            # newcomers were refused instead, a few silent strangers could keep everyone out.
+            next(iter(owner.doorsteps)).make_room()
+        transport.pause_reading()  # until TLS reads
+        owner.doorsteps[self] = None
+        self._transport = transport
+        self._task = owner.loop.create_task(self._shake_hands(transport))
+
+    def make_room(self) -> None:
+        owner = self._owner
+        owner.doorsteps.pop(self, None)
+        owner.node.counters["refused_room"] += 1
+        owner.strangers.warning("node %d: refused a connection: too many handshakes at once", owner.node.number)
+        if self._task is not None:
+            self._task.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        owner = self._owner
+        connection = Connection(owner, dialled=False)
+        try:
+            secured = await owner.loop.start_tls(
+                transport,
+                connection,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=owner.options.greeting,
+            )
+        except (OSError, TimeoutError) as error:
+            owner.failed_handshake("that connected", error)
+            transport.abort()
+            return
+        finally:
+            owner.doorsteps.pop(self, None)
+        connection.connection_made(secured)

@@ -1,0 +1,519 @@
+"""A live node: a protocol object on a real network.
+
+    async with Node(0, "vector", journal="ada.journal", transports=[Tcp(listen=..., peers=[...])]) as node:
+        await node.broadcast(b"hello")
+        async for message in node.deliveries():
+            print(message.payload)
+            node.acknowledge(message.number)
+
+`Engine` makes the calls and lets their effects out. Here are the two sides of a node: the application's
+(broadcasts and deliveries) and the transports' (links and packets), and the balance between them.
+
+**Back-pressure.** A broadcast waits while too much is uncommitted, while a link has too much to send, or while the
+application is too far behind with its deliveries. Reading from links stops while too much is uncommitted, or the
+application is behind. A peer that does not read loses its link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from antecast.core import AntecastError, Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
+from antecast.core.settings import plain_settings
+from antecast.live.calls import Call, CallKind
+from antecast.live.counters import Counters
+from antecast.live.engine import Batch, Engine, NodeStopped
+from antecast.live.entries import Delivery, Durability, Identity
+from antecast.live.eventlog import EventLog
+from antecast.live.journal import HISTORY, Ephemeral, Journal
+from antecast.live.links.link import Link, Transport
+from antecast.live.machine import Clock, Machine
+from antecast.live.recovery import recover
+from antecast.live.security import ForgedPacket, Security, Unsecured
+from antecast.protocols.code import code_identity
+from antecast.protocols.registry import Specification, address, specification
+
+log = logging.getLogger("antecast.live")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a node's queues, and how often it writes a snapshot."""
+
+    uncommitted: int = 8 << 20
+    """Bytes of calls that wait for the journal before reading stops and broadcasts wait."""
+    sending: int = 4 << 20
+    """Bytes that wait in a link before broadcasts wait."""
+    sending_most: int = 64 << 20
+    """Bytes that wait in a link before it is closed: its peer reads too slowly."""
+    stalled: float = 10.0
+    """Seconds that a link may hold up broadcasts before it is closed."""
+    unread: int = 100_000
+    """Deliveries that the application has not read before reading stops and broadcasts wait."""
+    snapshot_every: int = 64 << 20
+    """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
+    history: int = HISTORY
+    """Bytes of calls before the last snapshot that are kept to be replayed."""
+    refusals: int = 1000
+    """Frames of one link that the protocol may refuse before the link is closed."""
+
+
+class Node:
+    """One member of a group. Start it with `async with`, or with `start` and `stop`."""
+
+    engine_class: ClassVar[type[Engine]] = Engine
+
+    def __init__(
+        self,
+        number: NodeId,
+        protocol: str | Specification = "vector",
+        *,
+        settings: Mapping[str, object] | None = None,
+        members: int | None = None,
+        role: str = "host",
+        journal: Path | str | None = None,
+        durability: Durability | str = Durability.FULL,
+        security: Security | None = None,
+        transports: Sequence[Transport] = (),
+        events: Path | str | None = None,
+        log_frames: bool = True,
+        limits: Limits | None = None,
+        clock: Callable[[int], Clock] = Clock,
+    ) -> None:
+        self.number = number
+        self.spec = specification(protocol) if isinstance(protocol, str) else protocol
+        configured: Any = self.spec.configure(settings or {})
+        self.settings = configured if members is None else self.spec.fit(configured, members)
+        if role not in ("host", "station") or (role == "station" and self.spec.make_station is None):
+            raise ConfigurationError(f"{self.spec.name} has no role {role!r}", field="role")
+        if not 0 <= number < 1 << 32:
+            raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number}", field="number")
+        self.role = role
+        self.security: Security = security if security is not None else Unsecured()
+        self._secured = not isinstance(self.security, Unsecured)
+        self.limits = limits if limits is not None else Limits()
+        self.counters = Counters()
+        self._clock = clock
+        self.transports = list(transports)
+        self._path = None if journal is None else Path(journal)
+        self._durability = Durability(durability)
+        self._events = None if events is None else Path(events)
+        self._log_frames = log_frames
+        self._secured = not isinstance(self.security, Unsecured)
+        self._engine: Engine | None = None
+        self._failure: Exception | None = None
+        self._recent: deque[Delivery] = deque(maxlen=8192)
+        """The last deliveries that were committed; older ones are read from the journal."""
+        self._shown = 0
+        """The last delivery that was committed."""
+        self._read = 0
+        """The last that the application has read."""
+        self._readers: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._paused = False
+        self._refusals: dict[Link, int] = {}
+        self._held_since: float | None = None
+        self.lives: dict[NodeId, bytes] = {}
+        """Which journal stands behind each number that this node has met."""
+
+    # Starting and stopping.
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            number=self.number,
+            group=self.security.group,
+            protocol=address(self.spec),
+            settings=plain_settings(self.settings),
+            role=self.role,
+            code=code_identity(self.spec),
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """What runs; raises what has ended it."""
+        if self._failure is not None:
+            raise self._failure
+        if self._engine is None or self._engine.stopped:
+            raise NodeStopped("the node is not running")
+        return self._engine
+
+    @property
+    def codec(self) -> Codec:
+        return self.engine.codec
+
+    @property
+    def life(self) -> bytes:
+        """Names this node's life: made with its journal, and told to peers."""
+        return self.engine.journal.life
+
+    @property
+    def links(self) -> dict[NodeId, Link]:
+        """The links that are up, by peer."""
+        return {} if self._engine is None else self._engine.links
+
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Recover, resume, and let the transports make links."""
+        self._loop = asyncio.get_running_loop()
+        if self._path is None:
+            journal: Journal = Ephemeral()
+        else:
+            journal = Journal.open(self._path, self.identity, self._durability)
+        for each in journal.notes:
+            log.warning("%s: %s", self._path, each)
+        try:
+            self._begin(journal)
+            for transport in self.transports:
+                await transport.start(self)
+        except BaseException:
+            if self._engine is None:
+                journal.close()
+            else:
+                await self.stop()
+            raise
+
+    def _begin(self, journal: Journal) -> None:
+        """Bring the machine back, and set it to work."""
+        fresh, limits = Machine(self.spec, self.number, self.settings, self.security, role=self.role), self.limits
+        codec, pos = fresh.protocol.codec, journal.recovered().events
+        run = self.security.group or "live"
+        recorder = EventLog.open(self._events, self.number, run, pos=pos, log_frames=self._log_frames)
+        note = (
+            (lambda call, effects: recorder.note(call, effects, fresh.frame, codec)) if recorder.active else None
+        )
+        recovery = recover(journal, fresh, note)
+        if recovery.replayed:
+            log.info("node %d: %d calls replayed", self.number, recovery.replayed)
+        self._shown, self._read, self.lives = journal.delivered, journal.acknowledged, journal.lives()
+        self._engine = self.engine_class(
+            self,
+            recovery,
+            self._clock(recovery.now),
+            journal,
+            recorder,
+            self.counters,
+            bound=limits.uncommitted,
+            most_waiting=limits.sending_most,
+            snapshot_every=limits.snapshot_every,
+            history=limits.history,
+        )
+
+    async def stop(self) -> None:
+        """Stop cleanly: what was broadcast is sent, links end, a snapshot is written."""
+        engine = self._engine
+        if engine is None:
+            return
+        deadline = self._loop.time() + 2.0
+        while (
+            self._failure is None
+            and self._loop.time() < deadline
+            and not (engine.idle and not any(link.waiting for link in self.links.values()))
+        ):
+            await asyncio.sleep(0.005)
+        for transport in self.transports:
+            await transport.stop()
+        for link in list(self.links.values()):
+            link.close("the node stops")
+        await engine.stop()
+        self._end_waits(self._failure or NodeStopped("the node has stopped"))
+
+    def failed(self, error: Exception) -> None:
+        """The engine cannot go on: nothing more leaves this node."""
+        self._failure = error
+        log.critical("node %d stops: %s", self.number, error)
+        for link in list(self.links.values()):
+            link.close("the node has failed")
+        self._end_waits(error)
+
+    def _end_waits(self, error: Exception) -> None:
+        for waiter in (*self._readers, *self._waiters):
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._readers.clear()
+        self._waiters.clear()
+
+    # The application's side.
+
+    async def broadcast(self, payload: bytes, lifetime: int | None = None) -> MessageId:
+        """Broadcast to everyone; returns when the message is in the journal. It is then sent, whatever happens."""
+        return (await self.broadcast_all([payload], lifetime))[0]
+
+    async def broadcast_all(self, payloads: Iterable[bytes], lifetime: int | None = None) -> list[MessageId]:
+        """Broadcast several messages, in order; returns when all of them are in the journal."""
+        names: list[MessageId] = []
+        for payload in payloads:
+            if len(names) & 31 == 0:  # what links hold changes only between turns of the event loop
+                while not self._has_room():
+                    await self._room()
+                engine = self.engine
+                now = engine.clock.read()
+            elif engine.behind > self.limits.uncommitted or engine.numbered - self._read > self.limits.unread:
+                while not self._has_room():
+                    await self._room()
+                now = self.engine.clock.read()
+            if self._secured:
+                payload = self.security.seal_payload(payload)
+            names.append(engine.broadcast(payload, lifetime, now))
+        if not names:
+            return names
+        self.counters["broadcasts"] += len(names)
+        future: asyncio.Future[list[MessageId]] = self._loop.create_future()
+        self.engine.answer(future, names)
+        return await future
+
+    async def deliveries(self, after: int | None = None) -> AsyncIterator[Delivery]:
+        """Messages in their order, each with its number; never ends while the node runs.
+
+        Those that came before and were not acknowledged come first. `after` says up to which number the
+        application has them already, and acknowledges these.
+        """
+        last = self.engine.journal.acknowledged if after is None else after
+        if after is not None:
+            self.acknowledge(after)
+        while True:
+            if last >= self._shown:
+                if self._failure is not None:
+                    raise self._failure
+                if self._engine is None or self._engine.stopped:
+                    return
+                reader: asyncio.Future[None] = self._loop.create_future()
+                self._readers.append(reader)
+                try:
+                    await reader
+                except NodeStopped:
+                    if self._failure is not None:
+                        raise
+                    return
+                continue
+            for each in self._after(last):
+                last = each.number
+                self._read = max(self._read, last)
+                if self._paused or self._waiters:
+                    self._relieve()
+                yield self._opened(each) if self._secured else each
+
+    def _opened(self, each: Delivery) -> Delivery:
+        """A delivery whose payload can be read, or that says why it cannot."""
+        try:
+            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+        except AntecastError as error:
+            self.counters["unreadable"] += 1
+            return each._replace(payload=b"", problem=str(error))
+
+    def _after(self, last: int) -> list[Delivery]:
+        recent = self._recent
+        if recent and recent[0].number <= last + 1:
+            skip = last + 1 - recent[0].number
+            return list(islice(recent, skip, skip + 256))
+        found = [each for each in self.engine.journal.deliveries(last, 256) if each.number <= self._shown]
+        if not found or found[0].number != last + 1:
+            raise LocalMisuse(f"deliveries after {last} are gone: they have been acknowledged")
+        return found
+
+    def acknowledge(self, number: int) -> None:
+        """The application is done with all deliveries up to this number: they need not be kept."""
+        engine = self.engine
+        if number > self._shown:
+            raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
+        self._read = max(self._read, number)
+        engine.forget(number)
+
+    async def leave(self) -> None:
+        """Say goodbye for good, and wait until the others have let this node go (where the protocol has it)."""
+        engine = self.engine
+        engine.make(Call(CallKind.LEAVE, engine.clock.read()))
+        while not getattr(engine.machine.protocol, "left", True):
+            await asyncio.sleep(0.02)
+            _ = self.engine  # raises if it has failed meanwhile
+
+    def _has_room(self) -> bool:
+        limits, engine = self.limits, self.engine
+        if engine.behind > limits.uncommitted or engine.numbered - self._read > limits.unread:
+            return False
+        return not any(link.waiting > limits.sending for link in self.links.values())
+
+    async def _room(self) -> None:
+        self._close_stalled()
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        self._loop.call_later(0.005, self._relieve)
+        await waiter
+
+    def _close_stalled(self) -> None:
+        """A link that holds up broadcasts for too long has a peer that does not read."""
+        slow = [link for link in self.links.values() if link.waiting > self.limits.sending]
+        if not slow:
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = self._loop.time()
+        elif self._loop.time() - self._held_since > self.limits.stalled:
+            self._held_since = None
+            for link in slow:
+                self.reads_slowly(link)
+
+    def reads_slowly(self, link: Link) -> None:
+        self.counters["dropped_slow"] += 1
+        log.warning("node %d: closed the link to %d, which reads too slowly", self.number, link.peer)
+        link.close("reads too slowly")
+
+    def _relieve(self) -> None:
+        """Let wait no longer whoever waits for room."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+        self._pace()
+
+    def _pace(self) -> None:
+        """Stop reading from links while this node is behind, and go on when it has caught up."""
+        engine = self._engine
+        if engine is None:
+            return
+        limits, unread = self.limits, engine.numbered - self._read
+        if not self._paused and (engine.behind > limits.uncommitted or unread > limits.unread):
+            self._paused = True
+            for link in self.links.values():
+                link.pause()
+        elif self._paused and engine.behind <= limits.uncommitted // 2 and unread <= limits.unread // 2:
+            self._paused = False
+            for link in self.links.values():
+                link.resume()
+
+    def fell_behind(self) -> None:
+        self._pace()
+
+    def committed(self, batch: Batch) -> None:
+        """A batch is durable: its deliveries are the application's."""
+        if batch.deliveries:
+            self.counters["deliveries"] += len(batch.deliveries)
+            self._recent += batch.deliveries
+            self._shown = batch.deliveries[-1].number
+            readers, self._readers = self._readers, []
+            for reader in readers:
+                if not reader.done():
+                    reader.set_result(None)
+        if self._waiters or self._paused or batch.deliveries:
+            self._relieve()
+
+    # The transports' side.
+
+    def link_up(self, link: Link, introduced: NodeId | None = None) -> None:
+        engine = self._engine
+        if engine is None or engine.stopped:
+            link.close("the node does not run")
+            return
+        now, peer = engine.clock.read(), link.peer
+        before = engine.links.pop(peer, None)
+        engine.links[peer] = link
+        if before is not None:
+            self._refusals.pop(before, None)
+            before.close("replaced by a new connection")
+        self.counters["links_up"] += 1
+        log.info("node %d: link to %d is up", self.number, peer)
+        if introduced is not None:
+            engine.make(Call(CallKind.INTRODUCE, now, peer, b"", introduced))
+        engine.make(Call(CallKind.LINK_UP, now, peer))
+        if self._paused:
+            link.pause()
+
+    def link_down(self, link: Link, reason: str) -> None:
+        self._refusals.pop(link, None)
+        engine = self._engine
+        if engine is None or engine.links.get(link.peer) is not link:
+            return
+        del engine.links[link.peer]
+        self.counters["links_down"] += 1
+        log.info("node %d: link to %d is down: %s", self.number, link.peer, reason)
+        if not engine.stopped:
+            engine.make(Call(CallKind.LINK_DOWN, engine.clock.read(), link.peer))
+            self._relieve()
+
+    def received(self, link: Link, packets: list[bytes]) -> None:
+        """Packets came over a link. Those of a link that is down at this end are dropped."""
+        engine = self._engine
+        if engine is None or engine.stopped or engine.links.get(link.peer) is not link:
+            self.counters["dropped_link_gone"] += len(packets)
+            return
+        wrong, refused = engine.receive(link.peer, packets)
+        for fault in refused:
+            self._refuse(link, fault)
+        if wrong is not None:
+            self._drop(link, wrong)
+
+    def _drop(self, link: Link, fault: RemoteFault) -> None:
+        """What is no frame, or is forged, costs its sender the link."""
+        name = "dropped_forged" if isinstance(fault, ForgedPacket) else "dropped_malformed"
+        self.counters[name] += 1
+        log.warning("node %d: closed the link to %d: %s", self.number, link.peer, fault)
+        link.close(str(fault))
+
+    def _refuse(self, link: Link, fault: RemoteFault) -> None:
+        """The protocol refused a frame: its sender may have been misled, but not without end."""
+        self.counters["dropped_refused"] += 1
+        count = self._refusals[link] = self._refusals.get(link, 0) + 1
+        if count <= 3 or count == self.limits.refusals:
+            log.warning("node %d: refused a frame of %d: %s", self.number, link.peer, fault)
+        if count >= self.limits.refusals:
+            link.close("sent too much that is refused")
+
+    def remember(self, peer: NodeId, life: bytes) -> None:
+        """The first meeting with a peer: its number stands for this life from now on."""
+        self.lives[peer] = life
+        self.engine.remember(peer, life)
+
+    def take_bulletin(self, data: bytes) -> None:
+        """A bulletin of the group's authority: links to those it revokes end. Raises `PeerRefused`."""
+        before = self.security.serial
+        revoked = self.security.take_bulletin(data)
+        if self.security.serial > before:
+            for transport in self.transports:
+                transport.share_bulletin()
+        for number in revoked:
+            link = self.links.get(number)
+            if link is not None:
+                self.counters["refused_identity"] += 1
+                log.warning("node %d: node %d was revoked", self.number, number)
+                link.close("revoked")
+
+    # For people.
+
+    def status(self) -> dict[str, Any]:
+        """Links, buffers and counters, as plain values."""
+        engine = self._engine
+        if engine is None:
+            raise NodeStopped("the node has not been started")
+        journal = engine.journal
+        return {
+            "node": self.number,
+            "protocol": self.spec.name,
+            "group": self.security.group,
+            "secured": self._secured,
+            "durability": journal.durability.value,
+            "journal": {
+                "path": str(journal.path),
+                "calls": journal.position,
+                "snapshot_age": engine.since_snapshot,
+            },
+            "deliveries": {"last": self._shown, "read": self._read, "acknowledged": journal.acknowledged},
+            "links": [link.describe() for link in self.links.values()],
+            "transports": [transport.describe() for transport in self.transports],
+            "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._paused},
+            "gauges": engine.machine.protocol.gauges() | dict(self.security.gauges()),
+            "timers": len(engine.machine.timers),
+            "counters": dict(self.counters),
+        }

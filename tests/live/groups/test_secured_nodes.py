@@ -1,0 +1,253 @@
+"""Live nodes with keys, over TLS on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from antecast.live import Node
+from antecast.live.groups import GroupSecurity, load_identity, new_group
+from antecast.live.groups.authority import read_bulletin_file
+from antecast.live.links.seldom import Seldom
+from antecast.live.links.tcp import Tcp, TcpOptions
+
+QUICK = TcpOptions(retry_least=0.02, retry_most=0.1)
+
+
+def make(tmp_path, name, *, listen="127.0.0.1:0", peers=(), protocol="vector", journal=True, options=QUICK):
+    security = GroupSecurity.load(tmp_path / f"{name}.node", protocol)
+    return Node(
+        security.number,
+        protocol,
+        members=3,
+        journal=tmp_path / f"{name}.journal" if journal else None,
+        durability="normal",
+        security=security,
+        transports=[Tcp(listen=listen, peers=list(peers), options=options)],
+    )
+
+
+def place(node):
+    return node.transports[0].listen
+
+
+async def take(node, count):
+    """The first deliveries of a node."""
+    taken = []
+    async for each in node.deliveries():
+        taken.append((each.origin, each.seq))
+        if len(taken) == count:
+            return taken
+    return taken
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("protocol", ["vector", "barrier", "pc-broadcast"])
+def test_messages_reach_a_node_that_is_linked_to_a_relay_only(group, tmp_path, protocol):
+    group.invite("cat", tmp_path / "cat.node")
+
+    async def main():
+        async with (
+            make(tmp_path, "bob", protocol=protocol) as bob,
+            make(tmp_path, "ada", peers=[place(bob)], protocol=protocol) as ada,
+            make(tmp_path, "cat", peers=[place(bob)], protocol=protocol) as cat,
+        ):
+            await until(lambda: len(bob.links) == 2)
+            await ada.broadcast(b"question")
+            assert await asyncio.wait_for(take(cat, 1), 10) == [(0, 1)]
+            await cat.broadcast(b"answer")
+            assert await asyncio.wait_for(take(ada, 2), 10) == [(0, 1), (2, 1)]
+            assert cat.security.names == {1: "bob"}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_relay_that_restarts_still_has_the_signatures(group, tmp_path, killed):
+    """After a clean stop they come from its snapshot; after a crash from the packets in its journal."""
+    group.invite("cat", tmp_path / "cat.node")
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "ada", peers=[place(bob)]) as ada:
+            await ada.broadcast(b"question")
+            await asyncio.wait_for(take(bob, 1), 10)
+            files = {path: path.read_bytes() for path in tmp_path.glob("bob.journal*") if path.is_file()}
+        if killed:  # the journal as it was on the disk while the node ran
+            for path in tmp_path.glob("bob.journal*"):
+                path.unlink()
+            for path, data in files.items():
+                path.write_bytes(data)
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "cat", peers=[place(bob)]) as cat:
+            assert await asyncio.wait_for(take(cat, 1), 10) == [(0, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_revocation_spreads_and_ends_links(group, tmp_path):
+    """In a line, from one end: ada is told, and cat at the other end hears it from bob."""
+    for name in ("cat", "eve"):
+        group.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]) as ada,
+            make(tmp_path, "cat", peers=[place(bob)]) as cat,
+            make(tmp_path, "eve", peers=[place(cat)]) as eve,
+        ):
+            await until(lambda: len(bob.links) == 2 and 3 in cat.links)
+            group.revoke("eve")
+            ada.take_bulletin(read_bulletin_file(group.bulletin_path))
+            await until(lambda: cat.security.serial == ada.security.serial)
+            await until(lambda: 3 not in cat.links and not eve.links)
+            await until(lambda: cat.counters["refused_identity"] >= 2)  # it dials again, and is refused
+            assert load_identity(tmp_path / "cat.node").bulletin.revoked.keys() == {3}
+
+    asyncio.run(main())
+
+
+def test_what_is_encrypted_stays_so_until_it_is_delivered(tmp_path):
+    secret = new_group(tmp_path / "secret.group", "secret", encrypt=True)
+    for name in ("bob", "ada", "cat"):
+        secret.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "ada", peers=[place(bob)]) as ada:
+            await until(lambda: bob.links)
+            await ada.broadcast(b"the treasure is under the oak")
+            async for each in bob.deliveries():
+                assert (each.payload, each.problem) == (b"the treasure is under the oak", "")
+                break
+            secret.rotate()
+            ada.take_bulletin(read_bulletin_file(secret.bulletin_path))
+            await until(lambda: bob.security.serial == ada.security.serial)
+        written = b"".join(path.read_bytes() for path in tmp_path.glob("*.journal*"))
+        assert written and b"treasure" not in written
+
+    asyncio.run(main())
+
+
+def test_a_node_without_the_key_says_so(tmp_path):
+    secret = new_group(tmp_path / "secret.group", "secret", encrypt=True)
+    for name in ("bob", "ada"):
+        secret.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "ada") as ada:
+            await ada.broadcast(b"before cat came")
+            secret.rotate()
+            secret.invite("cat", tmp_path / "cat.node", history=False)
+            async with make(tmp_path, "cat", peers=[place(ada)]) as cat:
+                async for each in cat.deliveries():
+                    assert each.payload == b""
+                    assert "encrypted with group key 1, which this node does not have; it has 2" in each.problem
+                    break
+                assert cat.counters["unreadable"] == 1
+
+    asyncio.run(main())
+
+
+def test_a_forged_packet_costs_its_sender_the_link_and_nobody_else(group, tmp_path):
+    group.invite("cat", tmp_path / "cat.node")
+
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]) as ada,
+            make(tmp_path, "cat", peers=[place(bob)]) as cat,
+        ):
+            await until(lambda: len(bob.links) == 2)
+            cat.security.seal = lambda frame, data: msgspec.msgpack.encode([[], [], data])
+            link = bob.links[2]
+            await cat.broadcast(b"unsigned")
+            await until(lambda: link.closed)
+            assert bob.counters["dropped_forged"] >= 1
+            await ada.broadcast(b"still here")
+            assert await asyncio.wait_for(take(bob, 1), 10) == [(0, 1)]
+
+    asyncio.run(main())
+
+
+def test_who_is_refused_at_the_door_has_a_counter_and_a_line(group, tmp_path, caplog):
+    others = new_group(tmp_path / "others.group", "friends")
+    for name in ("x", "y"):
+        others.invite(name, tmp_path / f"{name}.node")
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "y", peers=[place(bob)]) as stranger:
+            await until(lambda: stranger.counters["refused_identity"] and bob.counters["refused_identity"])
+            reader, writer = await asyncio.open_connection(place(bob).host, place(bob).port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await reader.read()
+            writer.close()
+
+    asyncio.run(main())
+    assert "its certificate is not signed by the authority of this group" in caplog.text
+    assert "refused the node that connected: it broke the handshake off" in caplog.text
+    assert "it speaks HTTP, not TLS" in caplog.text
+
+
+def test_a_second_process_with_the_same_file_is_refused(group, tmp_path):
+    async def main():
+        async with (
+            make(tmp_path, "bob") as bob,
+            make(tmp_path, "ada", peers=[place(bob)]),
+            make(tmp_path, "ada", peers=[place(bob)], journal=False) as copy,
+        ):
+            await until(lambda: bob.counters["refused_in_use"])
+            assert not copy.links
+
+    asyncio.run(main())
+
+
+def test_silent_strangers_cannot_keep_a_member_out(group, tmp_path):
+    """They fill the room for handshakes, and have seconds; a member needs milliseconds."""
+    few = replace(QUICK, unknown=4, greeting=30.0)
+
+    async def main():
+        async with make(tmp_path, "bob", options=few) as bob:
+            silent = [await asyncio.open_connection(place(bob).host, place(bob).port) for _ in range(12)]
+            async with make(tmp_path, "ada", peers=[place(bob)]):
+                await until(lambda: 0 in bob.links)
+            assert bob.counters["refused_room"] >= 8
+            for _, writer in silent:
+                writer.transport.abort()
+
+    asyncio.run(main())
+
+
+def test_strangers_cannot_fill_the_log(caplog):
+    clock = [0.0]
+    seldom = Seldom(logging.getLogger("antecast.live.tcp"), most=3, clock=lambda: clock[0])
+    for number in range(10):
+        seldom.warning("refused %d", number)
+    clock[0] = 61.0
+    seldom.warning("refused again")
+    first = [f"refused {number}" for number in range(3)]
+    assert caplog.messages == [*first, "7 more refusals were not logged", "refused again"]
+
+
+def test_a_member_that_never_greets_keeps_nobody_out(group, tmp_path):
+    group.invite("eve", tmp_path / "eve.node")
+    few = replace(QUICK, unknown=4, greeting=30.0)
+
+    async def main():
+        eve = GroupSecurity.load(tmp_path / "eve.node", "vector").client_context()
+        async with make(tmp_path, "bob", options=few) as bob:
+            host, port = place(bob).host, place(bob).port
+            silent = [await asyncio.open_connection(host, port, ssl=eve, server_hostname="") for _ in range(8)]
+            async with make(tmp_path, "ada", peers=[place(bob)]):
+                await until(lambda: 0 in bob.links)
+            for _, writer in silent:
+                writer.transport.abort()
+
+    asyncio.run(main())

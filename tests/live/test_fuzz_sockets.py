@@ -1,0 +1,58 @@
+"""Hostile bytes on the sockets of live nodes do no harm, for every protocol that runs over connections.
+
+`--property-examples N` sends N times 40 inputs to each; `python -m antecast.testing.sockets` any number to one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import settings
+
+from antecast.live.groups.signatures import Signatures
+from antecast.protocols import specification, specifications
+from antecast.testing.sockets import Campaign, Fault, can_be_attacked
+
+NAMES = [spec.name for spec in specifications() if can_be_attacked(spec)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_bytes_do_no_harm(name):
+    inputs = max(300, 40 * settings.default.max_examples if settings.default.max_examples > 25 else 0)
+    campaign = Campaign(specification(name))
+    asyncio.run(campaign.run(inputs))
+    assert campaign.sent >= inputs
+    assert campaign.inputs["frame"] and campaign.inputs["replay"] and campaign.links
+
+
+def believe(signatures, number, endorsement):
+    signatures._members.setdefault(number, (None, endorsement))
+
+
+def test_a_group_that_checks_no_signatures_is_caught(monkeypatch):
+    """The negative control: a message in an honest node's name takes the place of its own."""
+    monkeypatch.setattr("antecast.testing.sockets._ENDS", ("forged",))
+    monkeypatch.setattr(
+        Signatures, "introduce", lambda self, number, endorsement: believe(self, number, endorsement)
+    )
+    monkeypatch.setattr(Signatures, "_verify", lambda self, entry, digest, signature: None)
+    monkeypatch.setattr("antecast.testing.sockets.REST", 2.0)
+    with pytest.raises(Fault):
+        asyncio.run(Campaign(specification("r-broadcast")).run(2000))
+
+
+def test_a_protocol_that_breaks_is_caught(monkeypatch):
+    from antecast.protocols.flood import Flood
+
+    take = Flood._take
+
+    def fragile(self, message, sender, now, out):
+        if message.origin == 3 and message.seq > 1000:
+            raise KeyError(message.seq)
+        take(self, message, sender, now, out)
+
+    monkeypatch.setattr(Flood, "_take", fragile)
+    monkeypatch.setattr("antecast.testing.sockets.REST", 1.0)
+    with pytest.raises(Fault, match="KeyError"):
+        asyncio.run(Campaign(specification("fifo")).run(2000))

@@ -1,0 +1,358 @@
+"""Links over TCP: greetings, duplicates, strangers, broken connections. Real sockets, on loopback."""
+
+import asyncio
+import contextlib
+import socket
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from antecast.core import ConfigurationError
+from antecast.live import Node
+from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
+from antecast.live.links.tcp import Address, Tcp, TcpOptions
+
+QUICK = TcpOptions(
+    heartbeat=0.05, silence=5.0, greeting=0.3, proof=0.2, retry_least=0.01, retry_most=0.05, unknown=4
+)
+
+
+def run(main) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(20):
+            await main()
+
+    asyncio.run(limited())
+
+
+@contextlib.asynccontextmanager
+async def node(number, *peers, protocol="vector", journal=None, options=QUICK, listen="127.0.0.1:0", **more):
+    addresses = [each.transports[0].listen for each in peers]
+    made = Node(
+        number,
+        protocol,
+        journal=journal,
+        transports=[Tcp(listen=listen, peers=addresses, options=options)],
+        **more,
+    )
+    async with made:
+        yield made
+
+
+async def until(condition) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def payloads(made, count):
+    found = []
+    async for each in made.deliveries():
+        found.append(each.payload)
+        if len(found) == count:
+            return found
+    return found
+
+
+def port(made) -> int:
+    return made.transports[0].listen.port
+
+
+async def dial(made) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port(made))
+
+
+async def answer(reader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+def packet(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def greeting(made, **changes) -> Hello:
+    ours = made.transports[0].hello
+    values = {
+        "group": ours.group,
+        "number": 9,
+        "protocol": ours.protocol,
+        "settings": ours.settings,
+        "life": bytes(16),
+        "instance": bytes(8),
+    }
+    return Hello(**values | changes)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0"])
+def test_three_nodes_tell_each_other_everything(listen):
+    if "::1" in listen and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+
+    async def main():
+        async with node(0, listen=listen) as a, node(1, a, listen=listen) as b, node(2, a, b, listen=listen) as c:
+            for each in (a, b, c):
+                await each.broadcast(b"from %d" % each.number)
+            for each in (a, b, c):
+                assert sorted(await payloads(each, 3)) == [b"from 0", b"from 1", b"from 2"]
+
+    run(main)
+
+
+def test_large_messages_pass_and_keep_their_order():
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            sent = [bytes([n]) * (1 << 20) for n in range(8)]
+            reading = asyncio.ensure_future(payloads(b, 8))
+            for each in sent:
+                await a.broadcast(each)
+            assert await reading == sent
+
+    run(main)
+
+
+def test_a_broken_connection_is_a_broken_link_and_comes_back():
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            await until(lambda: a.links and b.links)
+            for n in range(3):
+                b.links[0]._transport.abort()
+                await a.broadcast(b"%d" % n)
+                await until(lambda n=n: a.counters["links_up"] >= n + 2 and a.links and b.links)
+            assert await payloads(b, 3) == [b"0", b"1", b"2"]
+            assert b.counters["links_down"] >= 3
+
+    run(main)
+
+
+def test_two_nodes_that_dial_each_other_keep_one_connection_each():
+    async def main():
+        first, second = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+        places = [f"127.0.0.1:{each.getsockname()[1]}" for each in (first, second)]
+        first.close()
+        second.close()
+        a = Node(0, transports=[Tcp(listen=places[0], peers=[places[1]], options=QUICK)])
+        b = Node(1, transports=[Tcp(listen=places[1], peers=[places[0]], options=QUICK)])
+        await asyncio.gather(a.start(), b.start())
+        await until(lambda: a.links and b.links)
+        await asyncio.sleep(0.3)  # several rounds of dialling
+        assert len(a.transports[0].connections) == len(b.transports[0].connections) == 1
+        assert a.links[1].dialled != b.links[0].dialled
+        ups = a.counters["links_up"]
+        assert ups <= 3
+        await a.broadcast(b"x")
+        assert await payloads(b, 1) == [b"x"]
+        assert a.counters["links_up"] == ups
+        await a.stop()
+        await b.stop()
+
+    run(main)
+
+
+def test_a_number_in_use_is_refused_and_its_owner_keeps_its_link(tmp_path):
+    async def main():
+        async with node(0) as a, node(1, a):
+            await until(lambda: 1 in a.links)
+            mine = a.links[1]
+            async with node(1, a):  # another journal under the same number
+                await until(lambda: a.counters["refused_in_use"] >= 2)
+            assert a.links[1] is mine
+
+    run(main)
+
+
+def test_a_copy_of_a_running_node_is_refused():
+    """The same life, but another process: the old link gives a sign of life."""
+
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            await until(lambda: 1 in a.links)
+            mine = a.links[1]
+            reader, writer = await dial(a)
+            copy = msgspec.structs.replace(b.transports[0].hello, instance=b"another.")
+            writer.write(packet(encode_hello(copy)))
+            refusal = decode_hello(await answer(reader))
+            assert refusal == Refusal("number 1 is in use by another process", 0)
+            assert a.links[1] is mine
+            writer.close()
+
+    run(main)
+
+
+def test_a_node_that_restarted_takes_over_from_its_dead_connection(tmp_path):
+    """Its old connection is half open: nothing says that it is gone, and it does not answer."""
+
+    async def main():
+        async with node(0, options=TcpOptions(heartbeat=60, silence=60, proof=0.1)) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a))))
+            await answer(reader)
+            await until(lambda: 9 in a.links)
+            old = a.links[9]
+            reader2, writer2 = await dial(a)
+            writer2.write(packet(encode_hello(greeting(a, instance=b"restart."))))
+            assert isinstance(decode_hello(await answer(reader2)), Hello)
+            await until(lambda: a.links.get(9) is not old)
+            writer.close()
+            writer2.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"group": "others"}, "node 9 is of group 'others', this one of ''"),
+        ({"protocol": "fifo"}, "node 9 runs fifo, this one vector"),
+        ({"settings": b"12345678"}, "node 9 runs vector with other settings than this one"),
+        ({"number": 0}, "both ends are node 0"),
+    ],
+)
+def test_nodes_that_do_not_belong_together_are_refused_with_the_reason(changes, problem):
+    async def main():
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a, **changes))))
+            assert decode_hello(await answer(reader)) == Refusal(problem, 0)
+            assert await reader.read() == b""
+            assert (a.links, a.counters["refused_hello"]) == ({}, 1)
+            writer.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        bytes(100),
+        b"\xff" * 100,
+        packet(b"antecast\x01\x00" + b"\x96\xa0"),
+        packet(b"antecast\x07\x00"),
+        packet(b"antecas"),
+        b"\x7f\xff\xff\xff",
+    ],
+)
+def test_bytes_before_the_greeting_cost_the_connection_and_nothing_else(data):
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            await until(lambda: a.links)
+            reader, writer = await dial(a)
+            writer.write(data)
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            await until(lambda: a.counters["refused_hello"] == 1)
+            await b.broadcast(b"x")
+            assert await payloads(a, 1) == [b"x"]
+            writer.close()
+
+    run(main)
+
+
+def test_whoever_does_not_greet_is_dropped_in_time_and_only_so_many_wait():
+    async def main():
+        async with node(0) as a:
+            silent = [await dial(a) for _ in range(6)]
+            await until(lambda: a.counters["refused_room"] == 2)
+            await until(lambda: a.counters["refused_hello"] == 4)
+            await until(lambda: not a.transports[0].connections)
+            for _, writer in silent:
+                writer.close()
+
+    run(main)
+
+
+async def stranger(a, number=9):
+    reader, writer = await dial(a)
+    writer.write(packet(encode_hello(greeting(a, number=number))))
+    assert isinstance(decode_hello(await answer(reader)), Hello)
+    await until(lambda: number in a.links)
+    return reader, writer
+
+
+@pytest.mark.parametrize(
+    ("data", "counter"),
+    [
+        ((1 << 30).to_bytes(4, "big"), "dropped_oversize"),
+        (((1 << 31) + (100 << 20)).to_bytes(4, "big"), "dropped_oversize"),
+        (((1 << 31) + 3).to_bytes(4, "big") + b"abc", "refused_identity"),
+        (((4 << 30) - 2).to_bytes(4, "big") + b"x" * 1000, "dropped_oversize"),
+        (packet(b"\x01rubbish"), "dropped_malformed"),
+        (packet(b"\x09"), "dropped_malformed"),
+    ],
+)
+def test_bytes_after_the_greeting_cost_the_link_and_nothing_else(data, counter):
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            _, writer = await stranger(a)
+            writer.write(data)
+            await until(lambda: 9 not in a.links)
+            assert a.counters[counter] == 1
+            await b.broadcast(b"x")
+            assert await payloads(a, 1) == [b"x"]
+            writer.close()
+
+    run(main)
+
+
+def test_a_peer_that_falls_silent_is_given_up():
+    async def main():
+        async with node(0, options=replace(QUICK, silence=0.4)) as a:
+            _, writer = await stranger(a)
+            await until(lambda: 9 not in a.links)
+            assert a.counters["dropped_silent"] == 1
+            writer.close()
+
+    run(main)
+
+
+def test_heartbeats_keep_an_idle_link():
+    async def main():
+        options = replace(QUICK, silence=0.5)
+        async with node(0, options=options) as a, node(1, a, options=options) as b:
+            await until(lambda: a.links and b.links)
+            await asyncio.sleep(1.0)
+            assert (a.counters["links_down"], b.counters["links_down"]) == (0, 0)
+
+    run(main)
+
+
+def test_a_peer_that_sends_too_fast_is_slowed_down():
+    async def main():
+        options = TcpOptions(bytes_per_second=100_000)
+        async with node(0, options=options) as a, node(1, a) as b:
+            await until(lambda: b.links)
+            await b.broadcast_all([bytes(1000)] * 400)
+            await until(lambda: a.counters["throttled"] > 0)
+            assert a.counters["frames_received"] < 400
+
+    run(main)
+
+
+def test_a_node_without_keys_stays_on_loopback():
+    async def main():
+        for options in ({"listen": "0.0.0.0:0"}, {"peers": ["192.0.2.1:7000"]}):
+            made = Node(0, transports=[Tcp(**options)])
+            with pytest.raises(ConfigurationError, match="a node without keys stays on this machine"):
+                await made.start()
+
+    run(main)
+
+
+def test_a_port_in_use_is_one_line(tmp_path):
+    async def main():
+        async with node(0) as a:
+            made = Node(1, journal=tmp_path / "b", transports=[Tcp(listen=str(a.transports[0].listen))])
+            with pytest.raises(ConfigurationError, match=r"cannot listen on 127.0.0.1:\d+: "):
+                await made.start()
+            async with Node(1, journal=tmp_path / "b"):
+                pass  # the journal was let go
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "localhost:", ":80", "::1:80", "[::1]", "host:99999", "host:-1"]
+)
+def test_addresses_that_are_none(text):
+    with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
+        Address.parse(text)
