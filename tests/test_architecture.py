@@ -87,6 +87,14 @@ def test_importing_needs_neither_spark_nor_the_compiler(module):
     assert done.stdout.strip() == "[]"
 
 
+def test_live_nodes_need_no_data_libraries():
+    heavy = ("pyspark", "py4j", "numba", "pandas", "pyarrow", "numpy")
+    modules = "antecast.live, antecast.live.links.tcp, antecast.live.links.memory, antecast.live.control"
+    code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_only_the_command_line_and_spark_itself_touch_spark():
     for file in PACKAGE.rglob("*.py"):
         place = file.relative_to(PACKAGE).parts[0]

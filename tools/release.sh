@@ -43,7 +43,7 @@ install_alone() { # ENVIRONMENT FILE ENVIRONMENT_THAT_LENDS
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation "$2"
 }
 
-try() { # ENVIRONMENT, and `spark` to try Spark too
+try() { # ENVIRONMENT, and `spark` to try Spark too, or `bare` to see that it is not there
     local bin=$1/bin folder code=0
     folder=$(mktemp -d -p "$work")
     (
@@ -60,8 +60,16 @@ try() { # ENVIRONMENT, and `spark` to try Spark too
         antecast audit examples/logs/chat.csv --map node=host,pos=line,kind=event,origin=author,seq=number >/dev/null \
             || code=$?
         [ "$code" -eq 1 ] || die "antecast audit ended with $code, expected 1"
+        printf 'hello\n' | antecast node --number 0 --journal solo.journal --until 1 | grep -qx '0:1 hello' \
+            || die "antecast node did not deliver"
+        antecast audit solo.journal >/dev/null || die "antecast audit does not take a journal"
         antecast new my-protocol >/dev/null
         antecast run my-protocol/scenario.toml --quiet --set protocol.name=fifo
+        if [ "$2" = bare ]; then
+            ! python -c 'import pyspark' 2>/dev/null || die "pyspark is installed without the extra"
+            antecast sweep examples/studies/loss.toml 2>&1 | grep -q "pip install 'antecast\[spark\]'" \
+                || die "antecast sweep does not say what to install"
+        fi
         [ "$2" = spark ] || exit 0
         if command -v java >/dev/null || [ -n "${JAVA_HOME:-}" ]; then
             antecast sweep examples/studies/loss.toml >/dev/null || die "antecast sweep failed"
@@ -78,6 +86,9 @@ if [ -n "${OFFLINE:-}" ] || ! "$clean/bin/python" -m pip install --quiet --disab
     say "dependencies are lent by .venv"
     rm -rf "$clean"
     install_alone "$clean" "$wheel" .venv
+else
+    try "$clean" bare
+    "$clean/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel[spark]"
 fi
 try "$clean" spark
 

@@ -153,6 +153,29 @@ def test_group_list(printing, antecast):
     assert_documented("group list", printing("group", "list"))
 
 
+def test_live_nodes(tmp_path, antecast):
+    """What nodes print needs no process: these are the functions behind the commands."""
+    import asyncio
+
+    from antecast.cli import node as command
+    from antecast.live import Delivery, Node
+
+    kinds = (Delivery(1, 0, 1, 5, b"text"), Delivery(2, 0, 2, 5, b"\xff"), Delivery(3, 0, 3, 5, b"", "no key"))
+    text, binary, unreadable = (json.loads(command._json(each)) for each in kinds)
+    assert_documented("node", text)
+    assert (binary["payload_base64"], unreadable["problem"]) == ("/w==", "no key")
+
+    async def main():
+        async with Node(0, journal=tmp_path / "a") as live:
+            await live.broadcast(b"x")
+            return live.status()
+
+    found = asyncio.run(main())
+    assert_documented("status", found | {"links": [], "transports": []})
+    replayed = antecast("replay", tmp_path / "a", "--json")[1]
+    assert_documented("replay", *map(json.loads, replayed.splitlines()))
+
+
 def test_the_rest(printing, antecast):
     assert_documented("demonstrate", printing("demonstrate", "observer"))
     assert_documented("protocols", printing("protocols"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from journals import open_journal
 
+from antecast.live import faults
 from antecast.live.calls import Call, CallKind
 from antecast.live.entries import Commit, Delivery, JournalError
 from antecast.live.journal import Journal
@@ -275,6 +276,20 @@ def test_an_exact_snapshot_needs_its_code_too(path):
     journal.close()
     with pytest.raises(JournalError, match="can only be replayed by"):
         open_journal(path, code="2")
+
+
+def test_killed_while_it_is_created_it_is_created_again(path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(point):
+        raise Killed
+
+    monkeypatch.setattr(faults, "armed", die)
+    with pytest.raises(Killed):
+        open_journal(path)
+    monkeypatch.setattr(faults, "armed", None)
+    assert filled(path).position == 3
 
 
 def test_the_file_is_nobody_elses_business(path):

@@ -448,6 +448,8 @@ def test_a_defect_of_a_protocol_stops_the_node(tmp_path):
             await a.broadcast(b"x")
         with pytest.raises(NodeStopped, match="a defect of vector"):
             await a.broadcast(b"x")
+        with pytest.raises(NodeStopped, match="a defect of vector"):
+            await read(a, 1)
         await a.stop()
         async with Node(0, journal=tmp_path / "a") as again:
             assert await again.broadcast(b"x") == (0, 1)

@@ -70,8 +70,10 @@ def test_a_trace_names_every_point_that_a_node_passes(tmp_path, start):
     assert [int(number) for number, _ in points] == list(range(1, len(points) + 1))
     names = [name for _, name in points]
     steps = ["begin", "calls written", "deliveries written", "committed", "marked"]
-    assert names[:5] == [f"group {step}" for step in steps]
+    assert names[:4] == ["journal schema written", "journal meta written", "journal created", "journal opened"]
+    assert names[4:9] == [f"group {step}" for step in steps]
     assert "snapshot committed" in names
+    assert names[-1] == "journal closed"
 
 
 def test_what_was_broken_off_is_delivered_again_and_printed_lines_are_acknowledged(start):

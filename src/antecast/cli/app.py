@@ -19,6 +19,7 @@ from antecast.cli import (
     convert,
     demonstrate,
     doctor,
+    emulate,
     examples,
     generate,
     group,
@@ -33,6 +34,7 @@ from antecast.cli import (
     run,
     status,
     sweep,
+    torture,
 )
 from antecast.cli.console import Exit, err
 from antecast.cli.usage import Command, Group, explain_usage
@@ -52,7 +54,7 @@ app = typer.Typer(
 _PANELS = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
     "Run it": (node.node, chat.chat, group.app, status.status, replay.replay),
-    "Check a system": (audit.audit, observe.observe, check.check),
+    "Check a system": (audit.audit, observe.observe, check.check, torture.torture, emulate.emulate),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
     "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),
@@ -97,6 +99,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.OK)
     except Exception as error:
+        if package := _missing_extra(error):
+            _say(f"this needs {package}, which is not installed: pip install 'antecast[spark]'")
+            sys.exit(Exit.USAGE)
         if not hasattr(error, "format_message"):
             traceback.print_exc()
             sys.exit(Exit.DEFECT)  # and not what Python exits with, which would mean a violation
@@ -108,6 +113,17 @@ def main() -> None:
     if code == Exit.INTERRUPTED:  # commands that have more to say of it end by themselves
         err.print("interrupted", style="yellow")
     sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def _missing_extra(error: Exception) -> str | None:
+    """The package of an extra that an import did not find."""
+    if isinstance(error, ImportError):
+        name = (error.name or "").partition(".")[0]
+        if name in ("pandas", "py4j", "pyspark"):
+            return name
+        if type(error).__name__ == "PySparkImportError":
+            return "a package that Spark asks for"
+    return None
 
 
 def _say(problem: str) -> None:

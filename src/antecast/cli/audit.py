@@ -110,7 +110,7 @@ def audit(
     page = None
     kept = folder if folder is not None or not show else Path(tempfile.mkdtemp(prefix="antecast-audit-"))
     if kept is not None:
-        _write(kept, verdict, result)
+        keep_verdict(kept, verdict, result)
         page = report_at_end(kept, "audit", wanted=reported or show)
     if as_json:
         print(_json(result))
@@ -206,7 +206,7 @@ def summarise(log: Log, verdict: Verdict, engine: str) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, verdict: Verdict, result: Mapping[str, Any]) -> None:
+def keep_verdict(folder: Path, verdict: Verdict, result: Mapping[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     try:

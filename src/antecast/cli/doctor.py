@@ -57,17 +57,30 @@ def _python() -> Finding:
 
 def _packages() -> list[Finding]:
     findings = []
-    for name in ("pyspark", "pyarrow", "numpy", "numba", "msgspec"):
+    for name in ("pyarrow", "numpy", "numba", "msgspec", "cryptography"):
         try:
             findings.append(Finding(name, metadata.version(name), True))
         except metadata.PackageNotFoundError:
             findings.append(
                 Finding(name, "not installed", False, f"pip install {name}, or make test in a checkout")
             )
+    for name in ("pyspark", "pandas"):
+        version = _version(name)
+        cure = "" if version else "for what runs on Spark: pip install 'antecast[spark]'"
+        findings.append(Finding(name, version or "not installed", True, cure))
     return findings
 
 
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def _java() -> Finding:
+    if _version("pyspark") is None:
+        return Finding("Java", "not needed without pyspark", True)
     from antecast.spark.session import LOWEST_JAVA, java_version
 
     cure = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere set JAVA_HOME to Java 17 or newer"

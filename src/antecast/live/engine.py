@@ -316,7 +316,7 @@ class Engine:
 
     def _arm(self, token: Timer, at: int) -> None:
         self._disarm(token)
-        delay = max(0, at - self.clock.read()) / 1e9
+        delay = max(0, at - self.clock.read()) / (1e9 * self.clock.rate)
         self._handles[token] = self._loop.call_later(delay, self._fire, token, at)
 
     def _disarm(self, token: Timer) -> None:

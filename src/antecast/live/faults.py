@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -28,14 +29,16 @@ class Points:
     def __init__(self, fatal: int | None, trace: Path | None = None) -> None:
         self.passed = 0
         self._fatal = fatal
+        self._lock = threading.Lock()  # the event loop and the journal's thread pass points side by side
         self._trace = None if trace is None else os.open(trace, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
 
     def __call__(self, name: str) -> None:
-        self.passed += 1
-        if self._trace is not None:
-            os.write(self._trace, f"{self.passed} {name}\n".encode())
-        if self.passed == self._fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
+        with self._lock:
+            self.passed += 1
+            if self._trace is not None:
+                os.write(self._trace, f"{self.passed} {name}\n".encode())
+            if self.passed == self._fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def arm_from_environment() -> None:

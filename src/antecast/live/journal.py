@@ -7,7 +7,8 @@ large the file grows. *Deliveries* are numbered rows; they stay until the applic
 Three things guard what was committed:
 
 - SQLite's write-ahead log drops a transaction that a crash cut short. None of its effects had left.
-- Each group has a checksum that continues the one before it, each delivery its own: a damaged page is noticed.
+- Each group has a checksum that continues the one before it; snapshots, deliveries and whose journal it is have
+  checksums of their own. A damaged page is noticed.
 - A small file beside the journal, the *mark*, holds the last position whose effects may have left. A journal that
   ends before its mark has lost calls that others have seen the effects of: it is refused, since its node would use
   numbers of messages again. Damaged groups after the mark are cut off: nobody has seen anything of them.
@@ -28,17 +29,16 @@ import json
 import os
 import secrets
 import sqlite3
-import struct
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
 from antecast.core import NodeId
 from antecast.live import faults
 from antecast.live.calls import Call, decode_calls, encode_calls
+from antecast.live.checksums import checksum_of, checksum_of_delivery, checksum_of_group, checksum_of_snapshot
 from antecast.live.entries import Commit, Delivery, Durability, Identity, JournalError, Recovered
 from antecast.live.mark import Mark, boot
 from antecast.version import __version__
@@ -55,10 +55,11 @@ create table snapshots (position integer primary key, now integer, delivered int
 create table groups (first integer primary key, last integer, delivered integer, calls blob, checksum integer);
 create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
     checksum integer);
-create table lives (number integer primary key, life blob);
+create table lives (number integer primary key, life blob, checksum integer);
 """
 
-_NUMBERS = struct.Struct(">QQQ")
+_CONSTANT: Final = ("number", "group", "protocol", "role", "settings", "life")
+"""What a journal says of itself once and for ever."""
 
 
 class _Damaged(Exception):
@@ -88,15 +89,18 @@ class Journal:
     def open(cls, path: Path, identity: Identity, durability: Durability = Durability.FULL) -> Journal:
         """Open or create a journal for a node that runs; raises `JournalError` in one line."""
         mark = Mark(path)
+        journal: Journal | None = None
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
             journal = cls(path, durability, mark=mark)
             journal._prepare(identity)
-        except sqlite3.DatabaseError as error:
-            mark.close()
-            raise JournalError(f"not a readable journal ({error})", path=path) from None
-        except BaseException:
-            mark.close()
+        except BaseException as error:
+            if journal is None:
+                mark.close()
+            else:
+                journal.close()
+            if isinstance(error, _UNREADABLE):
+                raise JournalError(f"not a readable journal ({error})", path=path) from None
             raise
         return journal
 
@@ -110,9 +114,10 @@ class Journal:
             if not journal._exists() or journal.meta("format") is None:
                 raise JournalError("not a journal of Antecast", path=path)
             journal._check_format()
+            journal._check_guards()
             journal.life = journal.meta("life")
             journal._stand()
-        except sqlite3.DatabaseError as error:
+        except _UNREADABLE as error:
             raise JournalError(f"not a readable journal ({error})", path=path) from None
         return journal
 
@@ -124,13 +129,13 @@ class Journal:
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
         if not self._exists():
-            db.executescript(f"begin;{_SCHEMA}commit;")
             self._create(identity)
         elif self.meta("format") is None:
             raise JournalError("not a journal of Antecast", path=self.path)
         else:
             self._check_format()
             self._check(identity)
+        self._check_guards()
         self.life = self.meta("life")
         self._reader = _connect(self.path)
         self._stand()
@@ -138,8 +143,11 @@ class Journal:
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
+        if faults.armed is not None:
+            faults.armed("journal opened")
 
     def _create(self, identity: Identity) -> None:
+        point = faults.armed
         values = {
             "format": FORMAT,
             "number": identity.number,
@@ -151,15 +159,33 @@ class Journal:
             "version": __version__,
             "life": secrets.token_bytes(16),
             "acknowledged": 0,
+            "acknowledged guard": checksum_of(0),
         }
-        self._db.execute("begin")
+        values["guard"] = checksum_of(*(values[name] for name in _CONSTANT))
+        self._db.execute("begin immediate")  # tables without whose they are would be nobody's journal
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            self._db.execute(statement)
+        if point is not None:
+            point("journal schema written")
         self._db.executemany("insert into meta values (?, ?)", values.items())
+        if point is not None:
+            point("journal meta written")
         self._db.execute("commit")
+        if point is not None:
+            point("journal created")
 
     def _check_format(self) -> None:
         if self.meta("format") != FORMAT:
             problem = f"written in format {self.meta('format')}; this version reads format {FORMAT}"
             raise JournalError(problem, path=self.path)
+
+    def _check_guards(self) -> None:
+        constant = checksum_of(*map(self.meta, _CONSTANT))
+        if (constant, checksum_of(self.meta("acknowledged"))) != (
+            self.meta("guard"),
+            self.meta("acknowledged guard"),
+        ):
+            raise JournalError("what it says of itself is damaged", path=self.path)
 
     def identity(self) -> Identity:
         """Whose it is, as it says itself."""
@@ -256,23 +282,29 @@ class Journal:
     def _set_meta(self, key: str, value: object) -> None:
         self._db.execute("insert or replace into meta values (?, ?)", (key, value))
 
+    def _read(self, query: str, values: tuple[Any, ...] = (), db: sqlite3.Connection | None = None) -> list[Any]:
+        """The rows of a query; a page that cannot be read is said in one line."""
+        try:
+            return (self._db if db is None else db).execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"not a readable journal ({error})", path=self.path) from None
+
     def recovered(self, before: int | None = None) -> Recovered:
         """The last snapshot, or the last one at or before a position."""
         columns = "position, now, delivered, events, chain, exact, state, checksum"
         limit = "" if before is None else f"where position <= {before}"
-        row = self._db.execute(
-            f"select {columns} from snapshots {limit} order by position desc limit 1"
-        ).fetchone()
-        if row is None:
+        rows = self._read(f"select {columns} from snapshots {limit} order by position desc limit 1")
+        if not rows:
             return Recovered(None, False, 0, 0, 0, 0, 0)
+        row = rows[0]
         position, now, delivered, events, chain, exact, state, checksum = row
-        if crc32(state) != checksum:
+        if checksum_of_snapshot(*row[:7]) != checksum:
             raise JournalError(f"the snapshot after call {position} is damaged", path=self.path)
         return Recovered(state, bool(exact), position, now, delivered, events, chain)
 
     def snapshots(self) -> list[tuple[int, bool]]:
         """The positions of all snapshots, and whether each is exact."""
-        rows = self._db.execute("select position, exact from snapshots order by position").fetchall()
+        rows = self._read("select position, exact from snapshots order by position")
         return [(position, bool(exact)) for position, exact in rows]
 
     def oldest(self) -> int:
@@ -296,9 +328,9 @@ class Journal:
         query = (
             "select first, last, delivered, calls, checksum from groups where first > ? order by first limit 100"
         )
-        while rows := self._db.execute(query, (position,)).fetchall():
+        while rows := self._read(query, (position,)):
             for first, last, delivered, data, checksum in rows:
-                if first != position + 1 or _checksum(first, last, delivered, data, chain) != checksum:
+                if first != position + 1 or checksum_of_group(first, last, delivered, data, chain) != checksum:
                     raise _Damaged(position)
                 position, chain = last, checksum
                 yield last, delivered, checksum, data
@@ -327,17 +359,31 @@ class Journal:
         query = (
             "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
         )
-        found = []
-        for *values, checksum in self._reader.execute(f"{query} limit {limit}", (after,)).fetchall():
+        found: list[Delivery] = []
+        known = self.delivered
+        for *values, checksum in self._read(f"{query} limit {limit}", (after,), self._reader):
             each = Delivery(*values)
-            if crc32(each.payload, each.number & 0xFFFFFFFF) != checksum:
+            if checksum_of_delivery(each) != checksum:
                 raise JournalError(f"delivery {each.number} is damaged", path=self.path)
+            if found and each.number != found[-1].number + 1:
+                raise JournalError(f"delivery {found[-1].number + 1} is missing", path=self.path)
             found.append(each)
+        before = max(after, self.acknowledged)  # read after the rows: the writer may have dropped some meanwhile
+        if found and found[0].number > before + 1:
+            raise JournalError(f"delivery {before + 1} is missing", path=self.path)
+        last = found[-1].number if found else before
+        if len(found) < limit and last < known and self.durability is not Durability.NONE:
+            raise JournalError(f"delivery {last + 1} is missing", path=self.path)
         return found + list(islice(self._volatile, limit - len(found)))
 
     def lives(self) -> dict[NodeId, bytes]:
         """Which journal stands behind each number, as far as this node has met them."""
-        return dict(self._db.execute("select number, life from lives").fetchall())
+        found = {}
+        for number, life, checksum in self._read("select number, life, checksum from lives"):
+            if checksum_of(number, life) != checksum:
+                raise JournalError(f"what it knows of node {number} is damaged", path=self.path)
+            found[number] = life
+        return found
 
     # Writing. What is written is committed before the call returns.
 
@@ -352,7 +398,7 @@ class Journal:
             return
         point = faults.armed
         data = encode_calls(what.calls)
-        chain = _checksum(first, last, delivered, data, self.chain)
+        chain = checksum_of_group(first, last, delivered, data, self.chain)
         db = self._db
         try:
             if point is not None:
@@ -364,7 +410,7 @@ class Journal:
             if what.deliveries:
                 db.executemany(
                     "insert into deliveries values (?, ?, ?, ?, ?, ?)",
-                    [(*each[:5], crc32(each.payload, each.number & 0xFFFFFFFF)) for each in what.deliveries],
+                    [(*each[:5], checksum_of_delivery(each)) for each in what.deliveries],
                 )
             if point is not None:
                 point("group deliveries written")
@@ -392,7 +438,8 @@ class Journal:
 
     def _write_snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int) -> None:
         point, db = faults.armed, self._db
-        row = (self.position, now, self.delivered, events, self.chain, int(exact), state, crc32(state))
+        values = (self.position, now, self.delivered, events, self.chain, int(exact), state)
+        row = (*values, checksum_of_snapshot(*values))
         try:
             if point is not None:
                 point("snapshot begin")
@@ -435,18 +482,30 @@ class Journal:
     def _forget(self) -> None:
         point = faults.armed
         try:
+            if point is not None:
+                point("acknowledgement begin")
             self._db.execute("begin immediate")
             self._db.execute("delete from deliveries where number <= ?", (self.acknowledged,))
             self._set_meta("acknowledged", self.acknowledged)
+            self._set_meta("acknowledged guard", checksum_of(self.acknowledged))
             if point is not None:
                 point("acknowledgement written")
             self._db.execute("commit")
+            if point is not None:
+                point("acknowledgement committed")
         except sqlite3.Error as error:
             raise JournalError(f"cannot write: {error}", path=self.path) from None
 
     def remember(self, number: NodeId, life: bytes) -> None:
         """A node has met another for the first time."""
-        self._db.execute("insert or replace into lives values (?, ?)", (number, life))
+        point = faults.armed
+        if point is not None:
+            point("meeting begin")
+        self._db.execute(
+            "insert or replace into lives values (?, ?, ?)", (number, life, checksum_of(number, life))
+        )
+        if point is not None:
+            point("meeting committed")
 
     def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
         """End cleanly with a snapshot of what survives, or, without one, just let go of the file."""
@@ -456,6 +515,8 @@ class Journal:
                     self._keep_volatile()
                 self._write_snapshot(state, now=now, events=events, exact=False, history=self.history)
                 self._db.execute("delete from meta where key = 'open'")
+                if faults.armed is not None:
+                    faults.armed("journal closed")
         finally:
             if self._reader is not self._db:
                 self._reader.close()
@@ -467,7 +528,7 @@ class Journal:
     def _keep_volatile(self) -> None:
         self._db.execute("delete from groups")
         self._db.execute("delete from snapshots")
-        rows = [(*each[:5], crc32(each.payload, each.number & 0xFFFFFFFF)) for each in self._volatile]
+        rows = [(*each[:5], checksum_of_delivery(each)) for each in self._volatile]
         self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
         self._forget()
 
@@ -489,8 +550,8 @@ class Ephemeral(Journal):
         self._db.close()
 
 
-def _checksum(first: int, last: int, delivered: int, data: bytes, chain: int) -> int:
-    return crc32(data, crc32(_NUMBERS.pack(first, last, delivered), chain))
+_UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
+"""What reading a damaged file raises."""
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -164,7 +164,10 @@ class Clock:
         *,
         elapsed: Callable[[], int] | None = None,
         of_day: Callable[[], int] = time.time_ns,
+        rate: float = 1.0,
     ) -> None:
+        self.rate = rate
+        """How many of its seconds pass in a second of the event loop: more than one in emulations."""
         self._elapsed = elapsed if elapsed is not None else _since_boot
         self._of_day = of_day
         self._last = self._elapsed()

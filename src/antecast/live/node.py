@@ -283,6 +283,8 @@ class Node:
             self.acknowledge(after)
         while True:
             if last >= self._shown:
+                if self._failure is not None:
+                    raise self._failure
                 if self._engine is None or self._engine.stopped:
                     return
                 reader: asyncio.Future[None] = self._loop.create_future()
@@ -290,6 +292,8 @@ class Node:
                 try:
                     await reader
                 except NodeStopped:
+                    if self._failure is not None:
+                        raise
                     return
                 continue
             for each in self._after(last):

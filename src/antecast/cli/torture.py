@@ -1,0 +1,95 @@
+"""`antecast torture`: nodes killed at every point, and nothing may be lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from antecast.cli.console import Exit, Json, OutFolder, Quiet, out
+from antecast.cli.progress import progress
+from antecast.core import ConfigurationError
+
+if TYPE_CHECKING:
+    from antecast.torture.campaign import Summary
+
+
+def torture(
+    protocols: Annotated[list[str], typer.Argument(metavar="PROTOCOL...", help="Names or import paths.")],
+    faults: Annotated[int, typer.Option(min=0, help="How many faults, at least, over all protocols.")] = 200,
+    points: Annotated[
+        bool, typer.Option("--points", help="First kill nodes at every numbered fault point in turn.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="What is done to which node is drawn from this.")] = 0,
+    nodes: Annotated[int, typer.Option(min=2, max=16, help="Nodes in a group.")] = 3,
+    seconds: Annotated[
+        float | None, typer.Option("--for", min=0, metavar="SECONDS", help="Begin nothing new after this time.")
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Use nodes that break a rule, to see that it is noticed."),
+    ] = None,
+    folder: OutFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Torture live nodes: real processes on loopback, with a fault proxy between them.
+
+    Kills at numbered points, stopped processes, clock steps, full disks, damaged journals, and connections that
+    are late, slow, cut or half-open. After each fault the nodes are started again, and their applications'
+    records and event logs are compared: nothing lost that was acknowledged, nothing twice, nothing out of order.
+    With --out, the summary is kept in FOLDER/torture.json, and the same command goes on from there.
+
+    Exits with 0 if nothing was wrong, 1 if something was, 2 for wrong usage, 3 if --for ended it early.
+    """
+    from antecast.torture.campaign import Campaign, plain
+    from antecast.torture.controls import CONTROLS
+
+    if control is not None and control not in CONTROLS:
+        raise ConfigurationError(
+            f"no such control {control!r}; there are {', '.join(CONTROLS)}", field="--control"
+        )
+    with progress("torture", "starting", quiet=quiet or as_json) as show:
+
+        def tell(summary: Summary, state: str) -> None:
+            share = min(1.0, summary.faults / faults) if faults else 0.0
+            show("torture", share, f"{summary.faults} faults, {len(summary.wrong)} wrong; {state}")
+
+        campaign = Campaign(
+            protocols, faults, seed=seed, nodes=nodes, points=points, control=control, folder=folder,
+            seconds=seconds, show=tell,
+        )  # fmt: skip
+        summary = campaign.run()
+    if as_json:
+        print(json.dumps(plain(summary), indent=1))
+    elif not quiet:
+        _show(summary, folder)
+    if summary.wrong:
+        raise typer.Exit(Exit.VIOLATION)
+    unfinished = summary.faults < faults or (points and any(each.unhit for each in summary.protocols.values()))
+    if unfinished:
+        raise typer.Exit(Exit.INCONCLUSIVE)
+
+
+def _show(summary: Summary, folder: Path | None) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in ("protocol", "faults", "kills", "points", "not hit", "messages", "deliveries", "wrong"):
+        table.add_column(name, justify="left" if name == "protocol" else "right")
+    for name, each in summary.protocols.items():
+        values = (each.count, each.faults.get("kill", 0), each.points, len(each.unhit), each.messages)
+        table.add_row(name, *map(str, (*values, each.deliveries, len(each.wrong))))
+    out.print(table)
+    kinds: dict[str, int] = {}
+    for each in summary.protocols.values():
+        for kind, count in each.faults.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+    out.print("faults: " + ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds)), markup=False)
+    for text in summary.wrong[:10]:
+        out.print(f"wrong: {text}", style="bold red", markup=False, soft_wrap=True)
+    verdict = "nothing lost, nothing twice, nothing out of order"
+    out.print(f"{len(summary.wrong)} wrong" if summary.wrong else verdict, markup=False)
+    if folder is not None:
+        out.print(f"summary: {folder / 'torture.json'}", markup=False, soft_wrap=True)

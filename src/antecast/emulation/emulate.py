@@ -1,0 +1,252 @@
+"""`emulate`: a scenario in, processes on loopback, two runs to compare out."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from antecast.core import AntecastError, ConfigurationError, OutputError
+from antecast.emulation.process import Part, play
+from antecast.emulation.timetable import Delivered, Step, Timetable, deliveries_of, make_timetable
+from antecast.history.log_audit import audit_log
+from antecast.history.log_files import Log, open_log
+from antecast.history.verdict import Verdict
+from antecast.live.replay import write_event_log
+from antecast.protocols.registry import address
+from antecast.sim.scenario import Scenario
+from antecast.torture.group import Life
+from antecast.torture.nursery import nursery
+
+MOST_NODES = 200
+"""Processes that one machine is asked to run."""
+START_SECONDS = 60.0
+QUIET_SECONDS = 1.5
+"""Nothing was delivered anywhere for so long: the emulation is over."""
+
+Show = Callable[[float, str], None]
+
+
+class Failed(AntecastError):
+    """A node's process could not go on; the text says why."""
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """Both runs of a scenario."""
+
+    timetable: Timetable
+    folder: Path
+    log: Log
+    verdict: Verdict
+    """On the emulated run."""
+    delivered: frozenset[Delivered]
+    speed: float
+    lateness: float
+    """How late the latest step was taken, in real seconds."""
+    seconds: float
+
+    @property
+    def simulated(self) -> Verdict:
+        verdict = self.timetable.simulated.judge().verdict
+        assert verdict is not None
+        return verdict
+
+    def comparison(self) -> dict[str, Any]:
+        """The two runs side by side, ready for JSON."""
+        ours, theirs = self.delivered, self.timetable.delivered
+        return {
+            "scenario": self.timetable.scenario.name,
+            "protocol": self.timetable.scenario.specification.name,
+            "nodes": self.timetable.nodes,
+            "speed": self.speed,
+            "seconds": round(self.seconds, 3),
+            "lateness": round(self.lateness, 3),
+            "steps": len(self.timetable.steps),
+            "verdict": {"simulator": self.simulated.outcome, "emulation": self.verdict.outcome},
+            "messages": {"simulator": self.simulated.messages, "emulation": self.verdict.messages},
+            "deliveries": {
+                "simulator": len(theirs),
+                "emulation": len(ours),
+                "both": len(ours & theirs),
+                "only_simulator": len(theirs - ours),
+                "only_emulation": len(ours - theirs),
+            },
+            "same_verdict": self.simulated.outcome == self.verdict.outcome,
+            "same_deliveries": ours == theirs,
+        }
+
+
+def emulate(scenario: Scenario, folder: Path, *, speed: float = 60.0, show: Show | None = None) -> Emulation:
+    """Run a scenario on processes; the folder gets the journals and event logs of the nodes."""
+    if scenario.total_nodes > MOST_NODES:
+        problem = f"{scenario.total_nodes} processes are too many for one machine; at most {MOST_NODES}"
+        raise ConfigurationError(problem, field="nodes")
+    timetable = make_timetable(scenario)
+    for name in ("journals", "events"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        try:
+            (folder / name).mkdir(parents=True)
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror}", path=folder) from error
+    stage = _Stage(timetable, folder, speed, nursery(), show or (lambda share, state: None))
+    begun = time.monotonic()
+    asyncio.run(stage.run())
+    seconds = time.monotonic() - begun
+    for journal in sorted((folder / "journals").glob("node-*.journal")):
+        write_event_log(journal, folder / "events" / f"{journal.stem}.parquet")
+    log = open_log([folder / "events"])
+    delivered = deliveries_of(pa.concat_tables(pq.read_table(file.path) for file in log.files))
+    return Emulation(timetable, folder, log, audit_log(log), delivered, speed, stage.lateness, seconds)
+
+
+class _Stage:
+    """The processes of an emulation, and the timetable carried out."""
+
+    def __init__(
+        self, timetable: Timetable, folder: Path, speed: float, context: ForkServerContext, show: Show
+    ) -> None:
+        self._timetable, self._folder, self._speed = timetable, folder, speed
+        self._context, self._show = context, show
+        self._lives: dict[int, Life] = {}
+        self._links: set[tuple[int, int]] = set()
+        self._epoch = 0
+        self.lateness = 0.0
+        self._counts: dict[int, int] = {}
+
+    async def run(self) -> None:
+        timetable = self._timetable
+        try:
+            self._epoch = time.time_ns()
+            for number in sorted(timetable.present):
+                self._launch(number)
+            await self._up(timetable.present)
+            for pair in timetable.links:
+                self._link(*pair)
+            await asyncio.sleep(0.2 + 0.002 * len(timetable.links))
+            start = time.monotonic()
+            for place, step in enumerate(timetable.steps):
+                due = start + step.t / 1e9 / self._speed
+                if (wait := due - time.monotonic()) > 0:
+                    await asyncio.sleep(wait)
+                self.lateness = max(self.lateness, time.monotonic() - due)
+                await self._take(step)
+                if place % 20 == 0:
+                    self._show(0.9 * place / len(timetable.steps), f"{step.t / 1e9:.0f} s emulated")
+            await self._quiet()
+            await self._stop()
+        finally:
+            for life in self._lives.values():
+                if not life.dead:
+                    life.kill(signal.SIGKILL)
+                    life.bury()
+
+    # Processes.
+
+    def _launch(self, number: int) -> None:
+        scenario = self._timetable.scenario
+        part = Part(
+            number=number,
+            protocol=address(scenario.specification),
+            members=scenario.nodes,
+            journal=self._folder / "journals" / f"node-{number}.journal",
+            errors=self._folder / "journals" / f"errors-{number}.txt",
+            epoch=self._epoch,
+            speed=self._speed,
+            settings={name: value for name, value in scenario.protocol.items() if name != "name"},
+        )
+        self._lives[number] = Life(self._context, play, part)
+
+    async def _up(self, numbers: Any) -> None:
+        end = time.monotonic() + START_SECONDS
+        waiting = set(numbers)
+        while waiting:
+            for number in list(waiting):
+                life = self._lives[number]
+                life.hear()
+                if life.port is not None:
+                    waiting.discard(number)
+                elif life.dead:
+                    raise Failed(f"node {number} did not start: {life.failure or life.process.exitcode}")
+            if time.monotonic() > end:
+                raise Failed(f"nodes {sorted(waiting)} did not start within {START_SECONDS:g} s")
+            await asyncio.sleep(0.002)
+
+    async def _take(self, step: Step) -> None:
+        node, life = step.node, self._lives.get(step.node)
+        if step.kind == "link":
+            self._link(node, step.other)
+        elif step.kind == "cut":
+            self._cut(node, step.other)
+        elif step.kind in ("join", "recover"):
+            self._launch(node)
+            await self._up([node])
+        elif life is None or life.dead:
+            return
+        elif step.kind == "broadcast":
+            life.tell("broadcast", step.other)
+        elif step.kind == "crash":
+            life.kill(signal.SIGKILL)
+            life.bury()
+            self._cut_off(node)
+        elif step.kind == "leave":
+            life.tell("leave")
+
+    def _link(self, a: int, b: int) -> None:
+        """The larger number dials."""
+        low, high = min(a, b), max(a, b)
+        there, dials = self._lives.get(low), self._lives.get(high)
+        if there is not None and dials is not None and there.port is not None and not dials.dead:
+            self._links.add((low, high))
+            dials.tell("link", low, there.port)
+
+    def _cut(self, a: int, b: int) -> None:
+        low, high = min(a, b), max(a, b)
+        if (low, high) in self._links:
+            self._links.discard((low, high))
+            if not self._lives[high].dead:
+                self._lives[high].tell("cut", low, self._lives[low].port)
+
+    def _cut_off(self, node: int) -> None:
+        for pair in [pair for pair in self._links if node in pair]:
+            self._cut(*pair)
+
+    # The end.
+
+    async def _quiet(self) -> None:
+        """Wait until all is delivered that the simulator has, or nothing more comes."""
+        end = time.monotonic() + max(10.0, self._timetable.scenario.drain / 1e9 / self._speed)
+        last, since = -1, time.monotonic()
+        wanted = len(self._timetable.delivered)
+        while time.monotonic() < end:
+            await asyncio.sleep(0.05)
+            for number, life in self._lives.items():
+                if not life.dead:
+                    life.tell("count")
+                    life.hear()
+                    self._counts[number] = life.passed
+                    if life.failure is not None:
+                        raise Failed(f"node {number} failed: {life.failure}")
+            now = sum(self._counts.values())
+            if now != last:
+                last, since = now, time.monotonic()
+            self._show(0.9, f"{now} of {wanted} deliveries")
+            if time.monotonic() - since > (0.2 if now == wanted else QUIET_SECONDS):
+                return
+
+    async def _stop(self) -> None:
+        running = [life for life in self._lives.values() if not life.dead]
+        for life in running:
+            life.tell("stop")
+        end = time.monotonic() + 20.0
+        while time.monotonic() < end and not all(life.dead for life in running):
+            await asyncio.sleep(0.01)

@@ -1,0 +1,138 @@
+"""One node of an emulation, as an operating-system process.
+
+Its clock counts emulated time: all processes agree on when it began, and on how much faster it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from antecast.core import AntecastError
+from antecast.live import engine
+from antecast.live.links.connection import TcpOptions
+from antecast.live.links.tcp import Address, Tcp
+from antecast.live.machine import Clock
+from antecast.live.node import Node
+
+OPTIONS = TcpOptions(retry_least=0.01, retry_most=0.2)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which node a process plays."""
+
+    number: int
+    protocol: str
+    members: int
+    journal: Path
+    errors: Path
+    epoch: int
+    """The time of day at which emulated time began, in nanoseconds."""
+    speed: float
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def play(part: Part, pipe: Connection) -> None:
+    """The target of a node's process."""
+    errors = os.open(part.errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(errors, sys.stderr.fileno())
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def emulated() -> int:
+        return int((time.time_ns() - part.epoch) * part.speed)
+
+    made = partial(Clock, elapsed=emulated, of_day=emulated, rate=part.speed)
+    engine.Clock = made  # type: ignore[misc, assignment]
+    asyncio.run(_play(part, pipe))
+
+
+async def _play(part: Part, pipe: Connection) -> None:
+    transport = Tcp(listen="127.0.0.1:0", options=OPTIONS)
+    node = Node(
+        part.number,
+        part.protocol,
+        settings=part.settings,
+        members=part.members,
+        journal=part.journal,
+        durability="normal",
+        transports=[transport],
+    )
+    try:
+        await node.start()
+        assert transport.listen is not None
+        ended = asyncio.Event()
+        actor = _Actor(node, transport, pipe, ended)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), actor.obey)
+        pipe.send(("up", transport.listen.port))
+        tasks = [asyncio.ensure_future(each) for each in (actor.speak(), actor.listen(), ended.wait())]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        for task in done:
+            task.result()
+        await node.stop()
+        pipe.send(("stopped", 0))
+    except AntecastError as error:
+        pipe.send(("failed", f"{type(error).__name__}: {error}"))
+        os._exit(3)
+
+
+class _Actor:
+    """Does as it is told, and counts what it was delivered."""
+
+    def __init__(self, node: Node, transport: Tcp, pipe: Connection, ended: asyncio.Event) -> None:
+        self._node, self._transport, self._pipe, self._ended = node, transport, pipe, ended
+        self._work: asyncio.Queue[int] = asyncio.Queue()
+        self._number = 0
+
+    def obey(self) -> None:
+        try:
+            verb, *values = self._pipe.recv()
+        except EOFError:  # whoever started this process is gone
+            os._exit(0)
+        if verb == "broadcast":
+            self._work.put_nowait(values[0])
+        elif verb == "link":
+            self._transport.dial(Address("127.0.0.1", values[1]))
+        elif verb == "cut":
+            peer, port = values
+            self._transport.forget(Address("127.0.0.1", port))
+            link = self._node.links.get(peer)
+            if link is not None:
+                link.close("cut by the timetable")
+        elif verb == "count":
+            self._pipe.send(("passed", self._number))
+        elif verb == "stop":
+            self._ended.set()
+        elif verb == "leave":
+            task = asyncio.ensure_future(self._leave())
+            task.add_done_callback(lambda done: done.exception())
+
+    async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout(5.0):
+                await self._node.leave()
+        except (AntecastError, TimeoutError):
+            pass  # a protocol without goodbyes: its node just goes
+        self._ended.set()
+
+    async def speak(self) -> None:
+        while True:
+            await self._node.broadcast(bytes(await self._work.get()))
+
+    async def listen(self) -> None:
+        async for each in self._node.deliveries():
+            self._number = each.number
+            if each.number % 64 == 0:
+                self._node.acknowledge(each.number)

@@ -1,0 +1,199 @@
+"""The commands of live nodes: node, status, replay, audit of journals, chat."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from processes import Process
+
+from antecast.cli import node as node_command
+from antecast.live import Node
+from antecast.live.control import Control, NotRunning, ask_status, socket_of
+from antecast.live.links.memory import connect
+from antecast.live.replay import Recording, describe_call
+
+
+def told(path: Path, *words: bytes, number: int = 0) -> None:
+    """A journal of a node that said these words."""
+
+    async def main():
+        async with Node(number, journal=path) as node:
+            await node.broadcast_all(words)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """What is on standard input."""
+
+    def put(text: bytes) -> None:
+        read, write = os.pipe()
+        os.write(write, text)
+        os.close(write)
+        before = os.dup(0)
+        os.dup2(read, 0)
+        os.close(read)
+        restored.append(before)
+
+    restored = []
+    yield put
+    for before in restored:
+        os.dup2(before, 0)
+        os.close(before)
+
+
+def test_lines_are_broadcast_and_deliveries_printed(antecast, typed):
+    typed(b"one\ntwo\r\nthree")
+    code, out, err = antecast("node", "--number", 4, "--until", 3)
+    assert (code, out, err) == (0, "4:1 one\n4:2 two\n4:3 three\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "--number: a new node needs a number that was never used"),
+        (("--number", "0", "--protocol", "vectr"), "did you mean 'vector'?"),
+        (("--number", "0", "--set", "retain"), "--set: expected FIELD=VALUE, got 'retain'"),
+        (("--number", "0", "--set", "retane=5"), "retane"),
+        (("--number", "0", "--listen", "0.0.0.0:7000"), "a node without keys stays on this machine"),
+        (("--number", "0", "--peer", "nowhere"), "peer: expected HOST:PORT"),
+        (("--number", "0", "--compact"), "--journal: --compact needs the journal to compact"),
+        (
+            ("--journal", "other.journal", "--number", "7"),
+            "belongs to node 0 with vector, not to node 7 with vector",
+        ),
+        (("--journal", "other.journal", "--protocol", "fifo"), "not to node 0 with fifo"),
+    ],
+)
+def test_mistakes_are_one_line(antecast, arguments, problem):
+    told(Path("other.journal"), b"x")
+    code, out, err = antecast("node", *arguments)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert err.rstrip("\n").count("\n") == ("note:" in err)
+
+
+def test_settings_are_read_as_toml_does():
+    found = node_command.read_pairs(["a=5", "b=true", "c=1s", "d=[1, 2]", "e="])
+    assert found == {"a": 5, "b": True, "c": "1s", "d": [1, 2], "e": ""}
+
+
+def test_compact_leaves_a_snapshot_and_no_tail(antecast):
+    told(Path("a"), b"one")
+    code, out, _ = antecast("node", "--journal", "a", "--compact")
+    assert (code, out) == (0, "a: compacted; 2 calls so far\n")
+
+
+def test_replay_shows_every_call_with_its_effects(antecast):
+    told(Path("a"), b"one", b"two")
+    code, out, _ = antecast("replay", "a")
+    assert code == 0
+    assert out == "1 broadcast b'one'\n    deliver 0:1 b'one'\n2 broadcast b'two'\n    deliver 0:2 b'two'\n"
+    assert antecast("replay", "a", "--until", 1)[1].startswith("1 broadcast")
+    assert antecast("replay", "a", "--from", 2)[1].startswith("2 broadcast")
+    assert "expected a call from 1 to 2, got 9" in antecast("replay", "a", "--until", 9)[2]
+    assert "no such file" in antecast("replay", "b")[2]
+
+
+def test_replay_breaks_into_the_debugger(antecast, monkeypatch):
+    told(Path("a"), b"one", b"two")
+    seen = []
+
+    def look() -> None:
+        frame = sys._getframe(1)
+        seen.append((frame.f_locals["call"].data, frame.f_locals["protocol"].gauges()["clock"]))
+
+    monkeypatch.setattr("builtins.breakpoint", look)
+    antecast("replay", "a", "--break", 2)
+    assert seen == [(b"two", 1)]
+
+
+def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
+    told(Path("a"), b"one")
+    monkeypatch.setattr("antecast.live.replay.code_identity", lambda spec: "other")
+    code, _, err = antecast("replay", "a")
+    assert code == 2
+    assert "was written by other code of vector" in err
+    assert antecast("replay", "a", "--any-code")[0] == 0
+
+
+def test_journals_are_audited_together_over_restarts(antecast, tmp_path):
+    async def main():
+        for start in range(3):
+            async with Node(0, journal=tmp_path / "a") as a, Node(1, journal=tmp_path / "b") as b:
+                connect(a, b)
+                await a.broadcast(b"%d" % start)
+                async for each in b.deliveries(after=start):
+                    assert each.number == start + 1
+                    break
+
+    asyncio.run(main())
+    code, out, _ = antecast("audit", tmp_path / "a", tmp_path / "b")
+    assert (code, out) == (0, "causal: 6 deliveries of 3 messages at 2 nodes\n")
+    code, out, _ = antecast("audit", tmp_path / "b")
+    assert code == 3  # the broadcasts are in the other journal
+    recording = Recording(tmp_path / "a")
+    words = [describe_call(step) for step in recording.steps()]
+    recording.close()
+    assert words.count("resume") == 2
+    assert words.count("link up 1") == 3
+
+
+def test_status_shows_a_running_node(antecast, tmp_path):
+    async def main():
+        async with Node(0, journal=tmp_path / "a") as a, Node(1) as b:
+            connect(a, b)
+            control = Control(a, socket_of(tmp_path / "a"))
+            await control.start()
+            await a.broadcast(b"x")
+            asked = await asyncio.to_thread(ask_status, tmp_path / "a")
+            shown = await asyncio.to_thread(antecast, "status", tmp_path / "a")
+            text = await asyncio.to_thread(antecast, "status", tmp_path / "a", "--prometheus")
+            await control.stop()
+            return asked, shown, text
+
+    asked, shown, text = asyncio.run(main())
+    assert asked["counters"]["broadcasts"] == 1
+    assert [link["peer"] for link in asked["links"]] == [1]
+    assert shown[1].startswith("node 0, without keys: vector, durability full\n")
+    assert "link to 1" in shown[1]
+    assert 'antecast_broadcasts_total{node="0"} 1.0' in text[1].splitlines()
+    assert 'antecast_link_waiting_bytes{node="0",peer="1"} 0.0' in text[1].splitlines()
+    with pytest.raises(NotRunning, match="no node runs with this journal"):
+        ask_status(tmp_path / "a")
+    assert antecast("status", tmp_path / "a")[0] == 2
+
+
+def test_status_without_the_package_says_what_to_install(antecast, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.setattr("antecast.live.control.ask_status", lambda journal: {})
+    code, _, err = antecast("status", "a", "--prometheus")
+    assert code == 2
+    assert "pip install 'antecast[metrics]'" in err
+
+
+def test_a_chat_shows_its_history_when_it_comes_back(antecast, typed):
+    typed(b"hello\n")
+    code, out, _ = antecast("chat", "ada", "--number", 0, "--for", 0.5)
+    assert (code, out) == (0, "ada: hello\n")
+    typed(b"again\n")
+    code, out, _ = antecast("chat", "ada", "--for", 0.5)
+    assert (code, out) == (0, "ada: hello\nada: again\n")
+
+
+def test_a_killed_node_is_looked_into_and_its_journal_read_while_it_runs(tmp_path):
+    node = Process(tmp_path, 0, "--listen", "127.0.0.1:0")
+    try:
+        node.say("one")
+        node.until(lambda: node.payloads == ["one"])
+        found = ask_status(tmp_path / "0.journal")
+        assert found["deliveries"]["last"] == 1
+        recording = Recording(tmp_path / "0.journal")  # beside the running node
+        assert [json.dumps(describe_call(step)) for step in recording.steps()] == ["\"broadcast b'one'\""]
+        recording.close()
+    finally:
+        node.kill()
