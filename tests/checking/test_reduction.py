@@ -39,7 +39,8 @@ def test_reduced_and_full_search_agree_on_any_small_protocol(table, numbered, sc
         return
     reduced = check(spec, scope)
     assert reduced.found.verdict == full.found.verdict
-    assert reduced.found.states <= full.found.states
+    if full.found.verdict == "exhausted":  # what is seen before a violation depends on the order of the search
+        assert reduced.found.states <= full.found.states
     for each in (full, reduced):
         if each.counterexample is not None:
             assert replay(each.counterexample, spec).problem.property == each.found.problem.property

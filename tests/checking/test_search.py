@@ -93,7 +93,7 @@ def test_an_answer_that_overtakes_its_question_takes_four_steps():
 def test_every_strategy_finds_it(strategy):
     done = check(specification("fifo"), Scope(broadcasts=1, answers=1), promises=CAUSAL, strategy=strategy)
     assert done.found.problem.property == "causal"
-    assert len(done.found.actions) == 4 + (strategy == "depth")
+    assert len(done.found.actions) == 4 or (strategy == "depth" and len(done.found.actions) == 5)
     assert replay(done.counterexample).problem.property == "causal"
 
 

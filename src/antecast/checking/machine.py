@@ -124,7 +124,7 @@ class Machine:
 
     def _intern(self, node: NodeId, state: Protocol | Down) -> int:
         value = ("down", *state) if isinstance(state, Down) else (node, state.canonical())
-        digest = hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
+        digest = self._digest(value)
         number = self._numbers.get(digest)
         if number is None:
             number = self._numbers[digest] = len(self.states)
@@ -132,6 +132,10 @@ class Machine:
             self.digests.append(digest)
             self.first.append(self._cause)
         return number
+
+    @staticmethod
+    def _digest(value: tuple[Any, ...]) -> bytes:
+        return hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
 
     def frame(self, codec: Any, frame: Frame, place: int) -> int:
         """A frame by number. It goes over the wire: what is received is not the object that was sent."""
@@ -209,6 +213,30 @@ class Machine:
 
     def _before(self, original: Protocol) -> Protocol:
         return original.clone()
+
+    def all_idle(self, state: int, node: NodeId, now: int, arriving: Iterable[tuple[int, NodeId]]) -> bool:
+        """Whether each of these frames, with its sender, would leave a node in this state as it is. Made on one
+        copy, since that is still in the same state then; nothing is remembered but calls that are known already."""
+        copy: Protocol | None = None
+        for frame, sender in arriving:
+            known = self.memo.get((state, now, "receive", frame, sender))
+            if known is not None:
+                if not known.idle:
+                    return False
+                continue
+            if copy is None:
+                original = self.states[state]
+                assert isinstance(original, Protocol)
+                copy = original.clone()
+            try:
+                effects = copy.receive(self.frames[frame], sender, self.clock(node, now))
+            except Exception:
+                return False
+            if any(not isinstance(effect, Discard | Alert) for effect in effects):
+                return False
+            if self._digest((node, copy.canonical())) != self.digests[state]:
+                return False
+        return True
 
     def _done(self, node: NodeId, protocol: Protocol, effects: Iterable[object], method: str) -> Step:
         codec = protocol.codec

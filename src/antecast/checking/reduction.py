@@ -10,6 +10,7 @@ from antecast.core import NodeId
 
 if TYPE_CHECKING:
     from antecast.checking.machine import Machine
+    from antecast.checking.scope import Scope
 
 
 class Unverified(Exception):
@@ -32,6 +33,18 @@ class Eager:
         """For a receiver, a sender and a frame: the states in which the frame was taken to mean nothing."""
         self.lively = set(lively)
         """Frames of which this does not hold."""
+        self._verified: dict[tuple[int, int], frozenset[tuple[NodeId, NodeId, int]]] = {}
+        """Per state and time, the frames that mean nothing there: looked at once."""
+
+    @staticmethod
+    def may_skip_inside(scope: Scope) -> bool:
+        """Whether a crash in the middle of a call shows nothing that one after it does not.
+
+        It keeps back the last frames of the call, and owes its last deliveries. After the call, each peer may see
+        its link break before those frames arrive, and what is owed is delivered on recovery. By radio no link
+        breaks; and a call may be the last of a node that leaves.
+        """
+        return not scope.stations and not scope.leaves
 
     def may_go_first(self, node: NodeId, peer: NodeId, frame: int, state: int) -> bool:
         key = (node, peer, frame)
@@ -45,26 +58,39 @@ class Eager:
     ) -> set[tuple[NodeId, NodeId, int]]:
         """The assumptions that do not hold in some state that can follow, at some time that there was. If `enough`
         says why it should end sooner, this is `Unverified`."""
-        after: dict[int, list[tuple[int, str, object]]] = defaultdict(list)
-        for key, step in list(machine.memo.items()):
-            state, method = key[0], key[2]
-            if step.state != state:
-                after[state].append((step.state, method, key[3] if len(key) > 3 else None))
-        failed = set()
-        for (node, peer, frame), states in self.assumed.items():
-            seen, queue = set(states), list(states)
-            for place, state in enumerate(queue):
-                if not place & 63 and (why := enough()):
-                    raise Unverified(why)
-                for now in times:
-                    if not machine.step(state, node, now, "receive", frame, peer).idle:
-                        failed.add((node, peer, frame))
-                        break
-                else:
-                    for then, method, about in after[state]:
-                        if then not in seen and not (method in ("link_up", "link_down") and about == peer):
-                            seen.add(then)
-                            queue.append(then)
+        failed: set[tuple[NodeId, NodeId, int]] = set()
+        for place, (state, frames) in enumerate(self._inherited(machine).items()):
+            if not place & 63 and (why := enough()):
+                raise Unverified(why)
+            for now in times:
+                left = frames - self._verified.get((state, now), frozenset()) - failed
+                found = machine.states[state]
+                if not left or found is None:
                     continue
-                break
+                pairs = [(frame, peer) for _, peer, frame in left]
+                if not machine.all_idle(state, found.node, now, pairs):
+                    bad = {each for each in left if not machine.all_idle(state, found.node, now, [each[:0:-1]])}
+                    failed |= bad
+                self._verified[state, now] = frozenset(frames)
         return failed
+
+    def _inherited(self, machine: Machine) -> dict[int, set[tuple[NodeId, NodeId, int]]]:
+        """The frames that are assumed to mean nothing in each local state: there, or in one that it can follow."""
+        after: dict[int, list[tuple[int, NodeId | None]]] = defaultdict(list)
+        for key, step in machine.memo.items():
+            if step.state != key[0] and key[2] != "recover":
+                ended = key[3] if key[2] in ("link_up", "link_down") else None
+                after[key[0]].append((step.state, ended))
+        held: dict[int, set[tuple[NodeId, NodeId, int]]] = defaultdict(set)
+        for frame, states in self.assumed.items():
+            for state in states:
+                held[state].add(frame)
+        waiting = dict.fromkeys(held)
+        while waiting:
+            state, _ = waiting.popitem()
+            for then, ended in after[state]:
+                more = {each for each in held[state] if each[1] != ended} - held[then]
+                if more:
+                    held[then] |= more
+                    waiting[then] = None
+        return held

@@ -12,10 +12,10 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from antecast.checking.calm import Calm
+from antecast.checking.fingerprints import Fingerprints
 from antecast.checking.records import Problem
 from antecast.checking.reduction import Eager, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
@@ -81,17 +81,16 @@ class Reducer:
 
     def __init__(self, worlds: Worlds, eager: Eager | None, symmetry: Symmetry | None, *, exact: bool) -> None:
         self.worlds, self.eager, self.symmetry, self.exact = worlds, eager, symmetry, exact
+        self.fingerprints = Fingerprints(worlds, () if symmetry is None else symmetry.renamings)
 
     def reduced(self, world: World) -> World:
-        if self.eager is not None:
-            world = self.worlds.without_idle(world, self.eager)[0]
-        return world if self.symmetry is None else self.symmetry.representative(world)
+        return world if self.eager is None else self.worlds.at_once(world, self.eager)[0]
 
     def key(self, world: World) -> World | int:
-        """Of a reduced world."""
+        """Of a reduced world: the same for all that differ only in the numbers of nodes."""
         if self.exact:
-            return world
-        return int.from_bytes(blake2b(array("q", world).tobytes(), digest_size=8).digest(), "little")
+            return world if self.symmetry is None else self.symmetry.representative(world)
+        return self.fingerprints.of(world)
 
 
 class Graph:
@@ -121,7 +120,7 @@ class Graph:
         world, actions = worlds.beginning(), []
         for place in chain[::-1][1:]:
             if reducer.eager is not None:
-                world, idle = worlds.without_idle(world, reducer.eager)
+                world, idle = worlds.at_once(world, reducer.eager)
                 actions += idle
             for action, after, problem in worlds.expand(world):
                 if problem is None and reducer.key(reducer.reduced(after)) == keys[place]:
@@ -131,6 +130,18 @@ class Graph:
             else:
                 raise NotSymmetric
         return world, actions
+
+
+FIRST_VERIFIED = 1000
+"""States after which assumptions are verified for the first time; then each time there are four times as many."""
+
+
+class TooEager(Exception):
+    """Frames that were taken to mean nothing mean something."""
+
+    def __init__(self, frames: set[tuple[int, int, int]]) -> None:
+        super().__init__()
+        self.frames = frames
 
 
 class Search:
@@ -147,6 +158,7 @@ class Search:
         progress: Progress | None = None,
     ) -> None:
         self.worlds = worlds
+        worlds.inside = worlds.scope.inside and (eager is None or not eager.may_skip_inside(worlds.scope))
         self.beginning = worlds.beginning()
         symmetry = Symmetry(worlds, self.beginning) if symmetric else None
         self.symmetry = symmetry if symmetry is not None and symmetry.renamings else None
@@ -195,10 +207,14 @@ class Search:
         waiting: deque[tuple[World, int, int]] = deque([(beginning, graph.add(reducer.key(beginning), -1), 0)])
         take = waiting.pop if depth_first else waiting.popleft
         places, looked = graph.places, 0
+        verify_at = FIRST_VERIFIED
         while waiting:
             world, place, depth = take()
             if depth > self.depth:
                 self.depth = depth
+                if len(graph) >= verify_at:  # an assumption that fails had better fail early
+                    verify_at = 4 * len(graph)
+                    self.verify()
             looked += 1
             bad = self.judge(world)
             if bad is not None:
@@ -218,19 +234,26 @@ class Search:
                     return self.found("not exhausted", why=why, frontier=len(waiting))
         return self.found("exhausted")
 
+    def verify(self) -> None:
+        """Raise `TooEager` if an assumption of the reduction does not hold, so far."""
+        eager = self.reducer.eager
+        lively = set() if eager is None else eager.broken(self.worlds.machine, self.times, self.enough)
+        if lively:
+            raise TooEager(lively)
+
     def _violated(self, place: int, problem: Problem | None) -> Found:
         """A violation at a real world that stands behind a place."""
         world, actions = self.graph.way(place)
         if problem is None:
             if self.reducer.eager is not None:
-                world, idle = self.worlds.without_idle(world, self.reducer.eager)
+                world, idle = self.worlds.at_once(world, self.reducer.eager)
                 actions += idle
             bad = Search.judge(self, world)
             if bad is None:
                 raise NotSymmetric
             return self.found("violated", problem=bad[0], actions=(*actions, *bad[1]), calm=len(actions))
         if self.reducer.eager is not None:
-            world, idle = self.worlds.without_idle(world, self.reducer.eager)
+            world, idle = self.worlds.at_once(world, self.reducer.eager)
             actions += idle
         for action, _, broken in self.worlds.expand(world):
             if broken is not None:
@@ -254,6 +277,7 @@ def explore(
     again without it. A violation needs no such care: its way is one that the protocol really goes.
     """
     eager = Eager() if reduce else None
+    lively: set[tuple[int, int, int]] = set()
     symmetric, notes, started = reduce, [], time.process_time()
     while True:
         search = Search(
@@ -261,24 +285,22 @@ def explore(
         )
         try:
             found = search.run(depth_first=depth_first)
+            if found.verdict == "exhausted":
+                search.verify()
+                if search.symmetry is not None and search.symmetry.broken():
+                    raise NotSymmetric
         except NotSymmetric:
             symmetric = False
             notes.append("the nodes turned out not to be interchangeable")
             continue
-        if found.verdict == "exhausted":
-            if search.symmetry is not None and search.symmetry.broken():
-                symmetric = False
-                notes.append("the nodes turned out not to be interchangeable")
-                continue
-            try:
-                lively = set() if eager is None else eager.broken(worlds.machine, search.times, search.enough)
-            except Unverified as late:
-                why = f"all was seen, but not all that the reduction rests on was verified: {late}"
-                return replace(found, verdict="not exhausted", why=why, seconds=time.process_time() - started)
-            if eager is not None and lively:
-                eager = Eager(eager.lively | lively)
-                notes.append(f"{len(lively)} frames turned out to mean something later")
-                continue
+        except TooEager as failed:
+            lively |= failed.frames
+            eager = Eager(lively)
+            continue
+        except Unverified as late:
+            found = search.found("not exhausted", why=f"not all that the reduction rests on was verified: {late}")
+        if lively:
+            notes.append(f"{len(lively)} frames turned out to mean something later")
         if eager is not None:
             notes.append(f"{len(eager.assumed)} frames that mean nothing arrive at once")
         if search.symmetry is not None:
