@@ -123,7 +123,11 @@ class Machine:
     # Numbers.
 
     def _intern(self, node: NodeId, state: Protocol | Down) -> int:
-        value = ("down", *state) if isinstance(state, Down) else (node, state.canonical())
+        if isinstance(state, Down):  # messages by their names: numbers are others in every process
+            owed = tuple(tuple(self.messages[each]) for each in state.owed)
+            value: tuple[Any, ...] = ("down", node, state.saved, owed)
+        else:
+            value = (node, state.canonical())
         digest = self._digest(value)
         number = self._numbers.get(digest)
         if number is None:
@@ -147,6 +151,14 @@ class Machine:
             self.frame_bytes.append(data)
             self.first_sent.append((self._cause, place))
         return number
+
+    def frame_number(self, data: bytes) -> int | None:
+        """The number of a frame, by its bytes."""
+        return self._frame_numbers.get(data)
+
+    def number_of(self, digest: bytes) -> int | None:
+        """The number of a local state, by what is in it."""
+        return self._numbers.get(digest)
 
     def message(self, name: MessageId) -> int:
         number = self._message_numbers.get(name)
@@ -214,22 +226,24 @@ class Machine:
     def _before(self, original: Protocol) -> Protocol:
         return original.clone()
 
-    def all_idle(self, state: int, node: NodeId, now: int, arriving: Iterable[tuple[int, NodeId]]) -> bool:
-        """Whether each of these frames, with its sender, would leave a node in this state as it is. Made on one
-        copy, since that is still in the same state then; nothing is remembered but calls that are known already."""
-        copy: Protocol | None = None
-        for frame, sender in arriving:
-            known = self.memo.get((state, now, "receive", frame, sender))
+    def all_idle(self, state: int, now: int, arriving: Iterable[tuple[bytes, NodeId]]) -> bool:
+        """Whether each of these frames, with its sender, would leave a node in this state as it is. They are tried
+        on one copy, which is in the same state as long as they do. Nothing is remembered."""
+        original = self.states[state]
+        if not isinstance(original, Protocol):
+            return True
+        node, copy = original.node, None
+        for data, sender in arriving:
+            number = self._frame_numbers.get(data, -1)
+            known = self.memo.get((state, now, "receive", number, sender))
             if known is not None:
                 if not known.idle:
                     return False
                 continue
-            if copy is None:
-                original = self.states[state]
-                assert isinstance(original, Protocol)
-                copy = original.clone()
+            copy = copy or original.clone()
             try:
-                effects = copy.receive(self.frames[frame], sender, self.clock(node, now))
+                frame = self.frames[number] if number >= 0 else copy.codec.decode(data)
+                effects = copy.receive(frame, sender, self.clock(node, now))
             except Exception:
                 return False
             if any(not isinstance(effect, Discard | Alert) for effect in effects):
@@ -238,9 +252,16 @@ class Machine:
                 return False
         return True
 
-    def _done(self, node: NodeId, protocol: Protocol, effects: Iterable[object], method: str) -> Step:
+    def _done(
+        self,
+        node: NodeId,
+        protocol: Protocol,
+        effects: Iterable[object],
+        method: str,
+        owed: Iterable[tuple[Any, ...]] = (),
+    ) -> Step:
         codec = protocol.codec
-        told: list[tuple[Any, ...]] = []
+        told: list[tuple[Any, ...]] = [*owed]
         problem = None
         for effect in effects:
             match effect:
@@ -295,10 +316,8 @@ class Machine:
             except Exception as error:
                 found = Step(state, (), problem=f"recovery raised {type(error).__name__}: {error}")
             else:
-                found = self._done(node, protocol, effects, "resume")
-                owed = tuple(("deliver", each) for each in down.owed)
-                if owed:
-                    found = Step(found.state, (*owed, *found.effects), problem=found.problem)
+                owed = [("deliver", each) for each in down.owed]
+                found = self._done(node, protocol, effects, "resume", owed)
             self.memo[key] = found
         return found
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from antecast.core import NodeId
 
 if TYPE_CHECKING:
     from antecast.checking.machine import Machine
     from antecast.checking.scope import Scope
+    from antecast.checking.symmetry import Symmetry
+
+Arriving: TypeAlias = tuple[NodeId, NodeId, bytes]
+"""A receiver, a sender and a frame."""
+
+Edge: TypeAlias = tuple[bytes, bytes, NodeId | None]
+"""A local state, one that follows it, and the peer whose link ended or began with that, if one did."""
+
+Held: TypeAlias = dict[bytes, set[Arriving]]
+"""The frames that are assumed to mean nothing in a local state, by its digest."""
 
 
 class Unverified(Exception):
@@ -23,17 +33,22 @@ class Eager:
     A frame that leaves its receiver as it is, without an effect, could arrive at any time. If that stays so for as
     long as its link lives, then its arrival commutes with everything else that can happen, and a search that lets
     it arrive first, and looks at nothing else, sees all that the full search sees. That it stays so is assumed
-    while the search runs, and verified afterwards (`broken`), for every local state that can follow the one in
-    which it was assumed. Local states are few, so this costs little beside the search. What turns out not to hold
-    is no longer assumed, and the search is made again.
+    while the search runs, and verified now and then and at its end, for every local state that can follow the one
+    in which it was assumed. Local states are few, so this costs little beside the search. What turns out not to
+    hold is no longer assumed, and the search is made again.
+
+    States and frames have their contents for names here, so that what several processes found out can be put
+    together.
     """
 
-    def __init__(self, lively: Iterable[tuple[NodeId, NodeId, int]] = ()) -> None:
+    def __init__(self, lively: Iterable[Arriving] = ()) -> None:
         self.assumed: dict[tuple[NodeId, NodeId, int], set[int]] = defaultdict(set)
         """For a receiver, a sender and a frame: the states in which the frame was taken to mean nothing."""
-        self.lively = set(lively)
+        self.lively = frozenset(lively)
         """Frames of which this does not hold."""
-        self._verified: dict[tuple[int, int], frozenset[tuple[NodeId, NodeId, int]]] = {}
+        self.count = 0
+        """Frames that were taken to mean nothing, by all workers of a shared search."""
+        self._verified: dict[tuple[bytes, int], frozenset[Arriving]] = {}
         """Per state and time, the frames that mean nothing there: looked at once."""
 
     @staticmethod
@@ -46,51 +61,74 @@ class Eager:
         """
         return not scope.stations and not scope.leaves
 
-    def may_go_first(self, node: NodeId, peer: NodeId, frame: int, state: int) -> bool:
-        key = (node, peer, frame)
-        if key in self.lively:
+    def may_go_first(self, machine: Machine, node: NodeId, peer: NodeId, frame: int, state: int) -> bool:
+        if self.lively and (node, peer, machine.frame_bytes[frame]) in self.lively:
             return False
-        self.assumed[key].add(state)
+        self.assumed[node, peer, frame].add(state)
         return True
 
-    def broken(
-        self, machine: Machine, times: Iterable[int], enough: Callable[[], str | None]
-    ) -> set[tuple[NodeId, NodeId, int]]:
-        """The assumptions that do not hold in some state that can follow, at some time that there was. If `enough`
-        says why it should end sooner, this is `Unverified`."""
-        failed: set[tuple[NodeId, NodeId, int]] = set()
-        for place, (state, frames) in enumerate(self._inherited(machine).items()):
+    def broken(self, machine: Machine, times: Iterable[int], enough: Callable[[], str | None]) -> set[Arriving]:
+        """The assumptions that do not hold in some state that can follow, at some time that there was."""
+        return self.failing(machine, inherited(edges(machine), self.held(machine)), times, enough)
+
+    def held(self, machine: Machine) -> Held:
+        found: Held = defaultdict(set)
+        for (node, peer, frame), states in self.assumed.items():
+            for state in states:
+                found[machine.digests[state]].add((node, peer, machine.frame_bytes[frame]))
+        return found
+
+    def failing(
+        self, machine: Machine, held: Held, times: Iterable[int], enough: Callable[[], str | None]
+    ) -> set[Arriving]:
+        """The frames that mean something in the states that are given. If `enough` says why it should end sooner,
+        this is `Unverified`."""
+        failed: set[Arriving] = set()
+        for place, (digest, frames) in enumerate(held.items()):
             if not place & 63 and (why := enough()):
                 raise Unverified(why)
+            state = machine.number_of(digest)
+            assert state is not None
             for now in times:
-                left = frames - self._verified.get((state, now), frozenset()) - failed
-                found = machine.states[state]
-                if not left or found is None:
-                    continue
-                pairs = [(frame, peer) for _, peer, frame in left]
-                if not machine.all_idle(state, found.node, now, pairs):
-                    bad = {each for each in left if not machine.all_idle(state, found.node, now, [each[:0:-1]])}
-                    failed |= bad
-                self._verified[state, now] = frozenset(frames)
+                left = frames - self._verified.get((digest, now), frozenset()) - failed
+                if left and not machine.all_idle(state, now, [(data, peer) for _, peer, data in left]):
+                    failed |= {each for each in left if not machine.all_idle(state, now, [each[:0:-1]])}
+                self._verified[digest, now] = frozenset(frames)
         return failed
 
-    def _inherited(self, machine: Machine) -> dict[int, set[tuple[NodeId, NodeId, int]]]:
-        """The frames that are assumed to mean nothing in each local state: there, or in one that it can follow."""
-        after: dict[int, list[tuple[int, NodeId | None]]] = defaultdict(list)
-        for key, step in machine.memo.items():
-            if step.state != key[0] and key[2] != "recover":
-                ended = key[3] if key[2] in ("link_up", "link_down") else None
-                after[key[0]].append((step.state, ended))
-        held: dict[int, set[tuple[NodeId, NodeId, int]]] = defaultdict(set)
-        for frame, states in self.assumed.items():
-            for state in states:
-                held[state].add(frame)
-        waiting = dict.fromkeys(held)
-        while waiting:
-            state, _ = waiting.popitem()
-            for then, ended in after[state]:
-                more = {each for each in held[state] if each[1] != ended} - held[then]
-                if more:
-                    held[then] |= more
-                    waiting[then] = None
-        return held
+    def images(self, machine: Machine, symmetry: Symmetry | None, frames: Iterable[Arriving]) -> set[Arriving]:
+        """Frames with all that renamings make of them: what is not assumed of one is not assumed of the others, so
+        that it does not matter which of several worlds that are images of each other is looked at."""
+        found = set(frames)
+        for node, peer, data in frames if symmetry is not None else ():
+            number = machine.frame_number(data)
+            for renaming in symmetry.renamings if symmetry is not None and number is not None else ():
+                image = machine.frame_bytes[renaming.frame(number)]
+                found.add((renaming.nodes[node], renaming.nodes[peer], image))
+        return found
+
+
+def edges(machine: Machine) -> list[Edge]:
+    """Which local states have followed which."""
+    found, digests = [], machine.digests
+    for key, step in machine.memo.items():
+        if step.state != key[0] and key[2] != "recover":
+            ended = key[3] if key[2] in ("link_up", "link_down") else None
+            found.append((digests[key[0]], digests[step.state], ended))
+    return found
+
+
+def inherited(followed: Iterable[Edge], held: Held) -> Held:
+    """What is assumed in each local state: there, or in one that it can follow while the link lives."""
+    after: dict[bytes, list[tuple[bytes, NodeId | None]]] = defaultdict(list)
+    for state, then, ended in followed:
+        after[state].append((then, ended))
+    waiting = dict.fromkeys(held)
+    while waiting:
+        state, _ = waiting.popitem()
+        for then, ended in after[state]:
+            more = {each for each in held[state] if each[1] != ended} - held[then]
+            if more:
+                held[then] |= more
+                waiting[then] = None
+    return held

@@ -10,21 +10,19 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from antecast.checking.calm import Calm
 from antecast.checking.fingerprints import Fingerprints
+from antecast.checking.limits import Meter, Progress
 from antecast.checking.records import Problem
-from antecast.checking.reduction import Eager, Unverified
+from antecast.checking.reduction import Arriving, Eager, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
 from antecast.checking.world import Action, World, Worlds
 
 Verdict: TypeAlias = Literal["exhausted", "violated", "not exhausted"]
-
-Progress: TypeAlias = Callable[[int, int, int, int], str | None]
-"""Told states, transitions, frontier and depth now and then; a text ends the search, and says why."""
 
 Property: TypeAlias = Callable[["View"], str | None]
 """A property of one's own: what is wrong with a world, in words, or None."""
@@ -109,28 +107,38 @@ class Graph:
         self.parents.append(parent)
         return place
 
-    def way(self, place: int) -> tuple[World, list[Action]]:
-        """A real world that stands behind a place, and the actions that lead there from the beginning."""
-        worlds, reducer = self.reducer.worlds, self.reducer
+    def chain(self, place: int) -> list[World | int]:
+        """What the search remembers of the worlds on the way to a place, from the beginning."""
         chain = []
         while place >= 0:
             chain.append(place)
             place = self.parents[place]
-        keys = {place: key for key, place in self.places.items() if place in set(chain)}
-        world, actions = worlds.beginning(), []
-        for place in chain[::-1][1:]:
-            if reducer.eager is not None:
-                world, idle = worlds.at_once(world, reducer.eager)
-                actions += idle
+        wanted = set(chain)
+        keys = {place: key for key, place in self.places.items() if place in wanted}
+        return [keys[place] for place in reversed(chain)]
+
+    def way(self, chain: Sequence[World | int]) -> tuple[World, list[Action]]:
+        """A real world that stands behind the last of a chain, and the actions that lead there."""
+        worlds, reducer = self.reducer.worlds, self.reducer
+        world, actions = self._at_once(worlds.beginning(), [])
+        for wanted in chain[1:]:
             for action, after, problem in worlds.expand(world):
-                if problem is None and reducer.key(reducer.reduced(after)) == keys[place]:
-                    world = after
-                    actions.append(action)
+                if problem is None and reducer.key(reducer.reduced(after)) == wanted:
+                    world, actions = self._at_once(after, [*actions, action])
                     break
             else:
                 raise NotSymmetric
         return world, actions
 
+    def _at_once(self, world: World, actions: list[Action]) -> tuple[World, list[Action]]:
+        if self.reducer.eager is None:
+            return world, actions
+        world, more = self.reducer.worlds.at_once(world, self.reducer.eager)
+        return world, [*actions, *more]
+
+
+SHARED_FROM = 20_000
+"""Worlds that one process looks at before it shares the rest with others."""
 
 FIRST_VERIFIED = 1000
 """States after which assumptions are verified for the first time; then each time there are four times as many."""
@@ -139,7 +147,7 @@ FIRST_VERIFIED = 1000
 class TooEager(Exception):
     """Frames that were taken to mean nothing mean something."""
 
-    def __init__(self, frames: set[tuple[int, int, int]]) -> None:
+    def __init__(self, frames: set[Arriving]) -> None:
         super().__init__()
         self.frames = frames
 
@@ -156,8 +164,13 @@ class Search:
         exact: bool = False,
         properties: Iterable[Property] = (),
         progress: Progress | None = None,
+        meter: Meter | None = None,
+        jobs: int = 1,
+        share_from: int = SHARED_FROM,
     ) -> None:
         self.worlds = worlds
+        self.meter = meter or Meter()
+        self.jobs, self.share_from = 1 if exact else jobs, share_from
         worlds.inside = worlds.scope.inside and (eager is None or not eager.may_skip_inside(worlds.scope))
         self.beginning = worlds.beginning()
         symmetry = Symmetry(worlds, self.beginning) if symmetric else None
@@ -182,6 +195,10 @@ class Search:
             "exact": self.reducer.exact,
         }
         return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
+
+    def unverified(self, late: Unverified, **more: object) -> Found:
+        why = f"not all that the reduction rests on was verified: {late}"
+        return self.found("not exhausted", **{"why": why} | more)
 
     def enough(self) -> str | None:
         """Why the search should end, if it should."""
@@ -215,14 +232,17 @@ class Search:
                 if len(graph) >= verify_at:  # an assumption that fails had better fail early
                     verify_at = 4 * len(graph)
                     self.verify()
+                if self.jobs > 1 and not depth_first and len(graph) >= self.share_from:
+                    rest = [world, *(each[0] for each in waiting)]
+                    return self._shared([(each, graph.reducer.key(each)) for each in rest], depth, verify_at)
             looked += 1
             bad = self.judge(world)
             if bad is not None:
-                return self._violated(place, None)
+                return self.violated(graph.chain(place), judged=True)
             for _, after, problem in worlds.expand(world):
                 self.transitions += 1
                 if problem is not None:
-                    return self._violated(place, problem)
+                    return self.violated(graph.chain(place), judged=False)
                 after = reducer.reduced(after)
                 key = reducer.key(after)
                 if key not in places:
@@ -234,27 +254,27 @@ class Search:
                     return self.found("not exhausted", why=why, frontier=len(waiting))
         return self.found("exhausted")
 
+    def _shared(self, frontier: list[tuple[World, Any]], depth: int, verify_at: int) -> Found:
+        from antecast.checking.workers import Sharing
+
+        return Sharing(self, frontier, self.jobs).run(depth, verify_at)
+
     def verify(self) -> None:
         """Raise `TooEager` if an assumption of the reduction does not hold, so far."""
         eager = self.reducer.eager
         lively = set() if eager is None else eager.broken(self.worlds.machine, self.times, self.enough)
-        if lively:
-            raise TooEager(lively)
+        if lively and eager is not None:
+            raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
 
-    def _violated(self, place: int, problem: Problem | None) -> Found:
-        """A violation at a real world that stands behind a place."""
-        world, actions = self.graph.way(place)
-        if problem is None:
-            if self.reducer.eager is not None:
-                world, idle = self.worlds.at_once(world, self.reducer.eager)
-                actions += idle
-            bad = Search.judge(self, world)
+    def violated(self, chain: Sequence[World | int], *, judged: bool) -> Found:
+        """A violation at a real world that stands behind the last of a chain: by the world itself, or by something
+        that can happen in it."""
+        world, actions = self.graph.way(chain)
+        if judged:
+            bad = self.judge(world)
             if bad is None:
                 raise NotSymmetric
             return self.found("violated", problem=bad[0], actions=(*actions, *bad[1]), calm=len(actions))
-        if self.reducer.eager is not None:
-            world, idle = self.worlds.at_once(world, self.reducer.eager)
-            actions += idle
         for action, _, broken in self.worlds.expand(world):
             if broken is not None:
                 actions.append(action)
@@ -270,6 +290,9 @@ def explore(
     exact: bool = False,
     properties: Iterable[Property] = (),
     progress: Progress | None = None,
+    meter: Meter | None = None,
+    jobs: int = 1,
+    share_from: int = SHARED_FROM,
 ) -> Found:
     """Search all worlds, reduced as far as the protocol allows.
 
@@ -277,11 +300,20 @@ def explore(
     again without it. A violation needs no such care: its way is one that the protocol really goes.
     """
     eager = Eager() if reduce else None
-    lively: set[tuple[int, int, int]] = set()
+    lively: set[Arriving] = set()
     symmetric, notes, started = reduce, [], time.process_time()
+    meter = meter or Meter()
     while True:
         search = Search(
-            worlds, eager=eager, symmetric=symmetric, exact=exact, properties=properties, progress=progress
+            worlds,
+            eager=eager,
+            symmetric=symmetric,
+            exact=exact,
+            properties=properties,
+            progress=progress,
+            meter=meter,
+            jobs=jobs,
+            share_from=share_from,
         )
         try:
             found = search.run(depth_first=depth_first)
@@ -298,11 +330,12 @@ def explore(
             eager = Eager(lively)
             continue
         except Unverified as late:
-            found = search.found("not exhausted", why=f"not all that the reduction rests on was verified: {late}")
+            found = search.unverified(late)
         if lively:
             notes.append(f"{len(lively)} frames turned out to mean something later")
         if eager is not None:
-            notes.append(f"{len(eager.assumed)} frames that mean nothing arrive at once")
+            notes.append(f"{eager.count or len(eager.assumed)} frames that mean nothing arrive at once")
         if search.symmetry is not None:
             notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
-        return replace(found, reduction=tuple(notes), seconds=time.process_time() - started)
+        seconds = time.process_time() - started + meter.cpu
+        return replace(found, reduction=tuple(notes), seconds=seconds)

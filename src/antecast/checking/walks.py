@@ -7,7 +7,8 @@ from random import Random
 
 from antecast.checking.calm import Calm
 from antecast.checking.records import Problem
-from antecast.checking.search import Found, Progress, Property, View
+from antecast.checking.limits import Progress
+from antecast.checking.search import Found, Property, View
 from antecast.checking.world import Action, World, Worlds
 
 LONGEST = 10_000

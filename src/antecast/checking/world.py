@@ -212,7 +212,7 @@ class Worlds(Performing):
                     done.append(action)
                     continue
             for node, peer, place, arrival, step in self._arriving(world):
-                if step.idle and eager.may_go_first(node, peer, arrival.frame, world[node]):
+                if step.idle and eager.may_go_first(self.machine, node, peer, arrival.frame, world[node]):
                     done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
                     world = (*world[:place], arrival.after, *world[place + 1 :])
                     break
