@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.protocols import specification
 from bench.table import report

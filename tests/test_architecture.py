@@ -32,9 +32,9 @@ MAY_IMPORT = {
     "live": _MODELS | {"history"},
     "testing": _MODELS | _DATA | {"checking", "sim"},
     "comparison": _MODELS | _DATA | {"sim"},
-    "spark": _MODELS | _DATA | {"sim", "comparison"},
+    "spark": _MODELS | _DATA | {"checking", "sim", "comparison"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
-    "reporting": _MODELS | _DATA | {"comparison", "papers"},
+    "reporting": _MODELS | _DATA | {"checking", "comparison", "papers"},
     "cli": _MODELS
     | _DATA
     | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"},

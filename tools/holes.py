@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from antecast.checking.check import Checked, Limits, Strategy, check
+from antecast.checking.check import Checked, Strategy, check
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope, described
 from antecast.core.settings import read_settings
 from antecast.protocols import Guarantee, specification

@@ -5,8 +5,9 @@ from dataclasses import replace
 import naive
 import pytest
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.protocols import specification
 

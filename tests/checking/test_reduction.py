@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import Whim, spec_of
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.protocols import Guarantee, Need, specification
 

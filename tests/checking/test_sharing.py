@@ -1,16 +1,21 @@
 """A frontier that is shared between processes finds what one process finds."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from small import SPEC, Whim, spec_of
 from test_reduction import promises, scopes, tables
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope, fitting
 from antecast.checking.translation import Common, Incoming, Outgoing
+from antecast.checking.ways import LocalFrontier, Order, explore_ways
 from antecast.checking.world import Worlds
+from antecast.core.settings import plain_settings
 from antecast.protocols import Guarantee, Need, specification
 
 CAUSAL = frozenset({Guarantee.CAUSAL, Guarantee.INTEGRITY, Guarantee.AGREEMENT})
@@ -98,3 +103,45 @@ def test_a_world_means_the_same_in_a_process_that_has_made_none_of_its_states():
     here, there = Fingerprints(one), Fingerprints(other)
     assert [there.of(each) for each in told] == [here.of(each) for each in reversed(seen)]
     assert told != seen[::-1]
+
+
+def order_of(name, scope, promises=None):
+    spec = specification(name)
+    return Order(
+        protocol=name,
+        settings={},
+        scope=plain_settings(scope),
+        promises=tuple(spec.guarantees if promises is None else promises),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("vector", Scope(nodes=2, broadcasts=1, answers=1, crashes=1)),
+        ("pc-broadcast", Scope(nodes=2, broadcasts=1, answers=1, breaks=1)),
+        ("vcube", Scope(nodes=3, broadcasts=1, answers=1)),
+    ],
+)
+def test_worlds_that_are_told_by_their_ways_are_the_same(name, scope):
+    alone = check(specification(name), scope).found
+    told = explore_ways(order_of(name, scope), partial(LocalFrontier, tasks=2))
+    assert (told.verdict, told.states, told.transitions, told.depth) == counted(alone)[:4]
+
+
+def test_tasks_that_know_nothing_of_each_other_find_the_same_violation():
+    scope = Scope(broadcasts=1, answers=1)
+    alone = check(specification("fifo"), scope, promises=CAUSAL).found
+    told = explore_ways(order_of("fifo", scope, CAUSAL), partial(LocalFrontier, tasks=2))
+    assert told.problem.property == alone.problem.property == "causal"
+    assert len(told.actions) == len(alone.actions)
+
+
+@pytest.mark.spark
+def test_a_search_on_spark_sees_what_one_process_sees(spark):
+    from antecast.spark.checking import check_on_spark
+
+    scope = Scope(nodes=3, broadcasts=1, answers=1)
+    alone = check(specification("pc-broadcast"), scope).found
+    found = check_on_spark(spark, order_of("pc-broadcast", scope), here=4)
+    assert (found.verdict, found.states, found.transitions, found.depth) == counted(alone)[:4]

@@ -10,13 +10,16 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from antecast.checking.counterexample import Counterexample, counterexample
-from antecast.checking.limits import Limits, Meter, stopper
+from antecast.checking.limits import Limits, Meter, Progress, stopper
+from antecast.checking.properties import BoundedBuffers, Property, addresses, check_limits
 from antecast.checking.scope import BUDGET, Scope, check_scope
-from antecast.checking.search import SHARED_FROM, Found, Property, explore
+from antecast.checking.search import SHARED_FROM, Found, explore
 from antecast.checking.walks import shorten, walk
+from antecast.checking.ways import Order
 from antecast.checking.world import Worlds
 from antecast.core import ConfigurationError
-from antecast.protocols.registry import Guarantee, Specification
+from antecast.core.settings import plain_settings
+from antecast.protocols.registry import Guarantee, Specification, address
 
 Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
@@ -41,23 +44,29 @@ def check(
     settings: Mapping[str, object] | None = None,
     promises: frozenset[Guarantee] | None = None,
     properties: tuple[Property, ...] = (),
+    bounds: Mapping[str, int] | None = None,
     strategy: Strategy = "breadth",
     reduce: bool = True,
     exact: bool = False,
     seed: int = 0,
     jobs: int = 1,
     share_from: int = SHARED_FROM,
+    elsewhere: Callable[[Order, Progress], Found] | None = None,
     limits: Limits | None = None,
     progress: Callable[[int, int, int, int], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
     """Look at everything that can happen to a protocol within a scope. The frontier of a breadth-first search is
-    shared between so many `jobs`, once it has seen `share_from` worlds."""
+    shared between so many `jobs`, once it has seen `share_from` worlds. `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of
+    this process, such as on Spark."""
     if strategy not in STRATEGIES:
         raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)
+    if bounds:
+        check_limits(bounds, Worlds(spec, fitted, scope))
+        properties = (*properties, BoundedBuffers(bounds))
     started = time.monotonic()
     meter = Meter()
     stop = stopper(limits, progress, interrupted, meter)
@@ -69,6 +78,17 @@ def check(
         made = worlds(scope)
         if strategy == "walk":
             return made, walk(made, seed=seed, properties=properties, progress=stop)
+        if elsewhere is not None:
+            order = Order(
+                protocol=address(spec),
+                settings=plain_settings(fitted),
+                scope=plain_settings(scope),
+                promises=tuple(made.promises),
+                properties=tuple(addresses(properties)),
+                bounds=dict(bounds or {}),
+                reduce=reduce,
+            )
+            return made, elsewhere(order, stop)
         options: dict[str, Any] = {"reduce": reduce, "exact": exact, "properties": properties, "progress": stop}
         options |= {"meter": meter, "jobs": jobs, "share_from": share_from}
         found = explore(made, depth_first=strategy == "depth", **options)
@@ -93,9 +113,9 @@ def check(
         made, found = search(scope)
     example = None
     if found.problem is not None:
-        found = shorten(made, found)
+        found = shorten(made, found, properties)
         assert found.problem is not None
-        example = counterexample(made, found.problem, found.actions, found.calm)
+        example = counterexample(made, found.problem, found.actions, found.calm, properties=properties)
     return Checked(
         protocol=spec.name, scope=scope, found=found, counterexample=example, wall=time.monotonic() - started
     )

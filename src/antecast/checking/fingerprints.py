@@ -1,9 +1,10 @@
 """Fingerprints: 64 bits for a world, by what is in it and not by the numbers that a process has given to that.
 
 Each entry of a world contributes a number made from its place and its content by a hash; the fingerprint is the
-sum of them. What a renaming of the nodes makes of the entry contributes to another sum. All these sums are lanes of
-one long integer, so one addition per entry serves every renaming, and no image of a world is ever made. The
-smallest lane is the fingerprint: the same for all worlds that differ only in the numbers of nodes, in any process.
+sum of them. What a renaming of the nodes makes of the entry contributes to another sum. All these sums are lanes
+of one long integer, so one addition per entry serves every renaming, and no image of a world is ever made. The
+smallest lane is the fingerprint: the same for all worlds that differ only in the numbers of nodes, in any
+process.
 """
 
 from __future__ import annotations

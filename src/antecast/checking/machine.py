@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -94,6 +94,9 @@ def _as_bytes(value: tuple[Any, ...]) -> bytes:
 
 class Machine:
     """All local states of a check, by number; number 0 is a node that is not there."""
+
+    settled: ClassVar[bool] = True
+    """Whether the object behind a number stays as it is."""
 
     def __init__(self, spec: Specification, settings: Any, *, stations: range, clocks: tuple[int, ...]) -> None:
         self.spec = spec
@@ -324,6 +327,8 @@ class Machine:
 
 class LiveMachine(Machine):
     """The same without a memory: one object per node, on which every call is really made. For replays."""
+
+    settled = False
 
     def _before(self, original: Protocol) -> Protocol:
         return original

@@ -76,6 +76,7 @@ class Performing:
         self._labels: dict[Any, Action] = {}
         self._all = sum(getattr(scope, name) for name in BUDGET)
         self.lifetimes: tuple[int | None, ...] = tuple(map(int, scope.lifetimes)) or (None,)
+        self._gauges: dict[int, dict[str, int]] = {}
         self.inside = scope.inside
         """Whether crashes come between two effects of a call, too."""
         self._unrest = any(getattr(scope, name) for name in UNREST)
@@ -365,6 +366,16 @@ class Performing:
         """The nodes that are up."""
         found = {node: self.machine.protocol(world[node]) for node in self.nodes}
         return {node: each for node, each in found.items() if each is not None}
+
+    def gauges(self, state: int) -> dict[str, int]:
+        """What a node in a local state keeps; nothing if it is not up."""
+        found = self._gauges.get(state)
+        if found is None:
+            protocol = self.machine.protocol(state)
+            found = {} if protocol is None else protocol.gauges()
+            if self.machine.settled:
+                self._gauges[state] = found
+        return found
 
     def record(self, world: World, node: NodeId) -> Record:
         return self.records.values[world[self.n + node]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
+from antecast.checking.performing import CALLS, Action, World
 from antecast.core import NodeId
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ class Eager:
     together.
     """
 
-    def __init__(self, lively: Iterable[Arriving] = ()) -> None:
+    def __init__(self, lively: Iterable[Arriving] = (), *, alike: bool = True) -> None:
+        self.alike = alike
+        """Whether worlds in which a node is down need not be seen: no property is about who is."""
         self.assumed: dict[tuple[NodeId, NodeId, int], set[int]] = defaultdict(set)
         """For a receiver, a sender and a frame: the states in which the frame was taken to mean nothing."""
         self.lively = frozenset(lively)
@@ -51,15 +55,14 @@ class Eager:
         self._verified: dict[tuple[bytes, int], frozenset[Arriving]] = {}
         """Per state and time, the frames that mean nothing there: looked at once."""
 
-    @staticmethod
-    def may_skip_inside(scope: Scope) -> bool:
+    def may_skip_inside(self, scope: Scope) -> bool:
         """Whether a crash in the middle of a call shows nothing that one after it does not.
 
         It keeps back the last frames of the call, and owes its last deliveries. After the call, each peer may see
         its link break before those frames arrive, and what is owed is delivered on recovery. By radio no link
         breaks; and a call may be the last of a node that leaves.
         """
-        return not scope.stations and not scope.leaves
+        return self.alike and not scope.stations and not scope.leaves
 
     def may_go_first(self, machine: Machine, node: NodeId, peer: NodeId, frame: int, state: int) -> bool:
         if self.lively and (node, peer, machine.frame_bytes[frame]) in self.lively:
@@ -67,9 +70,11 @@ class Eager:
         self.assumed[node, peer, frame].add(state)
         return True
 
-    def broken(self, machine: Machine, times: Iterable[int], enough: Callable[[], str | None]) -> set[Arriving]:
+    def broken(
+        self, machine: Machine, followed: Followed, times: Iterable[int], enough: Callable[[], str | None]
+    ) -> set[Arriving]:
         """The assumptions that do not hold in some state that can follow, at some time that there was."""
-        return self.failing(machine, inherited(edges(machine), self.held(machine)), times, enough)
+        return self.failing(machine, inherited(followed.edges(machine), self.held(machine)), times, enough)
 
     def held(self, machine: Machine) -> Held:
         found: Held = defaultdict(set)
@@ -100,22 +105,36 @@ class Eager:
         """Frames with all that renamings make of them: what is not assumed of one is not assumed of the others, so
         that it does not matter which of several worlds that are images of each other is looked at."""
         found = set(frames)
-        for node, peer, data in frames if symmetry is not None else ():
+        renamings = [] if symmetry is None else symmetry.renamings
+        for (node, peer, data), renaming in product(frames, renamings):
             number = machine.frame_number(data)
-            for renaming in symmetry.renamings if symmetry is not None and number is not None else ():
+            if number is not None:
                 image = machine.frame_bytes[renaming.frame(number)]
                 found.add((renaming.nodes[node], renaming.nodes[peer], image))
         return found
 
 
-def edges(machine: Machine) -> list[Edge]:
-    """Which local states have followed which."""
-    found, digests = [], machine.digests
-    for key, step in machine.memo.items():
-        if step.state != key[0] and key[2] != "recover":
-            ended = key[3] if key[2] in ("link_up", "link_down") else None
-            found.append((digests[key[0]], digests[step.state], ended))
-    return found
+class Followed:
+    """Which local states follow which in the worlds of a search, while the links of their node live on."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = range(nodes)
+        self.pairs: set[tuple[int, int, NodeId | None]] = set()
+
+    def note(self, world: World, action: Action, after: World) -> None:
+        for node in self._nodes:
+            before, then = world[node], after[node]
+            if before != then:
+                verb, ended = action[0], None
+                if action[1] == node:
+                    if verb == "crash" or (verb in CALLS and action[-1] >= 0):
+                        continue  # its links are gone
+                    ended = action[2] if verb in ("up", "down") else None
+                self.pairs.add((before, then, ended))
+
+    def edges(self, machine: Machine) -> set[Edge]:
+        digests = machine.digests
+        return {(digests[before], digests[then], ended) for before, then, ended in self.pairs}
 
 
 def inherited(followed: Iterable[Edge], held: Held) -> Held:

@@ -10,22 +10,20 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from antecast.checking.calm import Calm
 from antecast.checking.fingerprints import Fingerprints
 from antecast.checking.limits import Meter, Progress
+from antecast.checking.properties import Property, are_local, broken_property
 from antecast.checking.records import Problem
-from antecast.checking.reduction import Arriving, Eager, Unverified
+from antecast.checking.reduction import Arriving, Eager, Followed, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
 from antecast.checking.world import Action, World, Worlds
 
 Verdict: TypeAlias = Literal["exhausted", "violated", "not exhausted"]
-
-Property: TypeAlias = Callable[["View"], str | None]
-"""A property of one's own: what is wrong with a world, in words, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,22 +54,6 @@ class Found:
     def collision(self) -> float:
         """About the probability that two worlds were taken for one."""
         return 0.0 if self.exact else min(1.0, self.states**2 / 2**65)
-
-
-class View:
-    """A world, to be looked at by a property. Nothing in it may be changed."""
-
-    def __init__(self, worlds: Worlds, world: World) -> None:
-        self._worlds, self._world = worlds, world
-        self.nodes = worlds.protocols(world)
-        """The protocol objects of the nodes that are up."""
-        self.now = world[worlds.NOW]
-
-    def delivered(self, node: int) -> set[object]:
-        """The names of the messages that a node has delivered."""
-        bits = self._worlds.record(self._world, node).delivered
-        names = self._worlds.machine.messages
-        return {name for place, name in enumerate(names) if bits >> place & 1}
 
 
 class Reducer:
@@ -184,6 +166,7 @@ class Search:
         self.depth = 0
         self.times = {self.beginning[worlds.NOW]}
         """All times that there have been."""
+        self.followed = Followed(worlds.n)
         self._started = time.process_time()
 
     def found(self, verdict: Verdict, **more: object) -> Found:
@@ -208,12 +191,9 @@ class Search:
 
     def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
         """What is wrong with a world, or with where it leads once all is calm."""
-        if self.properties:
-            view = View(self.worlds, world)
-            for each in self.properties:
-                words = each(view)
-                if words:
-                    return Problem(getattr(each, "__name__", "property"), words), []
+        problem = broken_property(self.worlds, world, self.properties)
+        if problem is not None:
+            return problem, []
         return self.calm.judge(world) if self.calm.is_quiet(world) else None
 
     def run(self, *, depth_first: bool = False) -> Found:
@@ -239,11 +219,12 @@ class Search:
             bad = self.judge(world)
             if bad is not None:
                 return self.violated(graph.chain(place), judged=True)
-            for _, after, problem in worlds.expand(world):
+            for action, after, problem in worlds.expand(world):
                 self.transitions += 1
                 if problem is not None:
                     return self.violated(graph.chain(place), judged=False)
                 after = reducer.reduced(after)
+                self.followed.note(world, action, after)
                 key = reducer.key(after)
                 if key not in places:
                     waiting.append((after, graph.add(key, place), depth + 1))
@@ -262,9 +243,12 @@ class Search:
     def verify(self) -> None:
         """Raise `TooEager` if an assumption of the reduction does not hold, so far."""
         eager = self.reducer.eager
-        lively = set() if eager is None else eager.broken(self.worlds.machine, self.times, self.enough)
+        lively = set() if eager is None else self._failing(eager)
         if lively and eager is not None:
             raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
+
+    def _failing(self, eager: Eager) -> set[Arriving]:
+        return eager.broken(self.worlds.machine, self.followed, self.times, self.enough)
 
     def violated(self, chain: Sequence[World | int], *, judged: bool) -> Found:
         """A violation at a real world that stands behind the last of a chain: by the world itself, or by something
@@ -299,9 +283,11 @@ def explore(
     A reduction rests on assumptions that are verified when the search is done; if one fails, the search is made
     again without it. A violation needs no such care: its way is one that the protocol really goes.
     """
-    eager = Eager() if reduce else None
+    properties = tuple(properties)
+    alike = are_local(properties)
+    eager = Eager(alike=alike) if reduce else None
     lively: set[Arriving] = set()
-    symmetric, notes, started = reduce, [], time.process_time()
+    symmetric, notes, started = reduce and alike, [], time.process_time()
     meter = meter or Meter()
     while True:
         search = Search(
@@ -327,7 +313,7 @@ def explore(
             continue
         except TooEager as failed:
             lively |= failed.frames
-            eager = Eager(lively)
+            eager = Eager(lively, alike=alike)
             continue
         except Unverified as late:
             found = search.unverified(late)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from operator import getitem
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.machine import Down
+from antecast.checking.machine import Down, Step
 from antecast.checking.records import Record
 from antecast.checking.wires import Life, Link
 from antecast.checking.world import World, Worlds
@@ -179,8 +179,8 @@ class Incoming:
             case "link":
                 belongs, lives = value
                 made = [
-                    Life(*ends, tuple(frame[each] for each in low), tuple(frame[each] for each in high))
-                    for *ends, low, high in lives
+                    Life(broken, a, b, tuple(frame[each] for each in low), tuple(frame[each] for each in high))
+                    for broken, a, b, low, high in lives
                 ]
                 return worlds.wires.number(Link(belongs, tuple(made)))
             case "air":
@@ -200,7 +200,7 @@ class Incoming:
             return machine.crash(before, found.node, owed)
         return self._step(call).state
 
-    def _step(self, call: tuple[Any, ...]) -> Any:
+    def _step(self, call: tuple[Any, ...]) -> Step:
         machine = self._worlds.machine
         number, now, method, *arguments = call
         state = self._known["state"][number]

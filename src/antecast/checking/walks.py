@@ -6,9 +6,10 @@ import time
 from random import Random
 
 from antecast.checking.calm import Calm
-from antecast.checking.records import Problem
 from antecast.checking.limits import Progress
-from antecast.checking.search import Found, Property, View
+from antecast.checking.properties import Property, broken_property
+from antecast.checking.records import Problem
+from antecast.checking.search import Found
 from antecast.checking.world import Action, World, Worlds
 
 LONGEST = 10_000
@@ -49,7 +50,7 @@ def walk(
             transitions += 1
             world, problem = worlds.perform(world, action)
             if problem is None:
-                problem = _judged(worlds, world, properties)
+                problem = broken_property(worlds, world, properties)
             if problem is not None:
                 return found("violated", problem=problem, actions=tuple(way), calm=len(way))
         made += 1
@@ -61,14 +62,6 @@ def walk(
         if why:
             return found("not exhausted", why=f"{made} random walks, seed {seed}: {why}")
     return found("not exhausted", why=f"{made} random walks, seed {seed}")
-
-
-def _judged(worlds: Worlds, world: World, properties: tuple[Property, ...]) -> Problem | None:
-    for each in properties:
-        words = each(View(worlds, world))
-        if words:
-            return Problem(getattr(each, "__name__", "property"), words)
-    return None
 
 
 def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
@@ -88,7 +81,7 @@ def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
     return action
 
 
-def shorten(worlds: Worlds, found: Found) -> Found:
+def shorten(worlds: Worlds, found: Found, properties: tuple[Property, ...] = ()) -> Found:
     """The same violation in fewer steps: each action that can be left out is. What broke, breaks still."""
     if found.problem is None:
         return found
@@ -97,7 +90,7 @@ def shorten(worlds: Worlds, found: Found) -> Found:
     place = len(actions) - 1
     while place >= 0:
         fewer = actions[:place] + actions[place + 1 :]
-        again = _played(worlds, fewer, calm, found.problem.property)
+        again = _played(worlds, fewer, calm, found.problem.property, properties)
         if again is not None:
             problem, actions, tail = again
             place = min(place, len(actions))
@@ -112,7 +105,7 @@ def _replaced(found: Found, problem: Problem, actions: list[Action], tail: tuple
 
 
 def _played(
-    worlds: Worlds, actions: list[Action], calm: Calm, broken: str
+    worlds: Worlds, actions: list[Action], calm: Calm, broken: str, properties: tuple[Property, ...]
 ) -> tuple[Problem, list[Action], tuple[Action, ...]] | None:
     """Whether these actions still break the same property: then how, and in how many of them."""
     world = worlds.beginning()
@@ -120,6 +113,7 @@ def _played(
         if not worlds.is_possible(world, action):
             return None
         world, problem = worlds.perform(world, action)
+        problem = problem or broken_property(worlds, world, properties)
         if problem is not None:
             same = problem.property == broken
             return (problem, actions[: place + 1], ()) if same else None

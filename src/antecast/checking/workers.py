@@ -2,10 +2,10 @@
 
 A search begins in one process. Once it has seen enough worlds to make it worth while, it forks workers, and each
 owns the worlds whose fingerprints have its number as the remainder: it remembers them, and looks into them. All
-look into the worlds of one depth; then each sends the worlds that it reached and that others own to those, and the
-next depth begins. So a violation is found at the same depth as by one process, and worlds and transitions are
-counted alike; of several violations at one depth the one with the smallest fingerprint is told, whatever the number
-of workers.
+look into the worlds of one depth; then each sends the worlds that it reached to those who own them, and the next
+depth begins. So a violation is found at the same depth as by one process, and worlds and transitions are counted
+alike; of several violations at one depth the one with the smallest fingerprint is told, however many workers there
+are.
 
 The first process looks into nothing any more: it passes parcels on, counts, and decides when to end. What the
 reduction rests on is verified by the workers, each for its own local calls (symmetry) or for some of the local
@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from antecast.checking.limits import memory_used
-from antecast.checking.reduction import Arriving, Held, Unverified, edges, inherited
+from antecast.checking.reduction import Arriving, Edge, Held, Unverified, inherited
 from antecast.checking.symmetry import NotSymmetric
 from antecast.checking.translation import Common, Incoming, Outgoing, Parcel
 from antecast.checking.world import World
@@ -93,7 +93,7 @@ class Worker:
         return "stopped" if self._stop.is_set() else None
 
     def _look(self) -> tuple[list[tuple[bool, int]], list[Box | None], int]:
-        """Look into all worlds of this depth: the violations, worlds for others, and how many were not looked at."""
+        """Look into all worlds of this depth: the violations, worlds for others, and how many were left."""
         search, jobs = self._search, self._jobs
         reducer, worlds, old, seen = search.reducer, search.worlds, search.graph.places, self._seen
         boxes: list[dict[int, tuple[int, World]]] = [{} for _ in range(jobs)]
@@ -106,12 +106,13 @@ class Worker:
             looked += 1
             if search.judge(world) is not None:
                 violations.append((False, key))
-            for _, after, problem in worlds.expand(world):
+            for action, after, problem in worlds.expand(world):
                 self._transitions += 1
                 if problem is not None:
                     violations.append((True, key))
                     break
                 after = reducer.reduced(after)
+                search.followed.note(world, action, after)
                 found: int = reducer.key(after)  # type: ignore[assignment]
                 owner = found % jobs
                 if found in old or (found in seen if owner == self._mine else found in before):
@@ -161,10 +162,11 @@ class Worker:
     def _symmetric(self) -> bool:
         return self._search.symmetry is None or not self._search.symmetry.broken()
 
-    def _assumed(self) -> tuple[list[Any], dict[bytes, set[Arriving]], set[int]]:
-        machine, eager = self._search.worlds.machine, self._search.reducer.eager
+    def _assumed(self) -> tuple[set[Edge], dict[bytes, set[Arriving]], set[int]]:
+        search = self._search
+        machine, eager = search.worlds.machine, search.reducer.eager
         assert eager is not None
-        return edges(machine), dict(eager.held(machine)), self._search.times
+        return search.followed.edges(machine), dict(eager.held(machine)), self._search.times
 
     def _failing(self, held: Held, times: set[int]) -> set[Arriving]:
         eager = self._search.reducer.eager
@@ -246,7 +248,8 @@ class Sharing:
         return {"states": self._states(), "transitions": transitions}
 
     def _found(self, verdict: Any, **more: Any) -> Found:
-        return self._search.found(verdict, **self._counts() | more)
+        values: dict[str, Any] = self._counts() | more
+        return self._search.found(verdict, **values)
 
     def _over(self, depth: int) -> bool:
         """Whether the search should end; the workers are told, and why is remembered."""
@@ -254,7 +257,8 @@ class Sharing:
         search.meter.cpu = self._cpu + sum(note[2] for note in self._notes)
         search.meter.memory = sum(note[3] for note in self._notes)
         if search.progress is not None and not self._why:
-            self._why = search.progress(*self._counts().values(), self._waiting, depth) or ""
+            counts = self._counts()
+            self._why = search.progress(counts["states"], counts["transitions"], self._waiting, depth) or ""
             if self._why:
                 self._stop.set()
         return bool(self._why)
@@ -266,8 +270,8 @@ class Sharing:
         answers: list[Any] = [None] * self._jobs
         open_pipes = dict(zip(self._pipes, range(self._jobs), strict=True))
         while open_pipes:
-            for pipe in wait(list(open_pipes), timeout=_PAUSE):
-                assert isinstance(pipe, Connection)
+            for ready in wait(list(open_pipes), timeout=_PAUSE):
+                pipe = next(each for each in open_pipes if each is ready)
                 kind, value = pickle.loads(pipe.recv_bytes())
                 place = open_pipes[pipe]
                 if kind == "note":
@@ -284,9 +288,10 @@ class Sharing:
             self._over(self._search.depth)
         return answers
 
-    def _chain(self, key: int) -> list[int]:
+    def _chain(self, key: int) -> list[World | int]:
         """The fingerprints on the way to a world, from the beginning."""
-        chain, places = [key], self._search.graph.places
+        chain: list[int] = [key]
+        places = self._search.graph.places
         while chain[-1] not in places:
             owner = chain[-1] % self._jobs
             pipe = self._pipes[owner]

@@ -198,11 +198,11 @@ class Worlds(Performing):
                 yield from self._varied(world, action)
 
     def at_once(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
-        """The world when all has happened that may happen first without hiding anything (`docs/checking.md`): frames
-        that mean nothing to their receivers arrive, links come back, and nodes recover if no time passes before."""
+        """The world when all has happened that may happen first without hiding anything: frames that mean nothing
+        to their receivers arrive, links come back, and nodes recover unless time can pass before."""
         done: list[Action] = []
         while True:
-            action = self._recovery(world) if self.scope.crashes else None
+            action = self._recovery(world) if self.scope.crashes and eager.alike else None
             if action is None and self._unrest:
                 action = next(self._returns(world), None)
             if action is not None:

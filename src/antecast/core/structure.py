@@ -83,7 +83,7 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
         done[id(thing)] = made = kind([each if type(each) in _PLAIN else _copy(each, done) for each in thing])
         return made
     if kind in _known_objects:
-        made = done[id(thing)] = kind.__new__(kind)
+        made = done[id(thing)] = object.__new__(kind)
         new = made.__dict__
         for name, value in thing.__dict__.items():
             new[name] = value if type(value) in _PLAIN else _copy(value, done)
@@ -170,12 +170,12 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
         seen[id(thing)] = len(seen)
         held.append(thing)
         own, skipped = thing.__dict__, getattr(kind, "tallies", ())
-        named = []
+        fields = []
         for name in sorted(own):
             if name not in skipped:
                 value = own[name]
-                named.append((name, value if type(value) in _PLAIN else _form(value, seen, held)))
-        return (kind.__qualname__, (), tuple(named))
+                fields.append((name, value if type(value) in _PLAIN else _form(value, seen, held)))
+        return (kind.__qualname__, (), tuple(fields))
     if issubclass(kind, tuple):
         return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     if kind in _METHODS:  # made anew on each access, so their identity means nothing
