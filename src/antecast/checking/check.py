@@ -56,9 +56,11 @@ def check(
     progress: Callable[[int, int, int, int], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
-    """Look at everything that can happen to a protocol within a scope. The frontier of a breadth-first search is
-    shared between so many `jobs`, once it has seen `share_from` worlds. `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of
-    this process, such as on Spark."""
+    """Look at everything that can happen to a protocol within a scope.
+
+    The frontier of a breadth-first search is shared between so many `jobs`, once it has seen `share_from` worlds.
+    `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of this process, such as on Spark.
+    """
     if strategy not in STRATEGIES:
         raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
     limits = limits or Limits()
