@@ -59,7 +59,7 @@ def check(
     """Look at everything that can happen to a protocol within a scope.
 
     The frontier of a breadth-first search is shared between so many `jobs`, once it has seen `share_from` worlds.
-    `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of this process, such as on Spark.
+    `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of this process, as Spark does.
     """
     if strategy not in STRATEGIES:
         raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")

@@ -22,6 +22,7 @@ from antecast.checking.machine import LiveMachine
 from antecast.checking.properties import BoundedBuffers, Property, addresses, broken_property, own_property
 from antecast.checking.records import Problem
 from antecast.checking.scope import Scope
+from antecast.checking.story import Story
 from antecast.checking.world import Action, World, Worlds
 from antecast.core import InputError, MessageId
 from antecast.core.forms import form
@@ -63,6 +64,8 @@ class Replay:
     problem: Problem | None
     steps: tuple[str, ...]
     events: tuple[Event, ...]
+    story: Story
+    """What happened where, to be drawn."""
     stopped: int | None = None
     """The action that was no longer possible, counted from 1; the protocol has changed."""
 
@@ -210,7 +213,8 @@ def replay(
     promises = frozenset(map(Guarantee, found.promises))
     worlds = Worlds(spec, settings, scope, promises=promises, machine=LiveMachine)
     world = worlds.beginning()
-    teller = Teller(worlds)
+    teller, story = Teller(worlds), Story(worlds)
+    story.begin(world)
     steps: list[str] = []
     problem: Problem | None = None
     calm = Calm(worlds)
@@ -219,7 +223,7 @@ def replay(
         action: Action = tuple(listed)
         free = place >= found.calm
         if not worlds.is_possible(world, action, free=free):
-            return Replay(None, tuple(steps), tuple(teller.events), place + 1)
+            return Replay(None, tuple(steps), tuple(teller.events), story, place + 1)
         words = teller.words(world, action)
         if before is not None:
             before(place + 1, words)
@@ -228,6 +232,7 @@ def replay(
         probing = free and action[0] == "broadcast"
         after, problem = worlds.perform(world, action, free=free)
         steps.append(teller.told(words, world, after, action, problem))
+        story.step(place + 1, world, action, after, problem)
         world = after
         if problem is None and not free:
             problem = broken_property(worlds, world, properties)
@@ -235,7 +240,7 @@ def replay(
             break
     if problem is None and found.property in ("termination", "agreement"):
         problem = calm.rest(world, calm.broadcast_so_far(world) if excused < 0 else excused)
-    return Replay(problem, tuple(steps), tuple(teller.events))
+    return Replay(problem, tuple(steps), tuple(teller.events), story)
 
 
 class Teller:

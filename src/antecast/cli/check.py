@@ -117,6 +117,9 @@ def check(
     save_test: Annotated[
         Path | None, typer.Option("--save-test", metavar="FILE", help="Write the counterexample as a pytest case.")
     ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Show the counterexample as a page, with its steps to click through.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -125,7 +128,9 @@ def check(
     Exits with 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
     """
     if replayed is not None:
-        _replay(replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, as_json=as_json)
+        _replay(
+            replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, report=report, as_json=as_json
+        )
         return
     if not names:
         raise ConfigurationError("which protocol? a name, all, or package.module:SPEC", field="NAME")
@@ -157,6 +162,8 @@ def check(
     for each in results:
         if each.counterexample is not None:
             _save(each.counterexample, save if not many else None, save_test if not many else None)
+            if report:
+                _report(_file(each.counterexample, save if not many else None), quiet=quiet or as_json)
     if as_json:
         rows = [_as_json(each) for each in results]
         print(json.dumps(rows if many else rows[0], indent=2))
@@ -465,7 +472,23 @@ def _save(found: Counterexample, save: Path | None, save_test: Path | None) -> N
             raise OutputError(f"cannot be written: {error.strerror}", path=path) from None
 
 
-def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Path | None, as_json: bool) -> None:
+def _report(path: Path, *, quiet: bool) -> None:
+    from antecast.api import report
+
+    page = report(path)
+    if not quiet:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
+
+
+def _replay(
+    path: Path,
+    *,
+    any_version: bool,
+    stop_at: int | None,
+    save_test: Path | None,
+    report: bool,
+    as_json: bool,
+) -> None:
     from antecast.checking.counterexample import check_version, read_counterexample, replay
     from antecast.checking.scope import Scope, described
     from antecast.core.settings import read_settings
@@ -481,6 +504,8 @@ def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Pa
     played = replay(found, before=before)
     if save_test is not None:
         _save(found, path, save_test)
+    if report:
+        _report(path, quiet=as_json)
     if as_json:
         problem = played.problem
         words = {"property": problem.property, "words": problem.words} if problem else {}
