@@ -30,6 +30,8 @@ class Meter:
     """What the workers of a shared search use, beside this process."""
 
     cpu: float = 0.0
+    busiest: float = 0.0
+    """CPU seconds of the busiest of them."""
     memory: int = 0
 
 

@@ -38,7 +38,12 @@ class Found:
     frontier: int = 0
     """Worlds that were reached and not looked into."""
     seconds: float = 0.0
-    """Of the processor."""
+    """Of the processor, of all processes."""
+    busiest: float = 0.0
+    """Of the processor: the first process, and the busiest of those that shared the search. With a core for each
+    of them, it takes about as long."""
+    calls: int = 0
+    """Calls of protocol objects that were really made in the first process; the others were remembered."""
     problem: Problem | None = None
     actions: tuple[Action, ...] = ()
     """The counterexample."""
@@ -323,5 +328,11 @@ def explore(
             notes.append(f"{eager.count or len(eager.assumed)} frames that mean nothing arrive at once")
         if search.symmetry is not None:
             notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
-        seconds = time.process_time() - started + meter.cpu
-        return replace(found, reduction=tuple(notes), seconds=seconds)
+        used = time.process_time() - started
+        return replace(
+            found,
+            reduction=tuple(notes),
+            seconds=used + meter.cpu,
+            busiest=used + meter.busiest,
+            calls=worlds.machine.calls,
+        )

@@ -192,7 +192,7 @@ class Sharing:
         self._notes: list[tuple[int, int, float, int]] = [(0, 0, 0.0, 0)] * jobs
         """Of each worker: worlds owned, transitions, CPU time and memory."""
         self._waiting = len(frontier)
-        self._cpu = search.meter.cpu
+        self._cpu, self._busiest = search.meter.cpu, search.meter.busiest
         """Of workers that are gone."""
         for mine in range(jobs):
             here, there = context.Pipe()
@@ -255,6 +255,7 @@ class Sharing:
         """Whether the search should end; the workers are told, and why is remembered."""
         search = self._search
         search.meter.cpu = self._cpu + sum(note[2] for note in self._notes)
+        search.meter.busiest = self._busiest + max(note[2] for note in self._notes)
         search.meter.memory = sum(note[3] for note in self._notes)
         if search.progress is not None and not self._why:
             counts = self._counts()

@@ -139,7 +139,8 @@ class Worlds(Performing):
         whole = [pair for pair, place in self.links.items() if wires.is_whole(world[place])]
         if budget[PLACE["breaks"]] and not self.cells:
             for low, high in whole:
-                yield label("break", low, high)
+                if not self.scope.unsteady or (low, high) in self.scope.unsteady:
+                    yield label("break", low, high)
         if budget[PLACE["appears"]]:
             for (low, high), place in self.links.items():
                 if not wires.values[world[place]].belongs and self._both_up(world, low, high):

@@ -23,7 +23,7 @@ _LOOKS = {
     "receive": Series("frame", "var(--c8)", shape="ring", swatch="dot"),
     "lose": Series("frame lost", "var(--bad)", shape="cross", swatch="dot"),
     "timer": Series("timer", "var(--c5)", shape="triangle", swatch="dot"),
-    "crash": Series("crash or departure", "var(--bad)", shape="diamond", swatch="dot"),
+    "crash": Series("crash, departure or break", "var(--bad)", shape="diamond", swatch="dot"),
     "up": Series("link or arrival", "var(--c3)", shape="square", swatch="dot"),
 }
 _SAME = {"leave": "crash", "down": "up", "recover": "up", "join": "up", "move": "up", "link": "up", "appear": "up"}
