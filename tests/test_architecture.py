@@ -38,9 +38,9 @@ MAY_IMPORT = {
     "emulation": _MODELS | _DATA | {"sim", "live", "torture"},
     "testing": _MODELS | _DATA | {"checking", "sim", "live"},
     "comparison": _MODELS | _DATA | {"sim"},
-    "spark": _MODELS | _DATA | {"sim", "comparison", "kv"},
+    "spark": _MODELS | _DATA | {"checking", "sim", "comparison", "kv"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
-    "reporting": _MODELS | _DATA | {"comparison", "papers", "importers", "models"},
+    "reporting": _MODELS | _DATA | {"checking", "comparison", "papers", "importers", "models"},
     "cli": _MODELS
     | _DATA
     | {"api", "checking", "sim", "live", "torture", "emulation", "comparison", "spark", "papers", "reporting"}

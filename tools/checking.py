@@ -13,7 +13,8 @@ import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope, described, fitting
 from antecast.protocols import Guarantee, specification, specifications
 

@@ -394,6 +394,7 @@ def report(
 ) -> Path:
     """Write the report of a run, a sweep, a comparison, an audit or a reproduction: one HTML file. Its path.
 
+    Given the file of a counterexample of `antecast check`, its steps are shown; the page lies beside it.
     `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
     """
     from antecast.reporting.folders import REPORT, subject_of
@@ -408,6 +409,16 @@ def report(
     if not isinstance(folder, Path | str):
         raise _unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
     place = Path(folder)
+    if place.is_file() and place.suffix == ".json":
+        from antecast.checking.counterexample import read_counterexample
+        from antecast.reporting.counterexample import counterexample_page
+
+        for option, value in (("--message", message), ("--run", run)):
+            if value is not None:
+                raise ConfigurationError(f"is no option for counterexamples; {place} holds one", field=option)
+        path = place.with_suffix(".html") if out is None else Path(out)
+        write(counterexample_page(read_counterexample(place), place), path)
+        return path
     subject = subject_of(place)
     if run is not None:
         if subject not in ("sweep", "comparison"):

@@ -5,8 +5,9 @@ from dataclasses import replace
 import naive
 import pytest
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.protocols import specification
 
@@ -19,6 +20,7 @@ QUICK = [
     (naive.OldLinkStays, "growing", {}, {"broadcasts": 2, "breaks": 1}),
     (naive.SafeAfterCrash, "growing", {}, {"broadcasts": 2, "crashes": 1}),
     (naive.DeliverFirst, "breadth", {}, {"broadcasts": 1, "answers": 1, "nested": True}),
+    (naive.PingsAnyWay, "walk", {}, {"broadcasts": 2, "breaks": 1, "appears": 1, "probes": False}),
     (naive.NeverRefuses, "walk", {"retain": 1}, {"broadcasts": 4, "breaks": 1, "appears": 1}),
 ]
 
@@ -35,7 +37,12 @@ SLOW = [
         {"broadcasts": 3, "appears": 1, "breaks": 1, "joins": 1},
     ),
     (naive.BaseKeepsLinks, "walk", {"retain": 1}, {"broadcasts": 4, "appears": 1, "breaks": 2}),
-    # AnyPong, PingsAnyWay, ListsAreIgnored, NoBirths and GivenAsAsked take more than 40 CPU seconds of walks.
+    (
+        naive.AnyPong,
+        "walk",
+        {},
+        {"broadcasts": 3, "breaks": 1, "appears": 1, "probes": False, "unsteady": [(0, 2)]},
+    ),
 ]
 
 

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import Whim, spec_of
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.protocols import Guarantee, Need, specification
 
@@ -39,7 +40,8 @@ def test_reduced_and_full_search_agree_on_any_small_protocol(table, numbered, sc
         return
     reduced = check(spec, scope)
     assert reduced.found.verdict == full.found.verdict
-    assert reduced.found.states <= full.found.states
+    if full.found.verdict == "exhausted":  # what is seen before a violation depends on the order of the search
+        assert reduced.found.states <= full.found.states
     for each in (full, reduced):
         if each.counterexample is not None:
             assert replay(each.counterexample, spec).problem.property == each.found.problem.property

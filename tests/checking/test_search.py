@@ -3,8 +3,9 @@
 import pytest
 from small import SPEC, Direct, Idles, Raises, Repeats, Stray, spec_of
 
-from antecast.checking.check import Limits, check
+from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.machine import Machine
 from antecast.checking.scope import Scope
 from antecast.checking.search import explore
@@ -93,7 +94,7 @@ def test_an_answer_that_overtakes_its_question_takes_four_steps():
 def test_every_strategy_finds_it(strategy):
     done = check(specification("fifo"), Scope(broadcasts=1, answers=1), promises=CAUSAL, strategy=strategy)
     assert done.found.problem.property == "causal"
-    assert len(done.found.actions) == 4 + (strategy == "depth")
+    assert len(done.found.actions) == 4 or (strategy == "depth" and len(done.found.actions) == 5)
     assert replay(done.counterexample).problem.property == "causal"
 
 
@@ -109,6 +110,51 @@ def test_a_property_of_one_s_own_is_one_function():
 
     done = check(SPEC, Scope(nodes=2, broadcasts=2), properties=(nobody_has_two,))
     assert (done.found.problem.property, done.found.problem.words) == ("nobody_has_two", "node 0 has two")
+
+
+def nobody_has_both(view):
+    return next((f"node {n} has two" for n in view.nodes if len(view.delivered(n)) == 2), None)
+
+
+@pytest.mark.parametrize("strategy", ["breadth", "walk"])
+def test_a_property_of_one_s_own_is_judged_again_when_it_is_replayed(strategy):
+    done = check(SPEC, Scope(nodes=2, broadcasts=2), properties=(nobody_has_both,), strategy=strategy)
+    assert done.counterexample.properties == [f"{__name__}:nobody_has_both"]
+    assert len(done.counterexample.actions) == 2 + (strategy == "walk")
+    played = replay(done.counterexample, SPEC)
+    assert (played.problem.property, played.problem.words) == ("nobody_has_both", done.found.problem.words)
+
+
+def test_a_property_that_looks_at_numbers_and_at_who_is_down_sees_every_world():
+    """Under reduction by symmetry only one of two nodes would broadcast first, and no node would stay down."""
+
+    def node_1_is_first(view):
+        return "it is" if view.delivered(1) and not view.delivered(0) else None
+
+    def only_node_0_is_up(view):
+        return "it is" if set(view.nodes) == {0} else None
+
+    for each in (node_1_is_first, only_node_0_is_up):
+        found = check(
+            SPEC, Scope(nodes=2, broadcasts=1, crashes=1), promises=frozenset(), properties=(each,)
+        ).found
+        assert found.problem.words == "it is"
+
+
+@pytest.mark.parametrize(("limit", "broken"), [(1, True), (2, False)])
+def test_no_node_holds_more_back_than_a_limit_allows(limit, broken):
+    """Three messages of one chain: whoever gets the last one first holds two back, and never more."""
+    done = check(specification("vector"), Scope(nodes=2, broadcasts=3, fifo=False), bounds={"pending": limit})
+    assert (done.found.verdict == "violated") == broken
+    if broken:
+        assert done.found.problem.property == "bounded buffers"
+        assert done.found.problem.words.endswith("keeps 2 (pending); the limit is 1")
+        assert replay(done.counterexample).problem == done.found.problem
+
+
+def test_a_limit_of_what_a_protocol_has_no_gauge_for_is_refused():
+    with pytest.raises(ConfigurationError, match=r"^limits: vector has no gauge 'postbox'; it has .*pending"):
+        check(specification("vector"), Scope(), bounds={"postbox": 1})
 
 
 def test_a_search_that_may_not_see_everything_says_so():

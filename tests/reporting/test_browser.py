@@ -7,10 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from antecast.checking.check import check
+from antecast.checking.scope import Scope
 from antecast.history.confidence import Estimate
 from antecast.papers.findings import Results
 from antecast.papers.paper import load_paper
+from antecast.protocols import specification
 from antecast.reporting.audit import audit_page
+from antecast.reporting.counterexample import counterexample_page
 from antecast.reporting.page import write
 from antecast.reporting.run import run_page
 from antecast.reporting.study import study_page
@@ -27,7 +31,7 @@ WIDTHS = (1440, 768, 390)
 A4 = 673
 """Pixels between the margins of a sheet."""
 
-PAGES = ("run", "sweep", "audit", "compare", "study")
+PAGES = ("run", "sweep", "audit", "compare", "study", "counterexample")
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +46,20 @@ def pages(tmp_path_factory, violated):
         "audit": audit_page(_audit(folder / "audit")),
         "compare": _comparison(folder),
         "study": _study(),
+        "counterexample": _counterexample(),
     }
     made["run"] = replace(made["run"], facts=dict(made["run"].facts) | {f"input {'long/' * 9}feed.zip": "0f" * 32})
     for name, page in made.items():
         write(page, folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in made}
+
+
+def _counterexample():
+    """A link that never becomes safe: frames, timers, links that break, and a long calm."""
+    scope = Scope(nodes=3, topology="line", broadcasts=1, breaks=1, appears=1, safe_links=True)
+    settings = {"algorithm": 3, "retries": 2}
+    done = check(specification("pc-broadcast-paper"), scope, settings=settings, strategy="growing")
+    return counterexample_page(done.counterexample, Path("pc-broadcast-paper.counterexample.json"))
 
 
 def _points():
@@ -176,6 +189,28 @@ def test_a_message_and_a_series_can_be_picked_with_the_mouse(browser, pages):
     browser.click("[...document.querySelectorAll('nav a')].find(each => each.innerText == 'Overhead')")
     browser.wait("location.hash != ''")
     assert -5 < browser.evaluate("document.querySelector(location.hash).getBoundingClientRect().top") < 60
+
+
+def test_the_steps_of_a_counterexample_are_clicked_through(browser, pages):
+    browser.show()
+    browser.open(pages["counterexample"])
+    figure = titled("What happens")
+    steps = browser.evaluate(f"{figure}.querySelectorAll('.step').length")
+    current = f"[...{figure}.querySelectorAll('.step')].findIndex(each => each.ariaCurrent == 'step') + 1"
+    assert steps > 4
+    assert browser.evaluate(faint(figure)) == 0
+    browser.click(f"{figure}.querySelector('.step')")
+    faded = browser.evaluate(faint(figure))
+    assert browser.evaluate(current) == 1
+    browser.click(f"{figure}.querySelector('.next')")
+    assert browser.evaluate(current) == 2
+    assert 0 < browser.evaluate(faint(figure)) <= faded
+    browser.press("ArrowDown")
+    assert browser.evaluate(current) == 3
+    browser.click(f"{figure}.querySelector('.back')")
+    assert browser.evaluate(current) == 2
+    browser.click(f"{figure}.querySelector('.whole')")
+    assert (browser.evaluate(current), browser.evaluate(faint(figure))) == (0, 0)
 
 
 @pytest.mark.parametrize("name", PAGES)

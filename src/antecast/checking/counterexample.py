@@ -19,8 +19,10 @@ import msgspec
 import antecast
 from antecast.checking.calm import Calm
 from antecast.checking.machine import LiveMachine
+from antecast.checking.properties import BoundedBuffers, Property, addresses, broken_property, own_property
 from antecast.checking.records import Problem
 from antecast.checking.scope import Scope
+from antecast.checking.story import Story
 from antecast.checking.world import Action, World, Worlds
 from antecast.core import InputError, MessageId
 from antecast.core.forms import form
@@ -47,6 +49,10 @@ class Counterexample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     calm: int
     """How many actions come before the network calms down."""
     actions: list[list[Any]]
+    properties: list[str] = []
+    """Functions of one's own that were judged, too."""
+    bounds: dict[str, int] = {}
+    """Limits of gauges."""
     steps: list[str] = []
     """The actions in words, for whoever reads the file."""
 
@@ -58,6 +64,8 @@ class Replay:
     problem: Problem | None
     steps: tuple[str, ...]
     events: tuple[Event, ...]
+    story: Story
+    """What happened where, to be drawn."""
     stopped: int | None = None
     """The action that was no longer possible, counted from 1; the protocol has changed."""
 
@@ -106,7 +114,12 @@ def _drawn(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 
 def counterexample(
-    worlds: Worlds, problem: Problem, actions: Iterable[Action], calm: int | None = None
+    worlds: Worlds,
+    problem: Problem,
+    actions: Iterable[Action],
+    calm: int | None = None,
+    *,
+    properties: tuple[Property, ...] = (),
 ) -> Counterexample:
     """A violation that a search has found, as a file holds it."""
     done = [list(action) for action in actions]
@@ -120,8 +133,11 @@ def counterexample(
         words=problem.words,
         calm=len(done) if calm is None else calm,
         actions=done,
+        properties=addresses(properties),
+        bounds={k: v for each in properties if isinstance(each, BoundedBuffers) for k, v in each.limits.items()},
     )
-    return msgspec.structs.replace(found, steps=list(replay(found, worlds.spec).steps))
+    steps = replay(found, worlds.spec, properties=properties).steps
+    return msgspec.structs.replace(found, steps=list(steps))
 
 
 def as_json(found: Counterexample) -> str:
@@ -180,16 +196,25 @@ def _own_version() -> str:
 
 
 def replay(
-    found: Counterexample, spec: Specification | None = None, *, before: Callable[[int, str], None] | None = None
+    found: Counterexample,
+    spec: Specification | None = None,
+    *,
+    properties: tuple[Property, ...] | None = None,
+    before: Callable[[int, str], None] | None = None,
 ) -> Replay:
-    """Play a counterexample again. `before` is called ahead of each step, with its number and what it does."""
+    """Play a counterexample again. `before` is called ahead of each step, with its number and what it does.
+    Properties of one's own are found by their names, unless they are given."""
     spec = spec or specification(found.protocol)
+    if properties is None:
+        named = tuple(map(own_property, found.properties))
+        properties = (*named, BoundedBuffers(found.bounds)) if found.bounds else named
     settings: Any = spec.configure(found.settings)
     scope = read_settings(found.scope, Scope, path="scope")
     promises = frozenset(map(Guarantee, found.promises))
     worlds = Worlds(spec, settings, scope, promises=promises, machine=LiveMachine)
     world = worlds.beginning()
-    teller = Teller(worlds)
+    teller, story = Teller(worlds), Story(worlds)
+    story.begin(world)
     steps: list[str] = []
     problem: Problem | None = None
     calm = Calm(worlds)
@@ -198,7 +223,7 @@ def replay(
         action: Action = tuple(listed)
         free = place >= found.calm
         if not worlds.is_possible(world, action, free=free):
-            return Replay(None, tuple(steps), tuple(teller.events), place + 1)
+            return Replay(None, tuple(steps), tuple(teller.events), story, place + 1)
         words = teller.words(world, action)
         if before is not None:
             before(place + 1, words)
@@ -207,12 +232,15 @@ def replay(
         probing = free and action[0] == "broadcast"
         after, problem = worlds.perform(world, action, free=free)
         steps.append(teller.told(words, world, after, action, problem))
+        story.step(place + 1, world, action, after, problem)
         world = after
+        if problem is None and not free:
+            problem = broken_property(worlds, world, properties)
         if problem is not None:
             break
     if problem is None and found.property in ("termination", "agreement"):
         problem = calm.rest(world, calm.broadcast_so_far(world) if excused < 0 else excused)
-    return Replay(problem, tuple(steps), tuple(teller.events))
+    return Replay(problem, tuple(steps), tuple(teller.events), story)
 
 
 class Teller:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -95,6 +95,9 @@ def _as_bytes(value: tuple[Any, ...]) -> bytes:
 class Machine:
     """All local states of a check, by number; number 0 is a node that is not there."""
 
+    settled: ClassVar[bool] = True
+    """Whether the object behind a number stays as it is."""
+
     def __init__(self, spec: Specification, settings: Any, *, stations: range, clocks: tuple[int, ...]) -> None:
         self.spec = spec
         self.settings = settings
@@ -123,8 +126,12 @@ class Machine:
     # Numbers.
 
     def _intern(self, node: NodeId, state: Protocol | Down) -> int:
-        value = ("down", *state) if isinstance(state, Down) else (node, state.canonical())
-        digest = hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
+        if isinstance(state, Down):  # messages by their names: numbers are others in every process
+            owed = tuple(tuple(self.messages[each]) for each in state.owed)
+            value: tuple[Any, ...] = ("down", node, state.saved, owed)
+        else:
+            value = (node, state.canonical())
+        digest = self._digest(value)
         number = self._numbers.get(digest)
         if number is None:
             number = self._numbers[digest] = len(self.states)
@@ -132,6 +139,10 @@ class Machine:
             self.digests.append(digest)
             self.first.append(self._cause)
         return number
+
+    @staticmethod
+    def _digest(value: tuple[Any, ...]) -> bytes:
+        return hashlib.blake2b(_as_bytes(value), digest_size=16).digest()
 
     def frame(self, codec: Any, frame: Frame, place: int) -> int:
         """A frame by number. It goes over the wire: what is received is not the object that was sent."""
@@ -143,6 +154,14 @@ class Machine:
             self.frame_bytes.append(data)
             self.first_sent.append((self._cause, place))
         return number
+
+    def frame_number(self, data: bytes) -> int | None:
+        """The number of a frame, by its bytes."""
+        return self._frame_numbers.get(data)
+
+    def number_of(self, digest: bytes) -> int | None:
+        """The number of a local state, by what is in it."""
+        return self._numbers.get(digest)
 
     def message(self, name: MessageId) -> int:
         number = self._message_numbers.get(name)
@@ -210,9 +229,42 @@ class Machine:
     def _before(self, original: Protocol) -> Protocol:
         return original.clone()
 
-    def _done(self, node: NodeId, protocol: Protocol, effects: Iterable[object], method: str) -> Step:
+    def all_idle(self, state: int, now: int, arriving: Iterable[tuple[bytes, NodeId]]) -> bool:
+        """Whether each of these frames, with its sender, would leave a node in this state as it is. They are tried
+        on one copy, which is in the same state as long as they do. Nothing is remembered."""
+        original = self.states[state]
+        if not isinstance(original, Protocol):
+            return True
+        node, copy = original.node, None
+        for data, sender in arriving:
+            number = self._frame_numbers.get(data, -1)
+            known = self.memo.get((state, now, "receive", number, sender))
+            if known is not None:
+                if not known.idle:
+                    return False
+                continue
+            copy = copy or original.clone()
+            try:
+                frame = self.frames[number] if number >= 0 else copy.codec.decode(data)
+                effects = copy.receive(frame, sender, self.clock(node, now))
+            except Exception:
+                return False
+            if any(not isinstance(effect, Discard | Alert) for effect in effects):
+                return False
+            if self._digest((node, copy.canonical())) != self.digests[state]:
+                return False
+        return True
+
+    def _done(
+        self,
+        node: NodeId,
+        protocol: Protocol,
+        effects: Iterable[object],
+        method: str,
+        owed: Iterable[tuple[Any, ...]] = (),
+    ) -> Step:
         codec = protocol.codec
-        told: list[tuple[Any, ...]] = []
+        told: list[tuple[Any, ...]] = [*owed]
         problem = None
         for effect in effects:
             match effect:
@@ -267,16 +319,16 @@ class Machine:
             except Exception as error:
                 found = Step(state, (), problem=f"recovery raised {type(error).__name__}: {error}")
             else:
-                found = self._done(node, protocol, effects, "resume")
-                owed = tuple(("deliver", each) for each in down.owed)
-                if owed:
-                    found = Step(found.state, (*owed, *found.effects), problem=found.problem)
+                owed = [("deliver", each) for each in down.owed]
+                found = self._done(node, protocol, effects, "resume", owed)
             self.memo[key] = found
         return found
 
 
 class LiveMachine(Machine):
     """The same without a memory: one object per node, on which every call is really made. For replays."""
+
+    settled = False
 
     def _before(self, original: Protocol) -> Protocol:
         return original

@@ -14,9 +14,9 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.machine import ABSENT, EVERYBODY, Machine, Step
+from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Step
 from antecast.checking.records import Problem, Record, Records
-from antecast.checking.scope import BUDGET, Scope
+from antecast.checking.scope import BUDGET, UNREST, Scope
 from antecast.checking.wires import Wires
 from antecast.core import Leaving, NodeId, Protocol
 from antecast.protocols.registry import Guarantee, Need, Specification
@@ -76,6 +76,10 @@ class Performing:
         self._labels: dict[Any, Action] = {}
         self._all = sum(getattr(scope, name) for name in BUDGET)
         self.lifetimes: tuple[int | None, ...] = tuple(map(int, scope.lifetimes)) or (None,)
+        self._gauges: dict[int, dict[str, int]] = {}
+        self.inside = scope.inside
+        """Whether crashes come between two effects of a call, too."""
+        self._unrest = any(getattr(scope, name) for name in UNREST)
         self.effects: tuple[tuple[Any, ...], ...] = ()
         """Of the last call that was performed without anything that goes with it."""
 
@@ -325,9 +329,12 @@ class Performing:
         world[node] = self.machine.start(node)
         if self.cells:
             return self._do_move(world, node, peer)
-        everyone = [each for each in self.hosts if each != node and self.machine.protocol(world[each]) is not None]
+        states = self.machine.states
+        everyone = [each for each in self.hosts if each != node and states[world[each]] is not None]
         for each in everyone if Need.COMPLETE_GRAPH in self.needs else [peer]:
-            self._do_link(world, *sorted((node, each)))
+            place, _ = self.place[node, each]
+            down = isinstance(states[world[each]], Down)
+            world[place] = self.wires.due(world[place]) if down else self.wires.begun(world[place])
         return None
 
     def _do_leave(self, world: list[int], node: NodeId) -> Problem | None:
@@ -359,6 +366,16 @@ class Performing:
         """The nodes that are up."""
         found = {node: self.machine.protocol(world[node]) for node in self.nodes}
         return {node: each for node, each in found.items() if each is not None}
+
+    def gauges(self, state: int) -> dict[str, int]:
+        """What a node in a local state keeps; nothing if it is not up."""
+        found = self._gauges.get(state)
+        if found is None:
+            protocol = self.machine.protocol(state)
+            found = {} if protocol is None else protocol.gauges()
+            if self.machine.settled:
+                self._gauges[state] = found
+        return found
 
     def record(self, world: World, node: NodeId) -> Record:
         return self.records.values[world[self.n + node]]

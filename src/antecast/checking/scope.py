@@ -44,6 +44,8 @@ class Scope(Settings, frozen=True, kw_only=True):
     """Frames that are lost on links that stay up, or by radio."""
     breaks: Small = 0
     """Links that break, and may come back. Each end notices at a moment of its own."""
+    unsteady: list[tuple[NodeId, NodeId]] = []
+    """The links that break. Without any, all do."""
     appears: Small = 0
     """Links that come up where none was at the start."""
     crashes: Small = 0
@@ -190,5 +192,8 @@ def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:
         refuse("topology", f'{spec.name} needs a link between every two nodes: "complete"')
     if scope.appears and scope.topology == "complete":
         refuse("appears", 'every two nodes have a link already; choose another topology, such as "line"')
+    for pair in scope.unsteady:
+        if not 0 <= pair[0] < pair[1] < len(scope.hosts):
+            refuse("unsteady", f"expected two nodes, the lower number first, such as [0, 2], got {list(pair)}")
     if scope.lifetimes and spec.lifetime(settings) is None:
         refuse("lifetimes", f"{spec.name} does not support lifetimes")

@@ -10,24 +10,20 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from antecast.checking.calm import Calm
+from antecast.checking.fingerprints import Fingerprints
+from antecast.checking.limits import Meter, Progress
+from antecast.checking.properties import Property, are_local, broken_property
 from antecast.checking.records import Problem
-from antecast.checking.reduction import Eager, Unverified
+from antecast.checking.reduction import Arriving, Eager, Followed, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
 from antecast.checking.world import Action, World, Worlds
 
 Verdict: TypeAlias = Literal["exhausted", "violated", "not exhausted"]
-
-Progress: TypeAlias = Callable[[int, int, int, int], str | None]
-"""Told states, transitions, frontier and depth now and then; a text ends the search, and says why."""
-
-Property: TypeAlias = Callable[["View"], str | None]
-"""A property of one's own: what is wrong with a world, in words, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +38,12 @@ class Found:
     frontier: int = 0
     """Worlds that were reached and not looked into."""
     seconds: float = 0.0
-    """Of the processor."""
+    """Of the processor, of all processes."""
+    busiest: float = 0.0
+    """Of the processor: the first process, and the busiest of those that shared the search. With a core for each
+    of them, it takes about as long."""
+    calls: int = 0
+    """Calls of protocol objects that were really made in the first process; the others were remembered."""
     problem: Problem | None = None
     actions: tuple[Action, ...] = ()
     """The counterexample."""
@@ -60,38 +61,21 @@ class Found:
         return 0.0 if self.exact else min(1.0, self.states**2 / 2**65)
 
 
-class View:
-    """A world, to be looked at by a property. Nothing in it may be changed."""
-
-    def __init__(self, worlds: Worlds, world: World) -> None:
-        self._worlds, self._world = worlds, world
-        self.nodes = worlds.protocols(world)
-        """The protocol objects of the nodes that are up."""
-        self.now = world[worlds.NOW]
-
-    def delivered(self, node: int) -> set[object]:
-        """The names of the messages that a node has delivered."""
-        bits = self._worlds.record(self._world, node).delivered
-        names = self._worlds.machine.messages
-        return {name for place, name in enumerate(names) if bits >> place & 1}
-
-
 class Reducer:
     """What a search remembers of a world, by the reductions in force."""
 
     def __init__(self, worlds: Worlds, eager: Eager | None, symmetry: Symmetry | None, *, exact: bool) -> None:
         self.worlds, self.eager, self.symmetry, self.exact = worlds, eager, symmetry, exact
+        self.fingerprints = Fingerprints(worlds, () if symmetry is None else symmetry.renamings)
 
     def reduced(self, world: World) -> World:
-        if self.eager is not None:
-            world = self.worlds.without_idle(world, self.eager)[0]
-        return world if self.symmetry is None else self.symmetry.representative(world)
+        return world if self.eager is None else self.worlds.at_once(world, self.eager)[0]
 
     def key(self, world: World) -> World | int:
-        """Of a reduced world."""
+        """Of a reduced world: the same for all that differ only in the numbers of nodes."""
         if self.exact:
-            return world
-        return int.from_bytes(blake2b(array("q", world).tobytes(), digest_size=8).digest(), "little")
+            return world if self.symmetry is None else self.symmetry.representative(world)
+        return self.fingerprints.of(world)
 
 
 class Graph:
@@ -110,27 +94,49 @@ class Graph:
         self.parents.append(parent)
         return place
 
-    def way(self, place: int) -> tuple[World, list[Action]]:
-        """A real world that stands behind a place, and the actions that lead there from the beginning."""
-        worlds, reducer = self.reducer.worlds, self.reducer
+    def chain(self, place: int) -> list[World | int]:
+        """What the search remembers of the worlds on the way to a place, from the beginning."""
         chain = []
         while place >= 0:
             chain.append(place)
             place = self.parents[place]
-        keys = {place: key for key, place in self.places.items() if place in set(chain)}
-        world, actions = worlds.beginning(), []
-        for place in chain[::-1][1:]:
-            if reducer.eager is not None:
-                world, idle = worlds.without_idle(world, reducer.eager)
-                actions += idle
+        wanted = set(chain)
+        keys = {place: key for key, place in self.places.items() if place in wanted}
+        return [keys[place] for place in reversed(chain)]
+
+    def way(self, chain: Sequence[World | int]) -> tuple[World, list[Action]]:
+        """A real world that stands behind the last of a chain, and the actions that lead there."""
+        worlds, reducer = self.reducer.worlds, self.reducer
+        world, actions = self._at_once(worlds.beginning(), [])
+        for wanted in chain[1:]:
             for action, after, problem in worlds.expand(world):
-                if problem is None and reducer.key(reducer.reduced(after)) == keys[place]:
-                    world = after
-                    actions.append(action)
+                if problem is None and reducer.key(reducer.reduced(after)) == wanted:
+                    world, actions = self._at_once(after, [*actions, action])
                     break
             else:
                 raise NotSymmetric
         return world, actions
+
+    def _at_once(self, world: World, actions: list[Action]) -> tuple[World, list[Action]]:
+        if self.reducer.eager is None:
+            return world, actions
+        world, more = self.reducer.worlds.at_once(world, self.reducer.eager)
+        return world, [*actions, *more]
+
+
+SHARED_FROM = 20_000
+"""Worlds that one process looks at before it shares the rest with others."""
+
+FIRST_VERIFIED = 1000
+"""States after which assumptions are verified for the first time; then each time there are four times as many."""
+
+
+class TooEager(Exception):
+    """Frames that were taken to mean nothing mean something."""
+
+    def __init__(self, frames: set[Arriving]) -> None:
+        super().__init__()
+        self.frames = frames
 
 
 class Search:
@@ -145,8 +151,14 @@ class Search:
         exact: bool = False,
         properties: Iterable[Property] = (),
         progress: Progress | None = None,
+        meter: Meter | None = None,
+        jobs: int = 1,
+        share_from: int = SHARED_FROM,
     ) -> None:
         self.worlds = worlds
+        self.meter = meter or Meter()
+        self.jobs, self.share_from = 1 if exact else jobs, share_from
+        worlds.inside = worlds.scope.inside and (eager is None or not eager.may_skip_inside(worlds.scope))
         self.beginning = worlds.beginning()
         symmetry = Symmetry(worlds, self.beginning) if symmetric else None
         self.symmetry = symmetry if symmetry is not None and symmetry.renamings else None
@@ -159,6 +171,7 @@ class Search:
         self.depth = 0
         self.times = {self.beginning[worlds.NOW]}
         """All times that there have been."""
+        self.followed = Followed(worlds.n)
         self._started = time.process_time()
 
     def found(self, verdict: Verdict, **more: object) -> Found:
@@ -171,6 +184,10 @@ class Search:
         }
         return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
 
+    def unverified(self, late: Unverified, **more: object) -> Found:
+        why = f"not all that the reduction rests on was verified: {late}"
+        return self.found("not exhausted", **{"why": why} | more)
+
     def enough(self) -> str | None:
         """Why the search should end, if it should."""
         return (
@@ -179,12 +196,9 @@ class Search:
 
     def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
         """What is wrong with a world, or with where it leads once all is calm."""
-        if self.properties:
-            view = View(self.worlds, world)
-            for each in self.properties:
-                words = each(view)
-                if words:
-                    return Problem(getattr(each, "__name__", "property"), words), []
+        problem = broken_property(self.worlds, world, self.properties)
+        if problem is not None:
+            return problem, []
         return self.calm.judge(world) if self.calm.is_quiet(world) else None
 
     def run(self, *, depth_first: bool = False) -> Found:
@@ -195,19 +209,27 @@ class Search:
         waiting: deque[tuple[World, int, int]] = deque([(beginning, graph.add(reducer.key(beginning), -1), 0)])
         take = waiting.pop if depth_first else waiting.popleft
         places, looked = graph.places, 0
+        verify_at = FIRST_VERIFIED
         while waiting:
             world, place, depth = take()
             if depth > self.depth:
                 self.depth = depth
+                if len(graph) >= verify_at:  # an assumption that fails had better fail early
+                    verify_at = 4 * len(graph)
+                    self.verify()
+                if self.jobs > 1 and not depth_first and len(graph) >= self.share_from:
+                    rest = [world, *(each[0] for each in waiting)]
+                    return self._shared([(each, graph.reducer.key(each)) for each in rest], depth, verify_at)
             looked += 1
             bad = self.judge(world)
             if bad is not None:
-                return self._violated(place, None)
-            for _, after, problem in worlds.expand(world):
+                return self.violated(graph.chain(place), judged=True)
+            for action, after, problem in worlds.expand(world):
                 self.transitions += 1
                 if problem is not None:
-                    return self._violated(place, problem)
+                    return self.violated(graph.chain(place), judged=False)
                 after = reducer.reduced(after)
+                self.followed.note(world, action, after)
                 key = reducer.key(after)
                 if key not in places:
                     waiting.append((after, graph.add(key, place), depth + 1))
@@ -218,20 +240,30 @@ class Search:
                     return self.found("not exhausted", why=why, frontier=len(waiting))
         return self.found("exhausted")
 
-    def _violated(self, place: int, problem: Problem | None) -> Found:
-        """A violation at a real world that stands behind a place."""
-        world, actions = self.graph.way(place)
-        if problem is None:
-            if self.reducer.eager is not None:
-                world, idle = self.worlds.without_idle(world, self.reducer.eager)
-                actions += idle
-            bad = Search.judge(self, world)
+    def _shared(self, frontier: list[tuple[World, Any]], depth: int, verify_at: int) -> Found:
+        from antecast.checking.workers import Sharing
+
+        return Sharing(self, frontier, self.jobs).run(depth, verify_at)
+
+    def verify(self) -> None:
+        """Raise `TooEager` if an assumption of the reduction does not hold, so far."""
+        eager = self.reducer.eager
+        lively = set() if eager is None else self._failing(eager)
+        if lively and eager is not None:
+            raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
+
+    def _failing(self, eager: Eager) -> set[Arriving]:
+        return eager.broken(self.worlds.machine, self.followed, self.times, self.enough)
+
+    def violated(self, chain: Sequence[World | int], *, judged: bool) -> Found:
+        """A violation at a real world that stands behind the last of a chain: by the world itself, or by something
+        that can happen in it."""
+        world, actions = self.graph.way(chain)
+        if judged:
+            bad = self.judge(world)
             if bad is None:
                 raise NotSymmetric
             return self.found("violated", problem=bad[0], actions=(*actions, *bad[1]), calm=len(actions))
-        if self.reducer.eager is not None:
-            world, idle = self.worlds.without_idle(world, self.reducer.eager)
-            actions += idle
         for action, _, broken in self.worlds.expand(world):
             if broken is not None:
                 actions.append(action)
@@ -247,40 +279,60 @@ def explore(
     exact: bool = False,
     properties: Iterable[Property] = (),
     progress: Progress | None = None,
+    meter: Meter | None = None,
+    jobs: int = 1,
+    share_from: int = SHARED_FROM,
 ) -> Found:
     """Search all worlds, reduced as far as the protocol allows.
 
     A reduction rests on assumptions that are verified when the search is done; if one fails, the search is made
     again without it. A violation needs no such care: its way is one that the protocol really goes.
     """
-    eager = Eager() if reduce else None
-    symmetric, notes, started = reduce, [], time.process_time()
+    properties = tuple(properties)
+    alike = are_local(properties)
+    eager = Eager(alike=alike) if reduce else None
+    lively: set[Arriving] = set()
+    symmetric, notes, started = reduce and alike, [], time.process_time()
+    meter = meter or Meter()
     while True:
         search = Search(
-            worlds, eager=eager, symmetric=symmetric, exact=exact, properties=properties, progress=progress
+            worlds,
+            eager=eager,
+            symmetric=symmetric,
+            exact=exact,
+            properties=properties,
+            progress=progress,
+            meter=meter,
+            jobs=jobs,
+            share_from=share_from,
         )
         try:
             found = search.run(depth_first=depth_first)
+            if found.verdict == "exhausted":
+                search.verify()
+                if search.symmetry is not None and search.symmetry.broken():
+                    raise NotSymmetric
         except NotSymmetric:
             symmetric = False
             notes.append("the nodes turned out not to be interchangeable")
             continue
-        if found.verdict == "exhausted":
-            if search.symmetry is not None and search.symmetry.broken():
-                symmetric = False
-                notes.append("the nodes turned out not to be interchangeable")
-                continue
-            try:
-                lively = set() if eager is None else eager.broken(worlds.machine, search.times, search.enough)
-            except Unverified as late:
-                why = f"all was seen, but not all that the reduction rests on was verified: {late}"
-                return replace(found, verdict="not exhausted", why=why, seconds=time.process_time() - started)
-            if eager is not None and lively:
-                eager = Eager(eager.lively | lively)
-                notes.append(f"{len(lively)} frames turned out to mean something later")
-                continue
+        except TooEager as failed:
+            lively |= failed.frames
+            eager = Eager(lively, alike=alike)
+            continue
+        except Unverified as late:
+            found = search.unverified(late)
+        if lively:
+            notes.append(f"{len(lively)} frames turned out to mean something later")
         if eager is not None:
-            notes.append(f"{len(eager.assumed)} frames that mean nothing arrive at once")
+            notes.append(f"{eager.count or len(eager.assumed)} frames that mean nothing arrive at once")
         if search.symmetry is not None:
             notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
-        return replace(found, reduction=tuple(notes), seconds=time.process_time() - started)
+        used = time.process_time() - started
+        return replace(
+            found,
+            reduction=tuple(notes),
+            seconds=used + meter.cpu,
+            busiest=used + meter.busiest,
+            calls=worlds.machine.calls,
+        )

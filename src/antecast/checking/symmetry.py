@@ -221,8 +221,12 @@ class Symmetry:
                 continue
 
     def _keeps_links(self, nodes: tuple[int, ...]) -> bool:
-        links = set(self.worlds.scope.links())
-        return all((min(nodes[a], nodes[b]), max(nodes[a], nodes[b])) in links for a, b in links)
+        """Whether links lead to links, and unsteady ones to unsteady ones."""
+        scope = self.worlds.scope
+        for links in (set(scope.links()), {pair for pair in scope.unsteady if max(pair) < scope.nodes}):
+            if any((min(nodes[a], nodes[b]), max(nodes[a], nodes[b])) not in links for a, b in links):
+                return False
+        return True
 
     def representative(self, world: World) -> World:
         """The same world for all that are images of each other."""

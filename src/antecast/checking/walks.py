@@ -1,4 +1,9 @@
-"""Random walks through worlds that are too many to be seen all, and counterexamples made shorter."""
+"""Random walks through worlds that are too many to be seen all, and counterexamples made shorter.
+
+Every other walk lets any frame arrive next that can. In such walks no frame is under way for long, while most
+faults of order need one that is: overtaken, on one link, by much that happens elsewhere. So in the walks between,
+links have priorities, drawn anew for each walk and changed now and then: frames of the fastest link arrive first.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,17 @@ import time
 from random import Random
 
 from antecast.checking.calm import Calm
+from antecast.checking.limits import Progress
+from antecast.checking.properties import Property, broken_property
 from antecast.checking.records import Problem
-from antecast.checking.search import Found, Progress, Property, View
+from antecast.checking.search import Found
 from antecast.checking.world import Action, World, Worlds
 
 LONGEST = 10_000
 """Steps of a walk that does not come to rest by itself."""
+
+CHANGED = 0.06
+"""How likely a link, having been the fastest, becomes the slowest with a step."""
 
 RARE = 0.25
 """How likely a step is something other than a frame that arrives, while frames are under way."""
@@ -40,15 +50,16 @@ def walk(
         world = beginning
         way: list[Action] = []
         problem: Problem | None = None
+        speeds: dict[tuple[int, int], float] | None = {} if made % 2 else None
         while len(way) < LONGEST:
-            action = _chosen(worlds, world, random)
+            action = _chosen(worlds, world, random, speeds)
             if action is None:
                 break
             way.append(action)
             transitions += 1
             world, problem = worlds.perform(world, action)
             if problem is None:
-                problem = _judged(worlds, world, properties)
+                problem = broken_property(worlds, world, properties)
             if problem is not None:
                 return found("violated", problem=problem, actions=tuple(way), calm=len(way))
         made += 1
@@ -62,22 +73,19 @@ def walk(
     return found("not exhausted", why=f"{made} random walks, seed {seed}")
 
 
-def _judged(worlds: Worlds, world: World, properties: tuple[Property, ...]) -> Problem | None:
-    for each in properties:
-        words = each(View(worlds, world))
-        if words:
-            return Problem(getattr(each, "__name__", "property"), words)
-    return None
-
-
-def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
+def _chosen(
+    worlds: Worlds, world: World, random: Random, speeds: dict[tuple[int, int], float] | None
+) -> Action | None:
     arriving: list[Action] = []
     others: list[Action] = []
     for action in worlds.actions(world):
         (arriving if action[0] in ("receive", "hear") else others).append(action)
     if not arriving and not others:
         return None
-    action = random.choice(others if others and (not arriving or random.random() < RARE) else arriving)
+    if others and (not arriving or random.random() < RARE):
+        action = random.choice(others)
+    else:
+        action = random.choice(arriving) if speeds is None else _fastest(arriving, random, speeds)
     budget = worlds.left(world)
     if action[0] in ("receive", "hear", "broadcast", "timer", "up", "down") and any(budget[1:]):
         worlds.perform(world, action)
@@ -87,7 +95,17 @@ def _chosen(worlds: Worlds, world: World, random: Random) -> Action | None:
     return action
 
 
-def shorten(worlds: Worlds, found: Found) -> Found:
+def _fastest(arriving: list[Action], random: Random, speeds: dict[tuple[int, int], float]) -> Action:
+    """A frame of the fastest link on which one is under way."""
+    for action in arriving:
+        speeds.setdefault(action[1:3], random.random())
+    link = max((action[1:3] for action in arriving), key=speeds.__getitem__)
+    if random.random() < CHANGED:
+        speeds[link] = min(speeds.values()) - 1.0
+    return random.choice([action for action in arriving if action[1:3] == link])
+
+
+def shorten(worlds: Worlds, found: Found, properties: tuple[Property, ...] = ()) -> Found:
     """The same violation in fewer steps: each action that can be left out is. What broke, breaks still."""
     if found.problem is None:
         return found
@@ -96,7 +114,7 @@ def shorten(worlds: Worlds, found: Found) -> Found:
     place = len(actions) - 1
     while place >= 0:
         fewer = actions[:place] + actions[place + 1 :]
-        again = _played(worlds, fewer, calm, found.problem.property)
+        again = _played(worlds, fewer, calm, found.problem.property, properties)
         if again is not None:
             problem, actions, tail = again
             place = min(place, len(actions))
@@ -111,7 +129,7 @@ def _replaced(found: Found, problem: Problem, actions: list[Action], tail: tuple
 
 
 def _played(
-    worlds: Worlds, actions: list[Action], calm: Calm, broken: str
+    worlds: Worlds, actions: list[Action], calm: Calm, broken: str, properties: tuple[Property, ...]
 ) -> tuple[Problem, list[Action], tuple[Action, ...]] | None:
     """Whether these actions still break the same property: then how, and in how many of them."""
     world = worlds.beginning()
@@ -119,6 +137,7 @@ def _played(
         if not worlds.is_possible(world, action):
             return None
         world, problem = worlds.perform(world, action)
+        problem = problem or broken_property(worlds, world, properties)
         if problem is not None:
             same = problem.property == broken
             return (problem, actions[: place + 1], ()) if same else None

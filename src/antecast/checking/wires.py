@@ -77,6 +77,8 @@ class Wires:
         self._sent: dict[tuple[int, bool, int], int] = {}
         self.busy: list[bool] = []
         """Whether anything is under way, or an end has still to notice something."""
+        self.torn: list[bool] = []
+        """Whether the two should have a link and have none that is not broken."""
 
     def number(self, link: Link) -> int:
         lives = tuple(_tidy(life) for life in link.lives)
@@ -86,6 +88,7 @@ class Wires:
             found = self._numbers[link] = len(self.values)
             self.values.append(link)
             self.busy.append(any(_is_busy(life) for life in link.lives))
+            self.torn.append(link.belongs and (not link.lives or link.lives[-1].broken))
         return found
 
     def sent(self, number: int, to_high: bool, frame: int) -> int:
@@ -184,6 +187,10 @@ class Wires:
         link = self.values[number]
         return self.number(Link(True, (*(_broken(life) for life in link.lives), FRESH)))
 
+    def due(self, number: int) -> int:
+        """The two should have a link from now on, and it begins when both are up."""
+        return self.number(self.values[number]._replace(belongs=True))
+
     def lost_end(self, number: int, high: bool, *, for_good: bool = False) -> int:
         """One of the two nodes has stopped; the other has still to notice."""
         link = self.values[number]
@@ -216,4 +223,5 @@ def _tidy(life: Life) -> Life:
 
 
 def _is_busy(life: Life) -> bool:
-    return bool(life.to_low or life.to_high) or life.broken or TO_COME in (life.low, life.high)
+    """A life that has begun, and that neither end has seen come up, can wait as well as one that is to begin."""
+    return bool(life.to_low or life.to_high) or life.broken or (life.low == TO_COME) != (life.high == TO_COME)

@@ -119,8 +119,7 @@ class Worlds(Performing):
     def _returns(self, world: World) -> Iterator[Action]:
         """Links that have broken come back."""
         for (low, high), place in self.links.items():
-            link = self.wires.values[world[place]]
-            if link.belongs and not self.wires.is_whole(world[place]) and self._both_up(world, low, high):
+            if self.wires.torn[world[place]] and self._both_up(world, low, high):
                 yield self.label("link", low, high)
 
     def _both_up(self, world: World, low: NodeId, high: NodeId) -> bool:
@@ -140,7 +139,8 @@ class Worlds(Performing):
         whole = [pair for pair, place in self.links.items() if wires.is_whole(world[place])]
         if budget[PLACE["breaks"]] and not self.cells:
             for low, high in whole:
-                yield label("break", low, high)
+                if not self.scope.unsteady or (low, high) in self.scope.unsteady:
+                    yield label("break", low, high)
         if budget[PLACE["appears"]]:
             for (low, high), place in self.links.items():
                 if not wires.values[world[place]].belongs and self._both_up(world, low, high):
@@ -190,7 +190,7 @@ class Worlds(Performing):
         """All that can happen next, done."""
         arriving = self._arriving(world)
         budget = self.left(world)
-        varied = bool(budget[PLACE["answers"]] or budget[PLACE["crashes"]])
+        varied = bool(budget[PLACE["answers"]] or (budget[PLACE["crashes"]] and self.inside))
         yield from self._receptions(world, arriving, varied)
         for action in self.actions(world, receptions=False):
             after, problem = self.perform(world, action)
@@ -198,17 +198,35 @@ class Worlds(Performing):
             if varied and action[0] in CALLS and problem is None:
                 yield from self._varied(world, action)
 
-    def without_idle(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
-        """The world when all frames have arrived that mean nothing to their receivers (`checking.reduction`)."""
+    def at_once(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
+        """The world when all has happened that may happen first without hiding anything: frames that mean nothing
+        to their receivers arrive, links come back, and nodes recover unless time can pass before."""
         done: list[Action] = []
         while True:
+            action = self._recovery(world) if self.scope.crashes and eager.alike else None
+            if action is None and self._unrest:
+                action = next(self._returns(world), None)
+            if action is not None:
+                after, problem = self.perform(world, action)
+                if problem is None:
+                    world = after
+                    done.append(action)
+                    continue
             for node, peer, place, arrival, step in self._arriving(world):
-                if step.idle and eager.may_go_first(node, peer, arrival.frame, world[node]):
+                if step.idle and eager.may_go_first(self.machine, node, peer, arrival.frame, world[node]):
                     done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
                     world = (*world[:place], arrival.after, *world[place + 1 :])
                     break
             else:
                 return world, done
+
+    def _recovery(self, world: World) -> Action | None:
+        """A node that is down can recover at once: nobody notices when it does, unless time goes by."""
+        budget = self.left(world)
+        if budget[PLACE["timeouts"]] or budget[PLACE["ticks"]]:
+            return None
+        states = self.machine.states
+        return next((self.label("recover", n) for n in self.hosts if isinstance(states[world[n]], Down)), None)
 
     def _arriving(self, world: World) -> list[tuple[NodeId, NodeId, int, Arrival, Step]]:
         """The frames that can arrive, each with what it does to its receiver."""
@@ -265,7 +283,7 @@ class Worlds(Performing):
         delivers = any(each[0] == "deliver" and names[each[1]].origin != node for each in effects)
         if delivers and budget[PLACE["answers"]] and action[0] != "broadcast" and self.may_speak(world, node):
             yield self.label(*action[:-1], ANSWER)
-        if budget[PLACE["crashes"]] and self.scope.inside:
+        if budget[PLACE["crashes"]] and self.inside:
             carried = [each for each in effects if each[0] != "accepted"]
             for count in range(len(carried)):
                 if any(each[0] in ("send", "deliver") for each in carried[count:]):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,6 +73,10 @@ def check(
         list[str] | None,
         typer.Option("--property", metavar="MODULE:FUNCTION", help="A property of your own. Repeatable."),
     ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="GAUGE=N", help="No node ever keeps more, such as pending=2. Repeatable."),
+    ] = None,
     strategy: Annotated[str, typer.Option(help="breadth, depth, growing or walk.")] = "breadth",
     reduce: Annotated[
         bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")
@@ -85,7 +87,20 @@ def check(
         str | None, typer.Option(help="Memory limit, such as 2GB; beyond it the search is a random walk.")
     ] = None,
     limit: Annotated[str | None, typer.Option("--time", help="Stop after this long, such as 60s.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Protocols that are checked at the same time.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes. They share the search of one protocol (default: one per core).",
+            show_default=False,
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="Search on Spark: a master, such as local[*], or an sc:// address."
+        ),
+    ] = None,
     replayed: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Play a counterexample again.")
     ] = None,
@@ -102,6 +117,9 @@ def check(
     save_test: Annotated[
         Path | None, typer.Option("--save-test", metavar="FILE", help="Write the counterexample as a pytest case.")
     ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Show the counterexample as a page, with its steps to click through.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -110,7 +128,9 @@ def check(
     Exits with 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
     """
     if replayed is not None:
-        _replay(replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, as_json=as_json)
+        _replay(
+            replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, report=report, as_json=as_json
+        )
         return
     if not names:
         raise ConfigurationError("which protocol? a name, all, or package.module:SPEC", field="NAME")
@@ -120,6 +140,10 @@ def check(
         "leaves": leaves, "partitions": partitions, "moves": moves, "timeouts": timeouts, "ticks": ticks,
     } | _values(more or [], "--scope")  # fmt: skip
     orders = _orders(names)
+    if master is not None and strategy != "breadth":
+        raise ConfigurationError("Spark searches breadth first; leave --strategy out", field="--master")
+    if master is not None and exact:
+        raise ConfigurationError("Spark remembers fingerprints; leave --exact out", field="--master")
     options: dict[str, Any] = {
         "settings": _values(overrides or [], "--set"),
         "more": _guarantees(promises or []),
@@ -130,12 +154,16 @@ def check(
         "memory": _bytes(memory),
         "seconds": _seconds(limit),
         "properties": properties or [],
+        "bounds": _bounds(bounds or []),
+        "master": master,
     }
     many = len(orders) > 1
     results = list(_all(orders, fields, options, jobs=jobs, quiet=quiet or as_json, fit=many))
     for each in results:
         if each.counterexample is not None:
             _save(each.counterexample, save if not many else None, save_test if not many else None)
+            if report:
+                _report(_file(each.counterexample, save if not many else None), quiet=quiet or as_json)
     if as_json:
         rows = [_as_json(each) for each in results]
         print(json.dumps(rows if many else rows[0], indent=2))
@@ -210,28 +238,23 @@ def _seconds(text: str | None) -> float | None:
         raise ConfigurationError(str(error), field="--time") from None
 
 
-def _own_properties(names: list[str]) -> tuple[Any, ...]:
-    found = []
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    for name in names:
-        module, _, function = name.partition(":")
-        try:
-            found.append(getattr(importlib.import_module(module), function))
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigurationError(
-                f"unknown property {name!r}: {error}; name it as package.module:function", field="--property"
-            ) from None
-    return tuple(found)
+def _bounds(assignments: list[str]) -> dict[str, int]:
+    found = _values(assignments, "--limit")
+    for name, value in found.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ConfigurationError(f"{name}: expected a whole number, got {value!r}", field="--limit")
+    return {name: value for name, value in found.items() if isinstance(value, int)}
 
 
 # The search.
 
 
 def _all(
-    names: list[str], fields: dict[str, Any], options: dict[str, Any], *, jobs: int, quiet: bool, fit: bool
+    names: list[str], fields: dict[str, Any], options: dict[str, Any], *, jobs: int | None, quiet: bool, fit: bool
 ) -> Iterator[Checked]:
-    if jobs > 1 and len(names) > 1:
+    from antecast.checking.workers import cores
+
+    if jobs is not None and jobs > 1 and len(names) > 1:
         from concurrent.futures import ProcessPoolExecutor
 
         with ProcessPoolExecutor(jobs) as pool:
@@ -241,7 +264,7 @@ def _all(
     with _interruptible() as interrupted:
         for name in names:
             show = _Shown(name, quiet=quiet)
-            yield _one(name, fields, options, fit=fit, show=show, interrupted=interrupted)
+            yield _one(name, fields, options, fit=fit, jobs=jobs or cores(), show=show, interrupted=interrupted)
             show.done()
             if interrupted():
                 return
@@ -253,10 +276,13 @@ def _one(
     options: dict[str, Any],
     *,
     fit: bool,
+    jobs: int = 1,
     show: Callable[[int, int, int, int], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
-    from antecast.checking.check import Limits, check
+    from antecast.checking.check import check
+    from antecast.checking.limits import Limits
+    from antecast.checking.properties import own_property
     from antecast.checking.scope import Scope, fitting
     from antecast.core.settings import read_settings
     from antecast.protocols import Guarantee, specification
@@ -273,7 +299,10 @@ def _one(
         scope,
         settings=options["settings"],
         promises=spec.guarantees | {Guarantee(each) for each in options["more"]},
-        properties=_own_properties(options["properties"]),
+        properties=tuple(map(own_property, options["properties"])),
+        bounds=options["bounds"],
+        jobs=jobs,
+        elsewhere=None if options["master"] is None else _on_spark(options["master"]),
         strategy=options["strategy"],
         reduce=options["reduce"],
         exact=options["exact"],
@@ -282,6 +311,19 @@ def _one(
         progress=show,
         interrupted=interrupted,
     )
+
+
+def _on_spark(master: str) -> Callable[[Any, Any], Any]:
+    """A search that is made on a cluster."""
+
+    def search(order: Any, progress: Any) -> Any:
+        from antecast.spark.checking import check_on_spark
+        from antecast.spark.session import spark_session
+
+        with spark_session("antecast check", master=master) as spark:
+            return check_on_spark(spark, order, progress=progress)
+
+    return search
 
 
 @contextmanager
@@ -430,7 +472,23 @@ def _save(found: Counterexample, save: Path | None, save_test: Path | None) -> N
             raise OutputError(f"cannot be written: {error.strerror}", path=path) from None
 
 
-def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Path | None, as_json: bool) -> None:
+def _report(path: Path, *, quiet: bool) -> None:
+    from antecast.api import report
+
+    page = report(path)
+    if not quiet:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
+
+
+def _replay(
+    path: Path,
+    *,
+    any_version: bool,
+    stop_at: int | None,
+    save_test: Path | None,
+    report: bool,
+    as_json: bool,
+) -> None:
     from antecast.checking.counterexample import check_version, read_counterexample, replay
     from antecast.checking.scope import Scope, described
     from antecast.core.settings import read_settings
@@ -446,6 +504,8 @@ def _replay(path: Path, *, any_version: bool, stop_at: int | None, save_test: Pa
     played = replay(found, before=before)
     if save_test is not None:
         _save(found, path, save_test)
+    if report:
+        _report(path, quiet=as_json)
     if as_json:
         problem = played.problem
         words = {"property": problem.property, "words": problem.words} if problem else {}

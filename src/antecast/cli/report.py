@@ -20,12 +20,18 @@ def report(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="PATH", help="The folder of a run, a sweep, a comparison, an audit or a reproduction."
+            metavar="PATH",
+            help="The folder of a run, a sweep, a comparison, an audit or a reproduction, or a counterexample.",
         ),
     ],
     file: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The file to write. Default: PATH/report.html."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file to write. Default: PATH/report.html; beside a counterexample.",
+        ),
     ] = None,
     message: Annotated[
         str | None,

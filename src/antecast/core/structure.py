@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from functools import partial
+from operator import is_
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -55,7 +56,7 @@ def copy_structure(thing: T) -> T:
 
 def _copy(thing: Any, done: dict[int, Any]) -> Any:
     kind = type(thing)
-    if _is_value(kind):
+    if kind in _PLAIN or _is_value(kind):
         return thing
     known = done.get(id(thing))
     if known is not None:
@@ -64,20 +65,28 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
         made: Any = {}
         done[id(thing)] = made
         for key, value in thing.items():
-            made[_copy(key, done)] = _copy(value, done)
+            made[key if type(key) in _PLAIN else _copy(key, done)] = (
+                value if type(value) in _PLAIN else _copy(value, done)
+            )
         return made
     if kind is list:
         made = []
         done[id(thing)] = made
-        made.extend(_copy(each, done) for each in thing)
+        made.extend([each if type(each) in _PLAIN else _copy(each, done) for each in thing])
         return made
     if issubclass(kind, tuple):
-        parts = [_copy(each, done) for each in thing]
-        if all(new is old for new, old in zip(parts, thing, strict=True)):
+        parts = [each if type(each) in _PLAIN else _copy(each, done) for each in thing]
+        if all(map(is_, parts, thing)):
             return thing
         return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
     if kind is set or kind is frozenset:
-        done[id(thing)] = made = kind(_copy(each, done) for each in thing)
+        done[id(thing)] = made = kind([each if type(each) in _PLAIN else _copy(each, done) for each in thing])
+        return made
+    if kind in _known_objects:
+        made = done[id(thing)] = object.__new__(kind)
+        new = made.__dict__
+        for name, value in thing.__dict__.items():
+            new[name] = value if type(value) in _PLAIN else _copy(value, done)
         return made
     return _copy_other(thing, kind, done)
 
@@ -111,6 +120,8 @@ def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
     else:
         _check_object(thing, kind)
         made = done[id(thing)] = kind.__new__(kind)
+        if hasattr(thing, "__dict__") and not issubclass(kind, msgspec.Struct) and not _slots(kind):
+            _known_objects.add(kind)
     for name, value in _attributes(thing):
         object.__setattr__(made, name, _copy(value, done))
     return made
@@ -152,6 +163,19 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
         return thing
     if _is_value(kind):
         return _value_form(thing, kind)
+    if kind in _known_objects:
+        known = seen.get(id(thing))
+        if known is not None:
+            return ("again", known)
+        seen[id(thing)] = len(seen)
+        held.append(thing)
+        own, skipped = thing.__dict__, getattr(kind, "tallies", ())
+        fields = []
+        for name in sorted(own):
+            if name not in skipped:
+                value = own[name]
+                fields.append((name, value if type(value) in _PLAIN else _form(value, seen, held)))
+        return (kind.__qualname__, (), tuple(fields))
     if issubclass(kind, tuple):
         return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     if kind in _METHODS:  # made anew on each access, so their identity means nothing
@@ -163,11 +187,19 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
     seen[id(thing)] = len(seen)
     held.append(thing)  # while it is held, no other thing has its id
     if issubclass(kind, dict):
-        parts: tuple[Any, ...] = tuple([(_form(k, seen, held), _form(v, seen, held)) for k, v in thing.items()])
+        parts: tuple[Any, ...] = tuple(
+            [
+                (
+                    k if type(k) in _PLAIN else _form(k, seen, held),
+                    v if type(v) in _PLAIN else _form(v, seen, held),
+                )
+                for k, v in thing.items()
+            ]
+        )
     elif issubclass(kind, set | frozenset):
         parts = tuple(sorted([_form(each, seen, held) for each in thing], key=repr))
     elif issubclass(kind, list | deque):
-        parts = tuple([_form(each, seen, held) for each in thing])
+        parts = tuple([each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     else:
         parts = _other_form(thing, kind, seen, held)
     if kind in _BARE:
@@ -190,7 +222,13 @@ def _other_form(thing: Any, kind: type, seen: dict[int, int], held: list[Any]) -
 
 def _value_form(thing: Any, kind: type) -> Any:
     if issubclass(kind, msgspec.Struct):
-        return (kind.__qualname__, *[_form(getattr(thing, name), {}, []) for name in kind.__struct_fields__])
+        known = _known_forms.get(id(thing))
+        if known is None:
+            form = (kind.__qualname__, *[_form(getattr(thing, name), {}, []) for name in kind.__struct_fields__])
+            if len(_known_forms) >= _MOST_FORMS:
+                _known_forms.clear()
+            known = _known_forms[id(thing)] = (thing, form)
+        return known[1]
     if issubclass(kind, Enum):
         return (kind.__qualname__, thing.name)
     if issubclass(kind, type):
@@ -200,9 +238,15 @@ def _value_form(thing: Any, kind: type) -> Any:
     return (kind.__qualname__, repr(thing)) if kind not in (int, complex) else thing
 
 
+_MOST_FORMS = 100_000
+_known_forms: dict[int, tuple[Any, Any]] = {}
+"""Forms of frozen structs by identity: settings and frames are met again and again. Each is held with its form, so
+that no other has its identity."""
+
 _known_values: dict[type, bool] = {}
 _known_slots: dict[type, tuple[str, ...]] = {}
-"""Facts about a class, found out once."""
+_known_objects: set[type] = set()
+"""Facts about a class, found out once: which are values, their slots, which keep all attributes in a dict."""
 
 
 def _is_value(kind: type) -> bool:

@@ -219,7 +219,7 @@ class _Drawing:
 
     def _key(self, mark: Mark) -> str:
         name = mark.key or mark.series
-        picked = self.plot.choices or (self.plot.pick and len(self.plot.series) > 1)
+        picked = self.plot.choices or self.plot.stepped or (self.plot.pick and len(self.plot.series) > 1)
         return f' data-key="{escape(name)}"' if name and picked else ""
 
 

@@ -10,7 +10,37 @@ function pick(figure, key) {
   const choice = figure.querySelector(".choose");
   if (choice) choice.value = key;
 }
+// Steps: what comes after the chosen one fades.
+function stepper(figure) {
+  const steps = all(".step", figure);
+  let now = 0;
+  const show = step => {
+    now = step;
+    for (const mark of all("[data-key]", figure)) mark.classList.toggle("faded", step > 0 && Number(mark.dataset.key) > step);
+    steps.forEach((each, index) => each.setAttribute("aria-current", index + 1 === step ? "step" : "false"));
+    if (step) document.querySelector(".told").textContent = `Step ${step}: ${steps[step - 1].textContent}`;
+  };
+  const move = by => { show(Math.min(Math.max(now + by, 1), steps.length)); };
+  steps.forEach((each, index) => each.addEventListener("click", () => show(index + 1)));
+  figure.querySelector(".back").addEventListener("click", () => move(-1));
+  figure.querySelector(".next").addEventListener("click", () => move(1));
+  figure.querySelector(".whole").addEventListener("click", () => show(0));
+  figure.addEventListener("keydown", event => {
+    const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    if (event.key === "Escape") show(0);
+    if (!by) return;
+    event.preventDefault();
+    move(by);
+    if (event.target.matches(".step")) steps[now - 1].focus();
+  });
+  for (const drawn of all("svg.drawn", figure))
+    drawn.addEventListener("click", event => {
+      const mark = event.target.closest("[data-key]");
+      show(mark ? Math.max(Number(mark.dataset.key), 1) : 0);
+    });
+}
 for (const figure of all("figure")) {
+  if (figure.querySelector(".steps")) { stepper(figure); continue; }
   const choice = figure.querySelector(".choose");
   if (choice) choice.addEventListener("change", () => pick(figure, choice.value));
   for (const button of all(".pick", figure))

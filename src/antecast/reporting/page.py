@@ -68,6 +68,8 @@ class Chart:
     note: str = ""
     """What was cut, and where the data lie."""
     small: bool = False
+    steps: Sequence[str] = ()
+    """Steps to click through, where the keys of the marks are their numbers."""
 
     @property
     def legend(self) -> list[Series]:

@@ -150,6 +150,8 @@ class Plot:
     """Whether the entries of the legend pick their series."""
     choices: Sequence[str] = ()
     """Keys to choose from, for plots whose keys are not their series."""
+    stepped: bool = False
+    """Whether keys are numbers of steps, which the page shows one after the other."""
     title: str = ""
     """Of a panel, where a chart has several."""
     height: int = HEIGHT
