@@ -28,8 +28,8 @@ from antecast.sim.overlay.compiled.arrays import (
     Queue,
     order_of,
 )  # fmt: skip
-from antecast.sim.overlay.compiled.draws import Model, Whole, child, delay
-from antecast.sim.overlay.compiled.heap import push
+from antecast.sim.compiled.draws import Model, Whole, child, delay
+from antecast.sim.compiled.heap import push
 
 TICK, BROADCAST, MESSAGE, PLAIN, PING, RELAY, PONG = range(7)
 """Kinds of event, and what their last two numbers are: TICK (process, -), BROADCAST (place in the plan, -),

@@ -18,7 +18,7 @@ from antecast.sim.overlay.compiled.arrays import (
     Views,
 )
 from antecast.sim.overlay.compiled.connecting import close_if_unneeded, find, introduce
-from antecast.sim.overlay.compiled.draws import Model, Whole, below, child, mix
+from antecast.sim.compiled.draws import Model, Whole, below, child, mix
 
 
 @part

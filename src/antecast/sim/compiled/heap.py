@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core.compiled import part
-from antecast.sim.overlay.compiled.draws import Whole
+from antecast.sim.compiled.draws import Whole
 
 
 @part
