@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError
 from antecast.sim import run
-from antecast.sim.delays import Constant, Growing, Pareto, Uniform, sampler
 from antecast.sim.compiled.draws import delay_model
+from antecast.sim.delays import Constant, Growing, Pareto, Uniform, sampler
 from antecast.sim.overlay.compiled.flooding import MOST_LINKS, MOST_NODES, NEVER, flood, order_of, receiver_of
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot, spray_views
 from antecast.sim.overlay.views import first_views

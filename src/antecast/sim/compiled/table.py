@@ -30,7 +30,9 @@ class Table(NamedTuple):
 def make_table(room: int) -> Table:
     """A table with places for so many entries, and as many again to keep it quick."""
     bits = max(4, (2 * room - 1).bit_length())
-    return Table(np.full(1 << bits, _EMPTY, np.int64), np.zeros((1 << bits, 2), np.int32), np.array([0, 64 - bits]))
+    return Table(
+        np.full(1 << bits, _EMPTY, np.int64), np.zeros((1 << bits, 2), np.int32), np.array([0, 64 - bits])
+    )
 
 
 def roomier_table(table: Table) -> Table:

@@ -163,7 +163,7 @@ def answers(chat: Chat, row: Whole, node: Whole, now: Whole) -> bool:
     if not (chat.start[row] <= now <= chat.until[row] and chat.senders[row, node]):
         return False
     chat.drawn[row, node] += 1
-    return bool(mix(chat.keys[row, node], np.uint64(chat.drawn[row, node])) < chat.below[row])
+    return bool(mix(np.uint64(chat.keys[row, node]), np.uint64(chat.drawn[row, node])) < chat.below[row])
 
 
 @part

@@ -64,7 +64,9 @@ def check(scenario: Scenario) -> None:
     if not isinstance(scenario.network.topology, Complete):
         raise ConfigurationError("the compiled engine runs VCube in complete networks", field="network.topology")
     if scenario.nodes >= MOST_NODES:
-        raise ConfigurationError(f"the compiled engine runs VCube with fewer than {MOST_NODES} nodes", field="nodes")
+        raise ConfigurationError(
+            f"the compiled engine runs VCube with fewer than {MOST_NODES} nodes", field="nodes"
+        )
     check_links(scenario)
     check_workload(scenario)
 
@@ -92,7 +94,9 @@ class VCubeEngine(CompiledEngine):
         listed = 2 * MOST_LISTED + n if settings.aggregate else 0
         self._world = World(
             cube=Cube(columns, np.array(rules, np.int64)),
-            messages=Messages(np.empty((count, 9), np.int64), np.empty((1 << 16, 2), np.int32), np.zeros(2, np.int64)),
+            messages=Messages(
+                np.empty((count, 9), np.int64), np.empty((1 << 16, 2), np.int32), np.zeros(2, np.int64)
+            ),
             nodes=Nodes(
                 of,
                 np.full((n, n), -1, np.int32),
@@ -177,7 +181,9 @@ class VCubeEngine(CompiledEngine):
         if len(scratch.ready) < wanted:
             scratch = _make_scratch(wanted, len(scratch.listed))
         if max(len(messages.of), len(cells.of)) >> MESSAGE_BITS:
-            raise ConfigurationError("the run has more messages than the compiled engine can count", field="workload")
+            raise ConfigurationError(
+                "the run has more messages than the compiled engine can count", field="workload"
+            )
         self._world = world._replace(messages=messages, holds=holds, table=table, cells=cells, scratch=scratch)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from antecast.core.compiled import part
 from antecast.sim.compiled.cells import NEXT, free_cell, new_cell, take_from_under, wait_under
 from antecast.sim.compiled.draws import Whole
+from antecast.sim.compiled.sorting import sort
 from antecast.sim.compiled.table import enter, find, remove
 from antecast.sim.compiled.vcube.arrays import (
     AFTER,
@@ -124,8 +125,7 @@ def _list_missing(world: World, p: Whole, m: Whole, height: Whole) -> Whole:
                 listed[count] = (level << (_SOURCE_BITS + _NUMBER_BITS)) | rest
                 count += 1
                 cell = cells.of[cell, NEXT]
-    if count > 1:
-        listed[:count].sort()
+    sort(listed, count)
     first = np.int64(NONE_MISSING)
     for at in range(count):
         first = new_cell(cells, listed[at], 0, first)
@@ -178,7 +178,8 @@ def release(world: World, p: Whole, origin: Whole, before: Whole) -> Whole:
             if now < level:
                 at = count
                 while at > 0 and parts[at - 1, 3] > order:
-                    parts[at] = parts[at - 1]
+                    for column in range(4):
+                        parts[at, column] = parts[at - 1, column]
                     at -= 1
                 parts[at, 0], parts[at, 1], parts[at, 2], parts[at, 3] = m, now, level, order
                 count += 1

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from antecast.core.compiled import compiled, part
+from antecast.core.compiled import bare, part
 from antecast.sim.compiled.book import BROADCAST, DELIVER, NOTHING, RECEIVE, SEND, Book, note
 from antecast.sim.compiled.cells import IN_USE, NEXT, free_cell, new_cell
 from antecast.sim.compiled.draws import Whole
 from antecast.sim.compiled.links import FAR, OWN, PACKETS, SENDER, TO, Links, launch
-from antecast.sim.compiled.queue import FREE, MOST_SCHEDULED, SEQUENCE, Longs, Queue, remove_first, schedule, slot_of
+from antecast.sim.compiled.queue import (
+    FREE,
+    MOST_SCHEDULED,
+    SEQUENCE,
+    Longs,
+    Queue,
+    remove_first,
+    schedule,
+    slot_of,
+)
 from antecast.sim.compiled.queue import SIZE as WAITING
 from antecast.sim.compiled.table import enter, find, remove
 from antecast.sim.compiled.vcube.arrays import (
@@ -46,7 +55,6 @@ from antecast.sim.compiled.vcube.arrays import (
     STAMP,
     STAMPED,
     TOGETHER,
-    Messages,
     World,
     key,
 )
@@ -136,9 +144,7 @@ def _send_down(
 
 
 @part
-def _send_parts(
-    world: World, queue: Queue, links: Links, book: Book, now: Whole, p: Whole, count: Whole
-) -> None:
+def _send_parts(world: World, queue: Queue, links: Links, book: Book, now: Whole, p: Whole, count: Whole) -> None:
     """To each child what may go to it, in the order given, in as few packets as hold it."""
     parts, cells, of = world.scratch.parts, world.cells, world.messages.of
     for s in range(world.cube.rules[DIMENSION]):
@@ -252,9 +258,7 @@ def _take(
 
 
 @part
-def _broadcast(
-    world: World, queue: Queue, links: Links, book: Book, now: Whole, p: Whole, payload: Whole
-) -> None:
+def _broadcast(world: World, queue: Queue, links: Links, book: Book, now: Whole, p: Whole, payload: Whole) -> None:
     """A node's next message: stamped with its barrier, sent to its children, or to the root, and delivered."""
     messages, nodes, rules = world.messages, world.nodes, world.cube.rules
     of = nodes.of[p]
@@ -288,9 +292,7 @@ def _broadcast(
 
 
 @part
-def _hand_up(
-    world: World, queue: Queue, links: Links, book: Book, chat: Chat, now: Whole, p: Whole
-) -> None:
+def _hand_up(world: World, queue: Queue, links: Links, book: Book, chat: Chat, now: Whole, p: Whole) -> None:
     """What may be delivered goes to the application; what that answers at once is broadcast when all is done."""
     of, at = world.messages.of, world.scratch.at
     for each in range(at[READY]):
@@ -332,7 +334,7 @@ def _room(world: World, queue: Queue, book: Book) -> Whole:
     return min(room, len(world.cells.of) - world.cells.at[IN_USE] - len(scratch.listed))
 
 
-@compiled
+@bare
 def begin(queue: Queue, plan: Plan, every: int, duration: int) -> None:
     """Schedule what is known at the start, in the order of the reference."""
     for each in range(len(plan.first)):
@@ -341,7 +343,7 @@ def begin(queue: Queue, plan: Plan, every: int, duration: int) -> None:
         schedule(queue, every, SAMPLE, 0)
 
 
-@compiled
+@bare
 def advance(
     world: World,
     queue: Queue,

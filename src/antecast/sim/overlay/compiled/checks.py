@@ -21,8 +21,8 @@ import numpy as np
 from antecast.core import ConfigurationError
 from antecast.core.settings import format_duration
 from antecast.protocols.preventive.settings import PreventiveSettings
-from antecast.sim.overlay.compiled.arrays import Ints, Plan
 from antecast.sim.compiled.draws import delay_model, longest_delay
+from antecast.sim.overlay.compiled.arrays import Ints, Plan
 from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Spray
