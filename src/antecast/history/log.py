@@ -119,7 +119,7 @@ class _Writer(ABC):
         self.rows = 0
         self._run = pa.array([run])
         self._sink = sink
-        self._batch_rows = batch_rows
+        self.batch_rows = batch_rows
         self._parts: list[bytes] = []
 
     def flush(self) -> None:
@@ -132,8 +132,8 @@ class _Writer(ABC):
     def append_rows(self, rows: NDArray[np.int64]) -> None:
         """Append many rows: the same batches as if they came one by one."""
         at = 0
-        while len(self._parts) + len(rows) - at >= self._batch_rows:
-            until = at + self._batch_rows - len(self._parts)
+        while len(self._parts) + len(rows) - at >= self.batch_rows:
+            until = at + self.batch_rows - len(self._parts)
             if self._parts:
                 self._parts += map(bytes, rows[at:until])
                 self.flush()
@@ -169,7 +169,7 @@ class EventWriter(_Writer):
     def append(self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int) -> None:
         parts = self._parts
         parts.append(self._pack(node, pos, t, kind, origin, seq, peer, size))
-        if len(parts) >= self._batch_rows:
+        if len(parts) >= self.batch_rows:
             self.flush()
 
     def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
@@ -200,7 +200,7 @@ class SampleWriter(_Writer):
     def append(self, node: int, t: int, gauge: str, value: int) -> None:
         code = self._gauges.setdefault(gauge, len(self._gauges))
         self._parts.append(self._pack(node, t, code, value))
-        if len(self._parts) >= self._batch_rows:
+        if len(self._parts) >= self.batch_rows:
             self.flush()
 
     def append_all(self, t: int, gauges: Mapping[str, NDArray[np.int64]]) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antecast.core.compiled import part
-from antecast.history.log import NONE
+from antecast.history.log import NONE, EventWriter
 from antecast.history.schema import Kind
 from antecast.sim.compiled.draws import Whole
 from antecast.sim.compiled.queue import Longs
@@ -39,6 +39,15 @@ def roomier_book(book: Book) -> Book:
     more = np.empty((2 * len(book.rows), _COLUMNS), np.int64)
     more[: len(book.rows)] = book.rows
     return book._replace(rows=more)
+
+
+def drain(book: Book, events: EventWriter, *, whole: bool = False) -> None:
+    """Write to the log what fills batches, or all of it; what is left moves to the front."""
+    count = int(book.at[0])
+    written = count if whole else count - count % events.batch_rows
+    events.append_rows(book.rows[:written])
+    book.rows[: count - written] = book.rows[written:count]
+    book.at[0] = count - written
 
 
 @part

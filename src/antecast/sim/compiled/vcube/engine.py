@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from antecast.core import ConfigurationError
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.protocols.vcube import VCubeSettings
-from antecast.sim.compiled.book import make_book, roomier_book
+from antecast.sim.compiled.book import drain, make_book, roomier_book
 from antecast.sim.compiled.cells import IN_USE, make_cells, roomier_cells
 from antecast.sim.compiled.engine import CompiledEngine
 from antecast.sim.compiled.links import LOST, OWN, check_links, make_links
@@ -47,7 +47,7 @@ from antecast.sim.topology import Complete
 
 PROTOCOLS = ("vcube", "vcube-single")
 
-_BURST = 1 << 16
+_BURST = 1 << 14
 """Events between two looks at the outside world."""
 
 _GAUGES = {"pending": PENDING, "clock": CLOCK, "barrier": BARRIER, "held": HOLDS}
@@ -111,7 +111,7 @@ class VCubeEngine(CompiledEngine):
         )
         self._queue = make_queue(1 << 16, 2)
         self._book = make_book(n, 1 << 17, frames=scenario.log.events == "all")
-        self._at: Longs = np.zeros(3, np.int64)
+        self._at: Longs = np.zeros(4, np.int64)
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
         self._every = min(int(every), 1 << 61)
         if self._every:
@@ -139,20 +139,18 @@ class VCubeEngine(CompiledEngine):
             if status == kernel.SAMPLES:
                 self._sample()
                 continue
-            self._drain()
+            drain(self._book, self._events)
             if status == kernel.WANTS_ROOM:
                 self._make_room(int(self._at[kernel.NEEDED]))
-            elif status == kernel.ENDLESS:
+                continue
+            if status == kernel.ENDLESS:
                 raise ConfigurationError("the run has more events than can be counted", field="duration")
-            elif status == kernel.ENDED:
+            if status == kernel.ENDED:
                 self._at[kernel.NOW] = horizon
-                return int(self._at[kernel.STEPS])
-            elif between is not None and not between():
-                return int(self._at[kernel.STEPS])
-
-    def _drain(self) -> None:
-        self._events.append_rows(self._book.rows[: self._book.at[0]])
-        self._book.at[0] = 0
+            elif between is None or between():
+                continue
+            drain(self._book, self._events, whole=True)
+            return int(self._at[kernel.STEPS])
 
     def _sample(self) -> None:
         of = self._world.nodes.of
@@ -163,7 +161,7 @@ class VCubeEngine(CompiledEngine):
         world, wanted = self._world, 2 * needed
         while self._queue.at[FREE] < wanted:
             self._queue = roomier_queue(self._queue)
-        while len(self._book.rows) < wanted:
+        while len(self._book.rows) - self._book.at[0] < wanted:
             self._book = roomier_book(self._book)
         messages, holds, table, cells, scratch = (
             world.messages, world.holds, world.table, world.cells, world.scratch,

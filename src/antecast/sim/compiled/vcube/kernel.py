@@ -63,9 +63,9 @@ from antecast.sim.compiled.vcube.holding import height_in, keep, release
 from antecast.sim.compiled.wire import VERSION_BYTES, head_bytes, message_bytes, number_bytes
 from antecast.sim.compiled.workload import IDLE, Chat, Plan, answers, thinking_time
 
-NOW, STEPS, NEEDED = range(3)
+NOW, STEPS, NEEDED, SINCE = range(4)
 """Places in what `advance` counts: the time; events so far; the room that the next event may need in
-every array."""
+every array; events since the last pause."""
 
 ENDED, PAUSED, SAMPLES, WANTS_ROOM, ENDLESS = range(5)
 """Why the loop stopped: nothing is left before the end; so many events were made; the gauges are to be sampled;
@@ -358,11 +358,12 @@ def advance(
     burst: int,
 ) -> int:
     """Run events up to and including a time, or until there is a reason to stop."""
-    scratch, count, rows = world.scratch.at, 0, len(chat.start)
+    scratch, rows = world.scratch.at, len(chat.start)
     nodes = len(book.pos)
     queued = links.rules[PACKETS] != 0
     while queue.at[WAITING] > 0 and queue.heap[0, 0] <= until:
-        if count >= burst:
+        if at[SINCE] >= burst:
+            at[SINCE] = 0
             return PAUSED
         if queue.at[SEQUENCE] >= MOST_SCHEDULED:
             return ENDLESS
@@ -382,7 +383,7 @@ def advance(
         now = queue.heap[0, 0]
         at[NOW] = now
         at[STEPS] += 1
-        count += 1
+        at[SINCE] += 1
         remove_first(queue)
         if what == SAMPLE:
             if now < duration or queue.at[WAITING] > 0:
