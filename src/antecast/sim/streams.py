@@ -3,10 +3,10 @@
 A stream is a key and a counter; the n-th draw is a fixed function of both. Who else draws, and
 when, cannot change it, so a faster engine that asks in another order makes the very same run.
 
-The mixer is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-Logarithm, exponential and the normal quantile are computed here, for compiled kernels too, with the four operations and the
-square root, which IEEE 754 rounds in one way only; the functions of a system's libm may differ in
-the last bit from one machine to the next, and a bit is enough to change a run.
+The mixer is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"). Logarithm,
+exponential and the normal quantile are computed here, for compiled kernels too, with the four operations and the
+square root, which IEEE 754 rounds in one way only; the functions of a system's libm may differ in the last bit
+from one machine to the next, and a bit is enough to change a run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def mix(key: int, counter: int) -> int:
 def stream_key(seed: int, purpose: str, *index: int) -> int:
     """The key of the stream for a purpose, such as ("delay", sender, receiver)."""
     key = _purpose_key(seed, purpose)
-    for part in index:
-        key = mix(key, (part & MASK) + 1)
+    for each in index:
+        key = mix(key, (each & MASK) + 1)
     return key
 
 

@@ -129,9 +129,9 @@ def _warm_up() -> None:
 def _load_engine(study: Study, index: int) -> None:
     """Load the compiled engine before a run that needs it, for the same reason."""
     with suppress(AntecastError):  # a scenario that is wrong is told in the run's row
-        if any(map(has_compiled_engine, study.protocols)):
-            if choose(study.scenario_of(index)).engine == "compiled":
-                _prepare()
+        likely = any(map(has_compiled_engine, study.protocols))
+        if likely and choose(study.scenario_of(index)).engine == "compiled":
+            _prepare()
 
 
 _prepare = cache(prepare)

@@ -10,9 +10,9 @@
 - `wire`: the encoded lengths of frames;
 - `book`: the log.
 
-An engine adds the state of its protocol and the loop over its events: `vcube` (begin with its `arrays`). The engine
-for PC-broadcast over Spray (`sim.overlay.compiled`) is built from the first two. It writes no log, so `sim.run` does
-not use it.
+An engine adds the state of its protocol and the loop over its events: `vcube` (begin with its `arrays`). The
+engine for PC-broadcast over Spray (`sim.overlay.compiled`) is built from the first two. It writes no log, so
+`sim.run` does not use it.
 
 Nothing is allocated while a kernel runs: it stops before an event for which an array might be too small, is given
 more room, and continues.

@@ -1,8 +1,8 @@
 """Which engine makes a run: the reference, or a compiled one that makes the same run faster.
 
 `engine = "auto"` takes a compiled engine that supports everything a scenario asks for, unless the run is so short
-that loading compiled code would take longer than the run. What an engine does not support it refuses, by field; the
-refusal is the reason why the reference made the run.
+that loading compiled code would take longer than the run. What an engine does not support it refuses, by field;
+the refusal is the reason why the reference made the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Links of compiled engines: those of `sim.links` without a bandwidth, and those of `sim.packet_links` that last.
 
-A link is a row number: one direction between two nodes, up from the start to the end. What a frame meets on its way
-is the same as there, draw for draw: processing, a queue per node or per link, a delay, a loss, and order.
+A link is a row number: one direction between two nodes, up from the start to the end. What a frame meets on its
+way is the same as there, draw for draw: processing, a queue per node or per link, a delay, a loss, and order.
 """
 
 from __future__ import annotations

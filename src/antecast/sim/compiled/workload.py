@@ -119,7 +119,8 @@ def _chains(scenario: Scenario) -> Iterator[_Chain]:
 
 
 def _since_arrival(workload: Periodic, scenario: Scenario) -> Iterator[int]:
-    """Of a node that is there from the start; the last time, at which nothing is broadcast, as -1 less the time."""
+    """Of a node that is there from the start; the last time, at which nothing is broadcast, as -1 less the
+    time."""
     assert workload.after_arrival is not None
     until = scenario.duration if workload.until is None else workload.until
     t = int(workload.after_arrival)

@@ -9,8 +9,8 @@
 | h | a message held back at a node | `Holds.of` |
 
 Of one source, later messages have higher numbers m. So "the last message of a source", as a number m or -1, says
-what a count says, and is compared like one: `received` and `delivered` hold these instead of counts, and stamps name
-messages, not numbers of a source.
+what a count says, and is compared like one: `received` and `delivered` hold these instead of counts, and stamps
+name messages, not numbers of a source.
 
 What a node has few of is in one hash table for all nodes, under the node, a message and the kind of thing (`key`):
 messages received out of turn (`BEYOND`), lists of messages that wait for a delivery (`EARLY`), messages held back
@@ -33,17 +33,17 @@ from antecast.sim.compiled.queue import Ints, Longs
 from antecast.sim.compiled.table import Table
 
 ORIGIN, SEQ, PAYLOAD, BYTES, BEFORE, AFTER, STAMP, ENTRIES, ABROAD = range(9)
-"""Columns of `Messages.of`: source and number; bytes of the payload, and of the whole encoding; the source's message
-before and after it, or -1; where its stamp begins and how many entries that has; whether it is on its way to the
-root of the single tree."""
+"""Columns of `Messages.of`: source and number; bytes of the payload, and of the whole encoding; the source's
+message before and after it, or -1; where its stamp begins and how many entries that has; whether it is on its way
+to the root of the single tree."""
 
 MADE, STAMPED = range(2)
 """Places in `Messages.at`: messages so far, and entries of their stamps."""
 
 LATEST, PENDING, CLOCK, BARRIER, HOLDS, TURN, LISTED, BACKLOG = range(8)
 """Columns of `Nodes.of`: the node's own last message, or -1; messages that wait for a delivery; sources of which
-something was delivered; entries of the next stamp; messages held back; how many ever were; entries in their lists of
-what is missing; bytes of what waits."""
+something was delivered; entries of the next stamp; messages held back; how many ever were; entries in their lists
+of what is missing; bytes of what waits."""
 
 BEYOND, EARLY, HELD, AWAITED = range(4)
 """What is in the table."""
@@ -53,11 +53,12 @@ MESSAGE, HEIGHT, LEVEL, MISSING, ORDER = range(5)
 NONE_MISSING, NOT_LISTED = -1, -2
 
 SINGLE, AGGREGATE, ROOM, DIMENSION, SIZE, END = range(6)
-"""Places in `Cube.rules`; `ROOM` is for the bytes of a packet, `SIZE` is the number of nodes, `END` that of the run."""
+"""Places in `Cube.rules`; `ROOM` is for the bytes of a packet, `SIZE` is the number of nodes, `END` that of the
+run."""
 
 FRAME, PLANNED, ANSWER, SAMPLE = 0, -1, -2, -3
-"""What an event is (`Queue.what`): a link, from 0 on, over which a packet arrives; a place of the plan; a row of the
-chat and a node; a time to sample the gauges."""
+"""What an event is (`Queue.what`): a link, from 0 on, over which a packet arrives; a place of the plan; a row of
+the chat and a node; a time to sample the gauges."""
 
 
 class Cube(NamedTuple):

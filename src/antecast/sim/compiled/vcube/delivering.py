@@ -1,8 +1,8 @@
 """Causal delivery by barriers, over arrays (`protocols.causal`, `protocols.barrier`).
 
 A message that is early waits under the first delivery that it lacks, in the order: its source's previous message,
-then the entries of its stamp. Its cell has the message and where in this order it is; what lies before that has been
-delivered for good, so nothing is listed.
+then the entries of its stamp. Its cell has the message and where in this order it is; what lies before that has
+been delivered for good, so nothing is listed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def weight(messages: Messages, m: Whole) -> Whole:
 
 @part
 def _lacks(messages: Messages, nodes: Nodes, p: Whole, m: Whole, place: Whole) -> Whole:
-    """Where the first delivery is that a message lacks, from a place on; the number of entries if it lacks none."""
+    """Where the first delivery is that a message lacks, from a place on; the number of entries if it lacks
+    none."""
     row = messages.of[m]
     delivered = nodes.delivered[p]
     if place == _PREVIOUS:

@@ -1,8 +1,8 @@
 """The compiled engine for VCube: the reference's run, byte for byte, many times as fast.
 
-`vcube` and `vcube-single` without diagnosis, with aggregation or without, in complete networks whose links last, lose
-or delay frames as they like and need no bandwidth. `check` refuses everything else. Clocks may be anything: without
-diagnosis no node looks at them.
+`vcube` and `vcube-single` without diagnosis, with aggregation or without, in complete networks whose links last,
+lose or delay frames as they like and need no bandwidth. `check` refuses everything else. Clocks may be anything:
+without diagnosis no node looks at them.
 """
 
 from __future__ import annotations

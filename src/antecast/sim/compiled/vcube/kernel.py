@@ -75,8 +75,8 @@ _PACKET_HEAD, _ENVELOPE = 2, 6
 """Bytes before the list of a packet's messages; and what `packets.fill` reckons for all but the messages."""
 
 _LONG = 8
-"""More frames than this to one neighbour, and nothing else, are a transfer (`host.Host`): over links without a queue
-those that arrive at one instant are one event."""
+"""More frames than this to one neighbour, and nothing else, are a transfer (`host.Host`): over links without a
+queue those that arrive at one instant are one event."""
 
 
 @part

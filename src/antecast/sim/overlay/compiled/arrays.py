@@ -16,8 +16,8 @@ the other direction of link d is d ^ 1, its connection is d >> 1, and its sender
 connections are used again after they close; what is still under way on them is told apart by `number`.
 
 The queue is that of all compiled engines (`sim.compiled.queue`). A row of its `what` is the kind of an event, a
-link, the number of the link's connection when the event was scheduled, and two numbers whose meaning depends on the
-kind (`connecting` lists the kinds).
+link, the number of the link's connection when the event was scheduled, and two numbers whose meaning depends on
+the kind (`connecting` lists the kinds).
 
 Nothing here is allocated while a kernel runs: it stops when room gets short, `roomier_queue` or `roomier_links`
 gives it more, and it continues.
@@ -46,8 +46,8 @@ from antecast.sim.compiled.queue import (
 )
 
 __all__ = [
-    "FREE", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of", "roomier_queue",
-    "slot_of",
+    "FREE", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of",
+    "roomier_queue", "slot_of",
 ]  # fmt: skip
 
 Bools: TypeAlias = NDArray[np.bool_]
