@@ -219,3 +219,36 @@ def test_notes_on_a_trace_and_on_clocks_are_shown_and_a_run_without_deliveries_i
     assert "note: trace.one: 1 contact without length kept as 1 ns" in done.stderr
     assert "note: trace.one: time 0 of the run is 1246255230 s in the trace" in done.stderr
     assert done.stdout.startswith("nothing to judge")
+
+
+VCUBE = """
+name = "cube"
+nodes = 8
+duration = "1s"
+[protocol]
+name = "vcube"
+diagnosis = 0
+[[workload]]
+kind = "poisson"
+rate = 3.0
+"""
+
+
+def test_either_engine_can_be_asked_for_and_makes_the_same_run(tmp_path):
+    path = tmp_path / "cube.toml"
+    path.write_text(VCUBE)
+    logs = []
+    for engine in ("reference", "compiled"):
+        done = antecast("run", path, "--engine", engine, "--no-report", "--out", engine, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"{engine} (asked for)" in done.stdout
+        manifest = json.loads((tmp_path / engine / "manifest.json").read_text())
+        assert (manifest["engine"], manifest["engine_reason"]) == (engine, "asked for")
+        logs.append((tmp_path / engine / "events.parquet").read_bytes())
+    assert logs[0] == logs[1]
+
+
+def test_an_engine_that_does_not_support_the_scenario_is_refused(scenario, tmp_path):
+    done = antecast("run", scenario, "--engine", "compiled", cwd=tmp_path)
+    assert_one_line_of_error(done, "protocol.name", "no compiled engine for vector", 'set engine to "auto"')
+    assert not (tmp_path / "runs").exists()

@@ -5,14 +5,22 @@ import subprocess
 import sys
 
 KERNEL = """
-from antecast.core.compiled import compiled
+from antecast.core.compiled import bare, compiled, is_cached
 from parts import twice
 
 @compiled
 def kernel(x):
     return twice(x) + 1
 
+@bare
+def lean(x):
+    return twice(x) + 1
+
+before = is_cached(kernel), is_cached(lean)
 print(kernel(5), kernel.__name__)
+assert lean(5) == kernel(5)
+assert is_cached(kernel) and is_cached(lean)
+print(*before)
 """
 
 PARTS = """
@@ -39,9 +47,9 @@ def outcome(folder):
 def test_a_kernel_is_compiled_again_when_a_part_in_another_file_changes(tmp_path):
     (tmp_path / "kernels.py").write_text(KERNEL)
     (tmp_path / "parts.py").write_text(PARTS.format(expression="x * n"))
-    assert outcome(tmp_path) == "11 kernel"
+    assert outcome(tmp_path) == "11 kernel\nFalse False"
     cached = set(tmp_path.glob("__pycache__/*.nbi"))
     assert cached
-    assert outcome(tmp_path) == "11 kernel"
+    assert outcome(tmp_path) == "11 kernel\nTrue True"
     (tmp_path / "parts.py").write_text(PARTS.format(expression="x + n"))
-    assert outcome(tmp_path) == "8 kernel"
+    assert outcome(tmp_path) == "8 kernel\nFalse False"

@@ -137,6 +137,7 @@ CHOICES = {
     ],
     "log.events": ["all", "order"],
     "log.sample": ["0s", "1s"],
+    "engine": ["auto", "reference"],
 }
 """Of every field that a scenario has, values that are allowed: usual ones, extreme ones, and all kinds."""
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError
 from antecast.sim import run
+from antecast.sim.compiled.draws import delay_model
 from antecast.sim.delays import Constant, Growing, Pareto, Uniform, sampler
-from antecast.sim.overlay.compiled.draws import delay_model
 from antecast.sim.overlay.compiled.flooding import MOST_LINKS, MOST_NODES, NEVER, flood, order_of, receiver_of
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_snapshot, spray_views
 from antecast.sim.overlay.views import first_views
@@ -182,7 +182,7 @@ def test_a_flood_that_outlasts_the_clock_is_refused():
 
 def test_a_delay_that_kernels_do_not_know_is_refused():
     with pytest.raises(ConfigurationError, match="constant, uniform and growing delays, not pareto"):
-        delay_model(Pareto(least=1))
+        delay_model(Pareto(least=1), bounded=True)
 
 
 @given(st.integers(0, 2**63), st.integers(0, 2**53 - 1))

@@ -3,7 +3,7 @@
 import os
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 from rich.console import Console, ConsoleDimensions
@@ -63,6 +63,10 @@ Overrides: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a field, such as network.loss=0.1. Repeatable."),
 ]
+Engine: TypeAlias = Annotated[
+    Literal["auto", "reference", "compiled"] | None,
+    typer.Option("--engine", help="What makes a run, instead of the scenario's: both engines make the same run."),
+]
 OutFolder: TypeAlias = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel=COMMON),
@@ -109,3 +113,8 @@ OnSpark: TypeAlias = Annotated[
 def check_master(master: str | None, *, spark: bool) -> None:
     if master is not None and not spark:
         raise ConfigurationError("cannot be combined with --no-spark", field="--master")
+
+
+def engine_override(engine: str | None) -> list[str]:
+    """The option `--engine`, as a field of the scenario."""
+    return [] if engine is None else [f"engine={engine}"]

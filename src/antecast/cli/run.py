@@ -15,7 +15,19 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from antecast.cli.console import Exit, Force, Json, OutFolder, Overrides, Quiet, err, note, out
+from antecast.cli.console import (
+    Engine,
+    Exit,
+    Force,
+    Json,
+    OutFolder,
+    Overrides,
+    Quiet,
+    engine_override,
+    err,
+    note,
+    out,
+)
 from antecast.cli.report import Report, report_at_end
 from antecast.cli.tables import show_pairs
 from antecast.core import ConfigurationError
@@ -34,6 +46,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="The seed, instead of the scenario's.")
     ] = None,
+    engine: Engine = None,
     folder: OutFolder = None,
     force: Force = False,
     judge: Annotated[bool, typer.Option("--audit/--no-audit", help="Judge the run when it ends.")] = True,
@@ -46,18 +59,21 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
+    from antecast.sim.compiled.choice import COMPILING, choose, is_ready
     from antecast.sim.needs import describe_unmet
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
     from antecast.sim.sense import idle
 
-    changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"])]
+    changes = [*(overrides or ()), *(() if seed is None else [f"seed={seed}"]), *engine_override(engine)]
     loaded = load_scenario(scenario, changes)
     if nothing := idle(loaded):
         raise ConfigurationError(nothing[1], field=nothing[0], source=str(scenario))
     chosen = folder or _new_name(loaded.name)
     for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
+    if choose(loaded).engine == "compiled" and not is_ready():
+        note(COMPILING)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
@@ -154,13 +170,13 @@ def _show(judged: Judged, summary: dict[str, Any]) -> None:
             out.print(str(judged.verdict.witness), markup=False)
         elif judged.promises.broken:
             out.print(judged.promises.example, markup=False)
-    show_pairs(_rows(summary))
+    show_pairs(_rows(summary, result.scenario.engine))
     out.print(f"run folder: {result.folder}", style="dim", markup=False)
     if summary["report"] is not None:
         out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
 
 
-def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(summary: dict[str, Any], asked: str) -> Iterator[tuple[str, str]]:
     latency = summary["latency"]
     yield "protocol", f"{summary['protocol']}, {summary['nodes']} nodes, seed {summary['seed']}"
     ratio = summary["delivery_ratio"]
@@ -188,4 +204,6 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for text in summary["troubles"]:
         yield "", text
     rate = summary["events"] / max(summary["wall"], 1e-9)
+    if summary["engine"] != "reference" or asked != "auto":
+        yield "engine", f"{summary['engine']} ({summary['engine_reason']})"
     yield "run", f"{summary['simulated']:.1f} s simulated in {summary['wall']:.2f} s, {rate:,.0f} events/s"

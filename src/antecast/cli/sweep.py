@@ -10,6 +10,7 @@ import typer
 
 from antecast.cli.console import (
     Conf,
+    Engine,
     Exit,
     Json,
     Master,
@@ -18,6 +19,7 @@ from antecast.cli.console import (
     Overrides,
     Quiet,
     check_master,
+    engine_override,
     err,
     note,
     out,
@@ -45,6 +47,7 @@ def sweep(
         int | None,
         typer.Option("--seeds", metavar="N", min=1, help="Seeds 1 to N, whatever the study says."),
     ] = None,
+    engine: Engine = None,
     spark: OnSpark = True,
     master: Master = None,
     conf: Conf = None,
@@ -74,7 +77,7 @@ def sweep(
 
     limits = _limits(run_timeout, run_memory)
     check_master(master, spark=spark)
-    loaded = load_study(study, overrides=overrides or (), seeds=seeds)
+    loaded = load_study(study, overrides=[*(overrides or ()), *engine_override(engine)], seeds=seeds)
     folder = default_folder(loaded) if out_folder is None else out_folder
     if dry_run:
         _show_plan(loaded, SweepFolder(folder), as_json=as_json)

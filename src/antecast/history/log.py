@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -119,15 +119,30 @@ class _Writer(ABC):
         self.rows = 0
         self._run = pa.array([run])
         self._sink = sink
-        self._batch_rows = batch_rows
+        self.batch_rows = batch_rows
         self._parts: list[bytes] = []
 
     def flush(self) -> None:
         """Hand what is buffered to the sink."""
-        if not self._parts:
-            return
-        rows = np.frombuffer(b"".join(self._parts), dtype=np.int64).reshape(-1, self.width)
-        self._parts.clear()
+        if self._parts:
+            rows = np.frombuffer(b"".join(self._parts), dtype=np.int64).reshape(-1, self.width)
+            self._parts.clear()
+            self._write(rows)
+
+    def append_rows(self, rows: NDArray[np.int64]) -> None:
+        """Append many rows: the same batches as if they came one by one."""
+        at = 0
+        while len(self._parts) + len(rows) - at >= self.batch_rows:
+            until = at + self.batch_rows - len(self._parts)
+            if self._parts:
+                self._parts += map(bytes, rows[at:until])
+                self.flush()
+            else:
+                self._write(rows[at:until])
+            at = until
+        self._parts += map(bytes, rows[at:])
+
+    def _write(self, rows: NDArray[np.int64]) -> None:
         self.rows += len(rows)
         run = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), self._run)
         self._sink.write(pa.RecordBatch.from_arrays([run, *self._columns(rows)], schema=self.schema))
@@ -154,7 +169,7 @@ class EventWriter(_Writer):
     def append(self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int) -> None:
         parts = self._parts
         parts.append(self._pack(node, pos, t, kind, origin, seq, peer, size))
-        if len(parts) >= self._batch_rows:
+        if len(parts) >= self.batch_rows:
             self.flush()
 
     def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
@@ -185,8 +200,19 @@ class SampleWriter(_Writer):
     def append(self, node: int, t: int, gauge: str, value: int) -> None:
         code = self._gauges.setdefault(gauge, len(self._gauges))
         self._parts.append(self._pack(node, t, code, value))
-        if len(self._parts) >= self._batch_rows:
+        if len(self._parts) >= self.batch_rows:
             self.flush()
+
+    def append_all(self, t: int, gauges: Mapping[str, NDArray[np.int64]]) -> None:
+        """Append the values of several gauges, each with one for every node, node by node."""
+        values = np.stack(list(gauges.values()), axis=1)
+        nodes, width = values.shape
+        rows = np.empty((nodes, width, self.width), np.int64)
+        rows[:, :, 0] = np.arange(nodes)[:, None]
+        rows[:, :, 1] = t
+        rows[:, :, 2] = [self._gauges.setdefault(gauge, len(self._gauges)) for gauge in gauges]
+        rows[:, :, 3] = values
+        self.append_rows(rows.reshape(-1, self.width))
 
     def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
         node, t, code, value = rows.T

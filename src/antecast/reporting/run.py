@@ -276,7 +276,18 @@ def _repeat(manifest: Mapping[str, Any], scenario: Mapping[str, Any]) -> Section
 def _facts(manifest: Mapping[str, Any], folder: Path, beside: Beside) -> dict[str, str]:
     facts = {"command": command_line(manifest.get("command")) or "from Python"}
     inputs: Mapping[str, str] = manifest.get("inputs") or {}
-    names: Sequence[str] = ("run", "status", "seed", "version", "code", "revision", "schema", "python", "started")
+    names: Sequence[str] = (
+        "run",
+        "status",
+        "seed",
+        "engine",
+        "version",
+        "code",
+        "revision",
+        "schema",
+        "python",
+        "started",
+    )
     facts |= {name: str(manifest[name]) for name in names if manifest.get(name) is not None}
     facts |= {f"input {path}": digest for path, digest in inputs.items()}
     took = [f"{manifest[name]:.2f} s {word}" for name, word in _TOOK.items() if manifest.get(name) is not None]

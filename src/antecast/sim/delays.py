@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from antecast.core.compiled import part
 from antecast.core.settings import Duration, Settings, parse_duration
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream, exp
@@ -117,7 +118,7 @@ def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], 
         case Exponential(mean=mean, least=least):
             return lambda stream: least + round(mean * stream.exponential())
         case Triangular(low=low, mode=mode, high=high):
-            return lambda stream: round(_triangular(low, mode, high, stream.uniform()))
+            return lambda stream: round(triangular(low, mode, high, stream.uniform()))
         case Pareto(least=least, shape=shape, most=most):
             return lambda stream: min(most, round(least * exp(stream.exponential() / shape)))
         case Growing(line=line, spread=spread):
@@ -127,7 +128,8 @@ def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], 
             return lambda stream: int(line(clock.now) * (1.0 + spread * (2.0 * stream.uniform() - 1.0)))
 
 
-def _triangular(low: int, mode: int, high: int, p: float) -> float:
+@part
+def triangular(low: float, mode: float, high: float, p: float) -> float:
     """The value below which a share p lies."""
     span, rise = high - low, mode - low
     if p * span <= rise:

@@ -100,6 +100,15 @@ class Engine:
         return self.scheduler.run(self.scenario.horizon, between=between)
 
     @property
+    def now(self) -> int:
+        return self.scheduler.now
+
+    @property
+    def dropped(self) -> int:
+        """Frames that found no room in a send queue."""
+        return sum(host.dropped for host in self.hosts.values())
+
+    @property
     def lost(self) -> int:
         """Frames that links took and did not deliver."""
         media = {id(medium): medium for medium in (self._medium, *self._special.values())}

@@ -2,7 +2,7 @@
 
 Two runs of one identity have byte-identical event logs. The hash covers, by name:
 
-- the scenario with every default written out, its name aside;
+- the scenario with every default written out, its name and its engine aside;
 - the contents of the files it reads, wherever they lie;
 - the code of the engine and of our protocols (`DETERMINING`);
 - the code of the protocol, where it is not one of ours.
@@ -46,7 +46,7 @@ INNOCENT = (
 def run_id(scenario: Scenario) -> str:
     """A short name, the same for the same run on every machine."""
     plain = scenario.plain()
-    del plain["name"]
+    del plain["name"], plain["engine"]
     topology = plain["network"]["topology"]
     for table in (*plain["workload"], topology, topology.get("mobility", {})):
         for path in ("file", "presence"):  # what they hold counts, not where they lie

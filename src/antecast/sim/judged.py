@@ -47,6 +47,8 @@ class Judged:
             "protocol": scenario.specification.name,
             "seed": scenario.seed,
             "nodes": scenario.total_nodes,
+            "engine": result.choice.engine,
+            "engine_reason": result.choice.why,
             "status": "interrupted" if result.interrupted else "complete",
             "verdict": self.promises.outcome(verdict) if verdict and self.promises else None,
             "promised": sorted(scenario.specification.guarantees),

@@ -33,6 +33,7 @@ from antecast.history.log import (
 )
 from antecast.history.manifest import git_revision, write_json
 from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
+from antecast.sim.compiled.choice import Choice, Maker, choose, compiled_engine
 from antecast.sim.engine import Engine
 from antecast.sim.identity import code_version, input_hashes, run_id
 from antecast.sim.radio.layout import Cells
@@ -57,6 +58,8 @@ class RunResult:
     """A finished run: what was asked, what it took, and its logs."""
 
     scenario: Scenario
+    choice: Choice
+    """The engine that made it, and why."""
     run: str
     folder: Path | None
     interrupted: bool
@@ -143,6 +146,7 @@ def run(
     no half folder behind.
     """
     scenario.check()
+    choice = choose(scenario)
     name = run_id(scenario)
     is_new = out is not None and not Path(out).exists()
     folder = None if out is None else new_folder(Path(out), replace=replace)
@@ -161,13 +165,14 @@ def run(
     def between() -> bool:
         nonlocal interrupted
         if on_progress is not None:
-            progress = Progress(engine.scheduler.now, scenario.horizon, events.rows)
+            progress = Progress(engine.now, scenario.horizon, events.rows)
             interrupted = on_progress(progress) is False
         return not interrupted
 
     try:
         with _without_collector():
-            engine = make_engine(scenario, events, samples)
+            make: Maker = compiled_engine(scenario) if choice.engine == "compiled" else make_engine
+            engine = make(scenario, events, samples)
             steps = engine.run(between)
         events.close()
         samples.close()
@@ -183,13 +188,14 @@ def run(
         tables = {"_events": sinks[0].table(), "_samples": sinks[1].table()}
     result = RunResult(
         scenario=scenario,
+        choice=choice,
         run=name,
         folder=folder,
         interrupted=interrupted,
-        ended=engine.scheduler.now,
+        ended=engine.now,
         steps=steps,
         logged=events.rows,
-        dropped=sum(host.dropped for host in engine.hosts.values()),
+        dropped=engine.dropped,
         lost=engine.lost,
         refused=engine.troubles.refused,
         alerts=engine.troubles.alerts,
@@ -205,7 +211,7 @@ def run(
 
 
 def make_engine(scenario: Scenario, events: EventWriter, samples: SampleWriter) -> Engine:
-    """The engine for a scenario's kind of network."""
+    """The reference engine for a scenario's kind of network."""
     if isinstance(scenario.network.topology, Cells):
         from antecast.sim.radio.engine import CellEngine
 
@@ -247,6 +253,8 @@ def manifest(result: RunResult, started: datetime) -> dict[str, Any]:
         "status": "interrupted" if result.interrupted else "complete",
         "scenario": result.scenario.plain(),
         "seed": result.scenario.seed,
+        "engine": result.choice.engine,
+        "engine_reason": result.choice.why,
         "promised": sorted(result.scenario.specification.guarantees),
         "latest_delivery_ns": result.scenario.latest_delivery(),
         "inputs": input_hashes(result.scenario),

@@ -53,6 +53,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
     workload: list[Workload] = []
     faults: list[Fault] = []
     log: LogSettings = msgspec.field(default_factory=LogSettings)
+    engine: Literal["auto", "reference", "compiled"] = "auto"
+    """What makes the run: `compiled` is faster and supports less; `auto` takes it where it supports the scenario.
+    Both make the same run."""
 
     @property
     def specification(self) -> Specification:
@@ -147,6 +150,10 @@ class Scenario(Settings, frozen=True, kw_only=True):
                 problem = f"node {number} is there from the start; number those that join from {self.nodes} on"
                 raise ConfigurationError(problem, field=field)
         check_sense(self)
+        if self.engine == "compiled":
+            from antecast.sim.compiled.choice import choose
+
+            choose(self)
 
     def _mentioned_nodes(self) -> Iterator[tuple[str, int]]:
         for index, link in enumerate(self.network.links):

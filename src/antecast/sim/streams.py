@@ -3,10 +3,10 @@
 A stream is a key and a counter; the n-th draw is a fixed function of both. Who else draws, and
 when, cannot change it, so a faster engine that asks in another order makes the very same run.
 
-The mixer is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-Logarithm, exponential and the normal quantile are computed here with the four operations and the
-square root, which IEEE 754 rounds in one way only; the functions of a system's libm may differ in
-the last bit from one machine to the next, and a bit is enough to change a run.
+The mixer is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"). Logarithm,
+exponential and the normal quantile are computed here, for compiled kernels too, with the four operations and the
+square root, which IEEE 754 rounds in one way only; the functions of a system's libm may differ in the last bit
+from one machine to the next, and a bit is enough to change a run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import math
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
+
+from antecast.core.compiled import part
 
 MASK: Final = (1 << 64) - 1
 GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -32,8 +34,8 @@ def mix(key: int, counter: int) -> int:
 def stream_key(seed: int, purpose: str, *index: int) -> int:
     """The key of the stream for a purpose, such as ("delay", sender, receiver)."""
     key = _purpose_key(seed, purpose)
-    for part in index:
-        key = mix(key, (part & MASK) + 1)
+    for each in index:
+        key = mix(key, (each & MASK) + 1)
     return key
 
 
@@ -105,6 +107,7 @@ _LN2_LOW: Final = 1.90821492927058770002e-10
 _SQRT_HALF: Final = 0.70710678118654752440
 
 
+@part
 def log(x: float) -> float:
     """Natural logarithm of a positive number, by the series of atanh on [√½, √2)."""
     mantissa, exponent = math.frexp(x)
@@ -118,6 +121,7 @@ def log(x: float) -> float:
     return exponent * _LN2_HIGH + (2.0 * s * series + exponent * _LN2_LOW)
 
 
+@part
 def exp(x: float) -> float:
     """Exponential of a number of ordinary size, by its series on half of [−ln 2, ln 2]."""
     k = math.floor(x * 1.4426950408889634 + 0.5)
@@ -149,12 +153,14 @@ _TAIL = (
 )  # fmt: skip
 
 
+@part
 def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], r: float) -> float:
     (a0, a1, a2, a3, a4, a5, a6, a7), (b0, b1, b2, b3, b4, b5, b6, b7) = coefficients
     above = ((((((a0 * r + a1) * r + a2) * r + a3) * r + a4) * r + a5) * r + a6) * r + a7
     return above / (((((((b0 * r + b1) * r + b2) * r + b3) * r + b4) * r + b5) * r + b6) * r + b7)
 
 
+@part
 def normal_quantile(p: float) -> float:
     """The standard normal variate below which a share p lies (Wichura, AS 241)."""
     q = p - 0.5

@@ -158,7 +158,7 @@ class Study:
 
     def identity(self) -> dict[str, Any]:
         """What makes two studies the same: values and seeds may be added, the rest may not change."""
-        shared = {key: value for key, value in self.scenario.items() if key not in ("name", "seed")}
+        shared = {key: value for key, value in self.scenario.items() if key not in ("name", "seed", "engine")}
         return {"name": self.name, "scenario": shared, "fields": sorted(self.fields)}
 
 
@@ -347,6 +347,17 @@ def expected_steps(scenario: Scenario) -> int:
     comes and goes, and a frame from either side. What a protocol does on its own (repair, beacons) is not
     counted, nor are faults.
     """
+    nodes, broadcasts = scenario.nodes, expected_broadcasts(scenario)
+    topology = scenario.network.topology
+    frames = max(1, 2 * link_count(topology, nodes) - (nodes - 1))
+    meetings = len(load_plan(topology).contacts) if isinstance(topology, Contacts) else 0
+    every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
+    samples = scenario.duration / every if every else 0
+    return round(broadcasts * (1 + frames) + 4 * meetings + samples * nodes)
+
+
+def expected_broadcasts(scenario: Scenario) -> float:
+    """How many messages will be broadcast, roughly."""
     nodes, seconds = scenario.nodes, scenario.duration / 10**9
     broadcasts, answers = 0.0, 0.0
     for workload in scenario.workload:
@@ -364,13 +375,7 @@ def expected_steps(scenario: Scenario) -> int:
             broadcasts += nodes * seconds  # without reading it: one per second and node
         else:
             answers += workload.answers
-    broadcasts /= 1 - min(answers, 0.99)
-    topology = scenario.network.topology
-    frames = max(1, 2 * link_count(topology, nodes) - (nodes - 1))
-    meetings = len(load_plan(topology).contacts) if isinstance(topology, Contacts) else 0
-    every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
-    samples = scenario.duration / every if every else 0
-    return round(broadcasts * (1 + frames) + 4 * meetings + samples * nodes)
+    return broadcasts / (1 - min(answers, 0.99))
 
 
 def link_count(topology: Topology, nodes: int) -> int:

@@ -68,18 +68,9 @@ class Workloads:
                         self._scheduler.at(each.t, self._broadcast, what)
                 case Trace(file=file):
                     rows = list(read_broadcasts(Path(file), scenario.total_nodes))
-                    origin = self._origin_of([t for t, _, _ in rows])
+                    origin = origin_of(scenario, [t for t, _, _ in rows])
                     for t, node, payload in rows:
                         self._scheduler.at(t - origin, self._broadcast, (node, self._payload(payload), None))
-
-    def _origin_of(self, times: list[int]) -> int:
-        """Time 0 of the run on the clock of a list of broadcasts: that of the nodes' trace, if they share a clock;
-        its own start, if the run would be over before it."""
-        first, last = min(times, default=0), max(times, default=0)
-        origin, _ = self._scenario.trace_origin()
-        if origin:
-            return origin if first >= origin else 0
-        return find_origin(first, last) if first > self._scenario.duration else 0
 
     def arrived(self, host: Host) -> None:
         """A node has appeared: start what it does from then on."""
@@ -165,6 +156,16 @@ def broadcast_times(workload: Periodic | Poisson | Once, until: int, stream: Str
         while t < until:
             yield t
             t += round(mean * stream.exponential())
+
+
+def origin_of(scenario: Scenario, times: list[int]) -> int:
+    """Time 0 of the run on the clock of a list of broadcasts: that of the nodes' trace, if they share a clock; its
+    own start, if the run would be over before it."""
+    first, last = min(times, default=0), max(times, default=0)
+    origin, _ = scenario.trace_origin()
+    if origin:
+        return origin if first >= origin else 0
+    return find_origin(first, last) if first > scenario.duration else 0
 
 
 def read_broadcasts(path: Path, nodes: int) -> Iterator[tuple[int, int, int]]:

@@ -26,6 +26,7 @@ from antecast.core.errors import AntecastError, ConfigurationError, InputError, 
 from antecast.history.schema import EVENTS, SAMPLES
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
+from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
 from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
@@ -151,7 +152,7 @@ def sweep(
     again by the next call. An interrupt stops the jobs, keeps what is finished, and is raised again.
     `on_progress` is called a few times per second, whether anything has changed or not. With `local` the runs are
     made one after the other in this process, without Spark. `on_note` is told, before anything starts, where a
-    network does not meet a protocol's needs.
+    network does not meet a protocol's needs, and when an engine is being compiled.
     """
     if local and (master is not None or spark is not None):
         raise ConfigurationError("cannot be combined with a local sweep", field="master")
@@ -167,6 +168,8 @@ def sweep(
         missing = sorted((each for each in planned if each.run not in there), key=lambda each: -each.steps)
         for each in missing:
             folder.forget_failure(each.run)
+        if _has_compiled(study, missing):
+            prepare(on_note)  # once, for all workers
         try:
             if local:
                 say = on_progress or (lambda _: None)
@@ -180,6 +183,12 @@ def sweep(
             runs = folder.assemble(study, planned)
     failed = runs.num_rows - runs["error"].null_count
     return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed)
+
+
+def _has_compiled(study: Study, runs: Sequence[PlannedRun]) -> bool:
+    """Whether a compiled engine makes any of these runs."""
+    likely = any(has_compiled_engine(name) for name in study.protocols)
+    return likely and any(choose(study.scenario_of(each.index)).engine == "compiled" for each in runs)
 
 
 def as_study(

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from math import isnan
@@ -35,6 +35,7 @@ from antecast.history.promises import judge_promises
 from antecast.history.rows import COLUMNS
 from antecast.history.schema import EVENTS
 from antecast.protocols import Guarantee
+from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
 from antecast.sim.run import Progress, run
 from antecast.sim.scenario import Scenario
 from antecast.sim.study import Study
@@ -76,6 +77,7 @@ def make_run(
     if folder.attempts(expected) >= most_attempts:
         return "set aside"
     _warm_up()
+    _load_engine(study, index)
     wall, cpu = time.perf_counter(), time.process_time()
 
     def taken() -> dict[str, Any]:
@@ -122,6 +124,17 @@ def _warm_up() -> None:
     measure(log)
     # Spark has a worker collect its garbage after every task; what is loaded by now need not be scanned again.
     gc.freeze()
+
+
+def _load_engine(study: Study, index: int) -> None:
+    """Load the compiled engine before a run that needs it, for the same reason."""
+    with suppress(AntecastError):  # a scenario that is wrong is told in the run's row
+        likely = any(map(has_compiled_engine, study.protocols))
+        if likely and choose(study.scenario_of(index)).engine == "compiled":
+            _prepare()
+
+
+_prepare = cache(prepare)
 
 
 def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:

@@ -9,7 +9,8 @@ Two functions, both with the random streams of the reference, so that runs agree
 
 To read the engine, begin with `arrays`: it names every array, what its rows are and how numbers are packed.
 `kernel` is the loop over events; `connecting` has frames, connections and ping phases, `exchanging` views and
-exchanges, `heap` the queue, `draws` random numbers and delays, `broadcasts` the workload.
+exchanges, `broadcasts` the workload. The queue, random numbers and delays are those of all compiled engines
+(`sim.compiled`).
 """
 
 from antecast.sim.overlay.compiled.flooding import NEVER, Flood, flood

@@ -15,7 +15,9 @@ A connection c is the two links 2c, from the process that borrows an arc to its 
 the other direction of link d is d ^ 1, its connection is d >> 1, and its sender is `to[d ^ 1]`. Rows of
 connections are used again after they close; what is still under way on them is told apart by `number`.
 
-Two numbers are packed into one where a queue needs them in one word: see `order_of` and `slot_of`.
+The queue is that of all compiled engines (`sim.compiled.queue`). A row of its `what` is the kind of an event, a
+link, the number of the link's connection when the event was scheduled, and two numbers whose meaning depends on
+the kind (`connecting` lists the kinds).
 
 Nothing here is allocated while a kernel runs: it stops when room gets short, `roomier_queue` or `roomier_links`
 gives it more, and it continues.
@@ -29,22 +31,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
-from antecast.core.compiled import part
-from antecast.sim.overlay.compiled.draws import Whole
+from antecast.sim.compiled.queue import (
+    FREE,
+    MOST_EVENTS,
+    MOST_SCHEDULED,
+    SEQUENCE,
+    SIZE,
+    Queue,
+    make_queue,
+    order_of,
+    refill,
+    roomier_queue,
+    slot_of,
+)
+
+__all__ = [
+    "FREE", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of",
+    "roomier_queue", "slot_of",
+]  # fmt: skip
 
 Bools: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 Hops: TypeAlias = NDArray[np.uint8] | NDArray[np.int32]
-
-SLOT_BITS: Final = 28
-"""The bits of an event's order that give its row in `Queue.what`. The rest counts what was scheduled."""
-
-MOST_EVENTS: Final = 1 << SLOT_BITS
-"""Events that can wait at once: 10 GiB of them."""
-
-MOST_SCHEDULED: Final = (1 << 63 - SLOT_BITS) - (1 << 33)
-"""Events in one run: some hours. The margin is for what is scheduled between two checks of the count."""
 
 MOST_CONNECTIONS: Final = (1 << 31) - 1
 """Connections opened in one run: their numbers are 32 bits wide in `Queue.what`."""
@@ -52,26 +61,8 @@ MOST_CONNECTIONS: Final = (1 << 31) - 1
 MOST_ROWS: Final = 1 << 30
 """Connections at once: a link's row is 32 bits wide."""
 
-SIZE, SEQUENCE, FREE = 0, 1, 2
-"""Places in `Queue.at`: events that wait, events scheduled so far, free rows of `what`."""
-
 UNHEARD: Final = 255
 """The hops of a message that has not arrived, where hops are bytes (see `Messages.unheard`)."""
-
-
-class Queue(NamedTuple):
-    """Events to come."""
-
-    heap: Longs
-    """A row for each event that waits: its time and its order (`order_of`). A heap with four children to a parent,
-    the first event on top."""
-    what: Ints
-    """A row for each slot: kind of event, link, number of the link's connection when the event was scheduled,
-    and two numbers whose meaning depends on the kind (`connecting` lists the kinds)."""
-    free: Ints
-    """Slots that hold nothing: the first `at[FREE]` entries."""
-    at: Longs
-    """Three counters: `SIZE`, `SEQUENCE`, `FREE`."""
 
 
 class Links(NamedTuple):
@@ -192,28 +183,6 @@ FINE, NARROW, STRAY, FAR, ENDLESS = range(5)
 where it had to be; a message took more hops than `Messages.hops` can hold; a counter ran out."""
 
 
-@part
-def order_of(sequence: Whole, slot: Whole) -> Whole:
-    """What breaks ties between events of one instant, the order of scheduling, with the event's slot behind it."""
-    return (np.int64(sequence) << SLOT_BITS) | np.int64(slot)
-
-
-@part
-def slot_of(order: Whole) -> Whole:
-    return order & (MOST_EVENTS - 1)
-
-
-def make_queue(room: int) -> Queue:
-    if room > MOST_EVENTS:
-        raise ConfigurationError(
-            f"the compiled engine would need room for {room:,} events at once and has it for {MOST_EVENTS:,};"
-            " simulate fewer nodes, or fewer broadcasts",
-            field="nodes",
-        )
-    free = np.arange(room, dtype=np.int32)[::-1].copy()
-    return Queue(np.empty((room, 2), np.int64), np.zeros((room, 5), np.int32), free, np.array([0, 0, room]))
-
-
 _EACH_WAY: Final = {
     "to": np.int32, "key": np.uint64, "drawn": np.int32, "last": np.int64, "safe": np.bool_, "ping": np.int32,
     "start": np.int32,
@@ -233,15 +202,6 @@ def make_links(nodes: int, room: int, width: int) -> Links:
     return Links(**columns, free=np.arange(room, dtype=np.int32)[::-1].copy(), at=np.array([room, 1]))
 
 
-def roomier_queue(queue: Queue) -> Queue:
-    """The same events, with room for twice as many."""
-    room = len(queue.heap)
-    more = make_queue(2 * room)
-    more.heap[:room], more.what[:room], more.at[:] = queue.heap, queue.what, queue.at
-    _refill(queue.free, more.free, more.at, FREE, room)
-    return more
-
-
 def roomier_links(links: Links) -> Links:
     """The same connections, with room for twice as many."""
     room = len(links.number)
@@ -251,7 +211,7 @@ def roomier_links(links: Links) -> Links:
         name: np.concatenate([column, np.zeros_like(column)]) for name, column in columns.items()
     }
     free, at = np.empty(2 * room, np.int32), links.at.copy()
-    _refill(links.free, free, at, 0, room)
+    refill(links.free, free, at, 0, room)
     return links._replace(**grown, free=free, at=at)
 
 
@@ -262,10 +222,3 @@ def _check_rows(room: int) -> None:
             " simulate fewer nodes, or fewer arcs",
             field="nodes",
         )
-
-
-def _refill(old: Ints, new: Ints, at: Longs, place: int, room: int) -> None:
-    left = int(at[place])
-    new[:room] = np.arange(2 * room - 1, room - 1, -1)
-    new[room : room + left] = old[:left]
-    at[place] = room + left

@@ -21,8 +21,8 @@ import numpy as np
 from antecast.core import ConfigurationError
 from antecast.core.settings import format_duration
 from antecast.protocols.preventive.settings import PreventiveSettings
+from antecast.sim.compiled.draws import delay_model, longest_delay
 from antecast.sim.overlay.compiled.arrays import Ints, Plan
-from antecast.sim.overlay.compiled.draws import delay_model, longest_delay
 from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Spray
@@ -42,7 +42,7 @@ def check_scenario(scenario: Scenario) -> Spray:
         _refuse("protocol.name", f"runs pc-broadcast, not {scenario.specification.name}")
     if not isinstance(topology, Spray):
         _refuse("network.topology.kind", f"runs over spray, not {_tag(topology)}")
-    delay_model(network.delay)
+    delay_model(network.delay, bounded=True)
     if not network.fifo:
         _refuse("network.fifo", "needs links that keep order: fifo = true")
     for field, given, simple in (

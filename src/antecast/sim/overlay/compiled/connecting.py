@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import part
+from antecast.sim.compiled.draws import Model, Whole, child, delay
+from antecast.sim.compiled.heap import push
 from antecast.sim.overlay.compiled.arrays import (
     ENDLESS,
     FLUSHED,
@@ -28,8 +30,6 @@ from antecast.sim.overlay.compiled.arrays import (
     Queue,
     order_of,
 )  # fmt: skip
-from antecast.sim.overlay.compiled.draws import Model, Whole, child, delay
-from antecast.sim.overlay.compiled.heap import push
 
 TICK, BROADCAST, MESSAGE, PLAIN, PING, RELAY, PONG = range(7)
 """Kinds of event, and what their last two numbers are: TICK (process, -), BROADCAST (place in the plan, -),

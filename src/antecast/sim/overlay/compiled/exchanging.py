@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import part
+from antecast.sim.compiled.draws import Model, Whole, below, child, mix
 from antecast.sim.overlay.compiled.arrays import (
     EXCHANGES,
     IDLE,
@@ -18,7 +19,6 @@ from antecast.sim.overlay.compiled.arrays import (
     Views,
 )
 from antecast.sim.overlay.compiled.connecting import close_if_unneeded, find, introduce
-from antecast.sim.overlay.compiled.draws import Model, Whole, below, child, mix
 
 
 @part

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
 from antecast.core.compiled import compiled, part
+from antecast.sim.compiled.draws import CONSTANT, Model, Whole, child, delay, delay_model
+from antecast.sim.compiled.heap import grown, pop, push
 from antecast.sim.delays import Delay
-from antecast.sim.overlay.compiled.draws import CONSTANT, Model, Whole, child, delay, delay_model
-from antecast.sim.overlay.compiled.heap import grown, pop, push
 from antecast.sim.overlay.compiled.snapshots import Snapshot
 from antecast.sim.streams import stream_key
 
@@ -79,7 +79,9 @@ def flood(snapshot: Snapshot, source: int, *, model: Delay, start: int = 0, seed
         raise ConfigurationError(f"a flood starts between 0 and {_LATEST} ns, not at {start} ns", field="start")
     usable = snapshot.usable if snapshot.usable is not None else np.ones(0, np.bool_)
     key = np.uint64(stream_key(seed, "delay"))
-    arrival, hops = _flood(snapshot.offsets, snapshot.targets, usable, source, start, delay_model(model), key)
+    arrival, hops = _flood(
+        snapshot.offsets, snapshot.targets, usable, source, start, delay_model(model, bounded=True), key
+    )
     if hops[source] < 0:
         raise ConfigurationError(
             "frames would arrive after more than 291 years; make delays shorter", field="model"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import compiled
+from antecast.sim.compiled.draws import Model, child, mix, wide_below
+from antecast.sim.compiled.heap import pop
 from antecast.sim.overlay.compiled.arrays import (
     BROADCASTS,
     ENDLESS,
@@ -41,9 +43,7 @@ from antecast.sim.overlay.compiled.connecting import (
     schedule,
     send,
 )  # fmt: skip
-from antecast.sim.overlay.compiled.draws import Model, child, mix, wide_below
 from antecast.sim.overlay.compiled.exchanging import exchange, succeed
-from antecast.sim.overlay.compiled.heap import pop
 
 REACHED, WANTS_EVENTS, WANTS_LINKS, WANTS_TRACE, FAILED = range(5)
 """Why the loop stopped."""

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration
+from antecast.sim.compiled.draws import delay_model
 from antecast.sim.delays import Constant
 from antecast.sim.overlay.compiled import arrays, kernel
 from antecast.sim.overlay.compiled.arrays import COUNTS, Counts, Links, Longs, Messages, Plan, Views
 from antecast.sim.overlay.compiled.broadcasts import plan_broadcasts
 from antecast.sim.overlay.compiled.checks import check_broadcasts, check_scenario, check_views
-from antecast.sim.overlay.compiled.draws import delay_model
 from antecast.sim.overlay.compiled.flooding import flood
 from antecast.sim.overlay.compiled.results import OverlayRun, Paths, Sample
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_views
@@ -128,7 +128,7 @@ class _Run:
         )
         self.queue = arrays.make_queue(max(1 << 16, 4 * (n + m + 4 * width)))
         self.links: Links = arrays.make_links(n, 4 * int(sizes.sum()) + 4 * width + 16, width)
-        self.model = delay_model(scenario.network.delay)
+        self.model = delay_model(scenario.network.delay, bounded=True)
         self.keys = [np.uint64(stream_key(seed, purpose)) for purpose in ("spray", "delay", "spray/phase")]
         self.samples: list[Sample] = []
         self.rows: list[Longs] = []

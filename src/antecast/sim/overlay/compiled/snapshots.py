@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
-from antecast.sim.overlay.compiled.draws import Whole, below, child, mix, uniform
+from antecast.sim.compiled.draws import Whole, below, child, mix, uniform
 from antecast.sim.streams import stream_key
 from antecast.sim.topology import Spray
 

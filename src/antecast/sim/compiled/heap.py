@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.core.compiled import part
-from antecast.sim.overlay.compiled.draws import Whole
+from antecast.core.compiled import allocating_part, part
+from antecast.sim.compiled.draws import Whole
 
 
 @part
@@ -51,7 +51,7 @@ def pop(heap: NDArray[np.int64], size: Whole) -> Whole:
     return size
 
 
-@part
+@allocating_part
 def grown(heap: NDArray[np.int64], size: Whole) -> NDArray[np.int64]:
     """The same queue with twice the room."""
     more = np.empty((2 * len(heap), 2), np.int64)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from antecast.core import ConfigurationError
 from antecast.core.compiled import part
 from antecast.core.settings import format_duration
-from antecast.sim.delays import Constant, Growing, Uniform
+from antecast.sim.delays import Constant, Exponential, Growing, Normal, Pareto, Triangular, Uniform, triangular
+from antecast.sim.streams import exp, log, normal_quantile
 
 Model: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = Any
@@ -28,11 +29,17 @@ _U11, _U27, _U30, _U31, _U32 = (np.uint64(shift) for shift in (11, 27, 30, 31, 3
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _UNIT: Final = 2.0**-53
 
-CONSTANT, UNIFORM, GROWING = 0.0, 1.0, 2.0
+CONSTANT, UNIFORM, GROWING, NORMAL, EXPONENTIAL, TRIANGULAR, PARETO = (float(kind) for kind in range(7))
+
+_LEAST_SHAPE: Final = 0.1
+"""Of a Pareto distribution whose draws all fit into a floating-point number before they are cut."""
 
 
-def delay_model(delay: object, *, field: str = "network.delay") -> Model:
-    """A delay model as numbers: its kind, and up to five parameters."""
+def delay_model(delay: object, *, field: str = "network.delay", bounded: bool = False) -> Model:
+    """A delay model as numbers: its kind, and up to five parameters.
+
+    Some kernels need a bound on delays (`longest_delay`); for them, kinds without one are refused.
+    """
     match delay:
         case Constant(value=value):
             return _exact(field, CONSTANT, value)
@@ -40,6 +47,16 @@ def delay_model(delay: object, *, field: str = "network.delay") -> Model:
             return _exact(field, UNIFORM, low, high - low + 1)
         case Growing(low=low, high=high, start=start, until=until, spread=spread):
             return _exact(field, GROWING, low, high, start, until, spread)
+        case Normal(mean=mean, stdev=stdev) if not bounded:
+            return _exact(field, NORMAL, mean, stdev)
+        case Exponential(mean=mean, least=least) if not bounded:
+            return _exact(field, EXPONENTIAL, mean, least)
+        case Triangular(low=low, mode=mode, high=high) if not bounded:
+            return _exact(field, TRIANGULAR, low, mode, high)
+        case Pareto(least=least, shape=shape, most=most) if not bounded:
+            if shape < _LEAST_SHAPE:
+                raise ConfigurationError(f"kernels know shapes from {_LEAST_SHAPE} on, not {shape}", field=field)
+            return _exact(field, PARETO, least, most, shape)
     kind = getattr(type(delay), "__struct_config__", None)
     named = getattr(kind, "tag", type(delay).__name__)
     raise ConfigurationError(f"kernels know constant, uniform and growing delays, not {named}", field=field)
@@ -111,6 +128,8 @@ def delay(model: Model, key: Whole, counter: Whole, now: Whole) -> Whole:
         return np.int64(model[1])
     if model[0] == UNIFORM:
         return np.int64(model[1]) + wide_below(mix(key, np.uint64(counter)), np.int64(model[2]))
+    if model[0] != GROWING:
+        return _drawn(model, uniform(mix(key, np.uint64(counter))))
     low, start, until = np.int64(model[1]), np.int64(model[3]), np.int64(model[4])
     share = np.float64(min(max(now, start), until) - start) / np.float64(until - start)
     line = low + np.int64(np.float64(np.int64(model[2]) - low) * share)
@@ -118,3 +137,22 @@ def delay(model: Model, key: Whole, counter: Whole, now: Whole) -> Whole:
         return line
     spread = 2.0 * uniform(mix(key, np.uint64(counter))) - 1.0
     return np.int64(np.float64(line) * (1.0 + model[5] * spread))
+
+
+@part
+def _drawn(model: Model, p: float) -> Whole:
+    """The delay below which a share p of all lie."""
+    if model[0] == NORMAL:
+        return max(np.int64(0), np.int64(np.rint(model[1] + model[2] * normal_quantile(p))))
+    if model[0] == EXPONENTIAL:
+        return np.int64(model[2]) + np.int64(np.rint(model[1] * -log(p)))
+    if model[0] == TRIANGULAR:
+        return np.int64(np.rint(triangular(model[1], model[2], model[3], p)))
+    drawn = model[1] * exp(-log(p) / model[3])
+    return np.int64(model[2]) if drawn >= model[2] else np.int64(np.rint(drawn))
+
+
+@part
+def draws(model: Model) -> bool:
+    """Whether a delay takes a number from its stream."""
+    return bool(model[0] != CONSTANT and (model[0] != GROWING or model[5] != 0.0))

@@ -1,0 +1,101 @@
+"""Which engine makes a run: the reference, or a compiled one that makes the same run faster.
+
+`engine = "auto"` takes a compiled engine that supports everything a scenario asks for, unless the run is so short
+that loading compiled code would take longer than the run. What an engine does not support it refuses, by field;
+the refusal is the reason why the reference made the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from antecast.core import ConfigurationError
+from antecast.core.compiled import is_cached
+from antecast.history.log import DiscardSink, EventWriter, SampleWriter
+from antecast.protocols.vcube import VCUBE, VCUBE_SINGLE
+from antecast.sim.compiled.engine import Made
+from antecast.sim.scenario import Scenario, make_scenario
+from antecast.sim.study import expected_broadcasts
+
+Maker: TypeAlias = Callable[[Scenario, EventWriter, SampleWriter], Made]
+
+SHORT = 100_000
+"""Deliveries that the reference makes in about the time in which compiled code is loaded."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The engine of a run, and why it is that one."""
+
+    engine: Literal["reference", "compiled"]
+    why: str
+
+
+def choose(scenario: Scenario) -> Choice:
+    """The engine that a scenario asks for; one that it cannot have raises `ConfigurationError`."""
+    if scenario.engine == "reference":
+        return Choice("reference", "asked for")
+    try:
+        _check(scenario)
+    except ConfigurationError as error:
+        if scenario.engine == "compiled":
+            raise ConfigurationError(f'{error.problem}, or set engine to "auto"', field=error.field) from None
+        return Choice("reference", str(error))
+    if scenario.engine == "compiled":
+        return Choice("compiled", "asked for")
+    steps = round(expected_broadcasts(scenario) * scenario.nodes)
+    if steps < SHORT:
+        return Choice("reference", f"the run is short: about {steps:,} deliveries, fewer than {SHORT:,}")
+    return Choice("compiled", "it supports all that the scenario asks for")
+
+
+def has_compiled_engine(protocol: str) -> bool:
+    """Whether there is a compiled engine for a protocol; what it supports is another question."""
+    return protocol in (VCUBE.name, VCUBE_SINGLE.name)
+
+
+def _check(scenario: Scenario) -> None:
+    if scenario.specification not in (VCUBE, VCUBE_SINGLE):
+        raise ConfigurationError(
+            f"there is no compiled engine for {scenario.specification.name}, only for vcube and vcube-single;"
+            " name one of these",
+            field="protocol.name",
+        )
+    from antecast.sim.compiled.vcube.engine import check
+
+    check(scenario)
+
+
+def compiled_engine(scenario: Scenario) -> Maker:
+    """The compiled engine for a scenario that it supports."""
+    from antecast.sim.compiled.vcube.engine import VCubeEngine
+
+    return VCubeEngine
+
+
+def is_ready() -> bool:
+    """Whether compiled engines lie on disk as machine code; if not, the first run compiles them."""
+    from antecast.sim.compiled.vcube import kernel
+
+    return is_cached(kernel.begin) and is_cached(kernel.advance)
+
+
+COMPILING = "compiling the engine: this takes about half a minute, once; the machine code is kept for later runs"
+
+
+def prepare(on_note: Callable[[str], None] | None = None) -> None:
+    """Load the compiled engine, and compile it where that has not been done; says so before it begins."""
+    if on_note is not None and not is_ready():
+        on_note(COMPILING)
+    smallest = make_scenario(
+        {
+            "engine": "compiled",
+            "nodes": 2,
+            "protocol": {"name": "vcube", "diagnosis": 0},
+            "workload": [{"kind": "at", "broadcasts": [{"t": 0, "node": 0}]}],
+        }
+    )
+    sinks = EventWriter("", DiscardSink()), SampleWriter("", DiscardSink())
+    compiled_engine(smallest)(smallest, *sinks).run()

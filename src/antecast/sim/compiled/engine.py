@@ -1,0 +1,50 @@
+"""What compiled engines have in common with the reference: they are made, run and asked in the same way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+from antecast.sim.host import Troubles
+
+
+class Made(Protocol):
+    """An engine, of either kind, and what it says of the run that it makes."""
+
+    troubles: Troubles
+
+    @property
+    def now(self) -> int:
+        """Simulated time, in nanoseconds."""
+
+    @property
+    def dropped(self) -> int:
+        """Frames that found no room in a send queue."""
+
+    @property
+    def lost(self) -> int:
+        """Frames that links took and did not deliver."""
+
+    def run(self, between: Callable[[], bool] | None = None) -> int:
+        """Run to the scenario's horizon; the number of events run."""
+
+
+class CompiledEngine(ABC):
+    """One run in the making, over arrays."""
+
+    dropped = 0
+
+    def __init__(self) -> None:
+        self.troubles = Troubles()
+
+    @property
+    @abstractmethod
+    def now(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def lost(self) -> int: ...
+
+    @abstractmethod
+    def run(self, between: Callable[[], bool] | None = None) -> int: ...
