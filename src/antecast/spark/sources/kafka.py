@@ -9,6 +9,7 @@ are. Offsets of a topic's partitions are in Spark's checkpoint, and nothing is c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -85,6 +86,15 @@ class Broker:
                 yield consumer
             finally:
                 consumer.close()
+
+    def some(self, consumer: Any, where: str) -> list[Any]:
+        """The next messages, or an error if none come in time. The client waits for as many as are asked for, so
+        it is asked in short turns."""
+        deadline = time.monotonic() + self.timeout
+        while time.monotonic() < deadline:
+            if messages := consumer.consume(1000, timeout=0.05):
+                return list(messages)
+        raise InputError(f"nothing came for {self.timeout:g} s", path=f"{NAME}: {where}")
 
 
 _SERVERS = ("kafka.bootstrap.servers", "localhost:9092")
@@ -195,11 +205,7 @@ class KafkaReader(StreamReader):
                 raise lost(NAME, where, part.start, first)
             consumer.assign([client.TopicPartition(topic, number, max(first, part.start))])
             while True:
-                messages = consumer.consume(1000, timeout=self.broker.timeout)
-                if not messages:
-                    problem = f"nothing came for {self.broker.timeout:g} s, and offset {part.end} is not reached"
-                    raise InputError(problem, path=f"{NAME}: {where}")
-                for message in messages:
+                for message in self.broker.some(consumer, f"{where}: offset {part.end} is not reached"):
                     error = message.error()
                     if error is not None and error.code() == client.KafkaError._PARTITION_EOF:
                         return
@@ -283,7 +289,8 @@ class KafkaWriter(OrderedWriter):
                     return None
                 consumer.assign([client.TopicPartition(self.topic, self.partition, max(first, after - back))])
                 last = None
-                while messages := consumer.consume(1000, timeout=self.broker.timeout):
+                while True:
+                    messages = self.broker.some(consumer, f"{self.broker.where}: topic {self.topic}")
                     fine = [each for each in messages if each.error() is None]
                     last = fine[-1] if fine else last
                     if len(fine) < len(messages) or (last is not None and last.offset() >= after - 1):

@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType, TimestampType
 
-from antecast.core.errors import InputError
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
@@ -87,14 +86,14 @@ class Server:
     def where(self) -> str:
         return ", ".join(self.servers)
 
-    def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Connect, work, disconnect."""
+    def run(self, work: Callable[[Client], Awaitable[T]], what: str) -> T:
+        """Connect, work, disconnect; `what` says in errors what it was about."""
 
         async def whole() -> T:
             async with self.connected() as client:
                 return await work(client)
 
-        with told(NAME, self.where, Exception):
+        with told(NAME, f"{self.where}: {what}", Exception):
             return asyncio.run(whole())
 
     @asynccontextmanager
@@ -104,14 +103,26 @@ class Server:
         except ImportError:
             raise client_missing(NAME, "nats-py", "nats") from None
 
+        said: list[Exception] = []
+
         async def quiet(error: Exception) -> None:
             """Errors are raised where something is asked for; the client would also print them."""
+            said.append(error)
 
         names = {"user": "user", "password": "password", "token": "token", "credentials": "user_credentials"}
         given = {names[name]: self.values[name] for name in names if name in self.values}
-        client = await nats.connect(
-            self.servers, connect_timeout=self.timeout, allow_reconnect=False, error_cb=quiet, **given
-        )
+        try:
+            client = await nats.connect(
+                self.servers,
+                connect_timeout=self.timeout,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0.2,
+                error_cb=quiet,
+                **given,
+            )
+        except nats.errors.NoServersError:
+            raise ConnectionError(f"cannot connect: {said[-1] if said else 'no answer'}") from None
         try:
             yield client
         finally:
@@ -157,8 +168,7 @@ class NatsReader(StreamReader):
             state = (await client.jetstream(timeout=self.server.timeout).stream_info(self.stream)).state
             return state.first_seq, state.last_seq + 1
 
-        with told(NAME, self.where, InputError):
-            return self.server.run(ask)
+        return self.server.run(ask, f"stream {self.stream}")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         first, after = self._bounds()
@@ -177,7 +187,9 @@ class NatsReader(StreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
-        return in_batches(self, iter(self.server.run(lambda client: self._take(client, partition))))
+        return in_batches(
+            self, iter(self.server.run(lambda client: self._take(client, partition), f"stream {self.stream}"))
+        )
 
     async def _take(self, client: Client, part: Range) -> list[dict[str, Any]]:
         """The messages of a range. Numbers may be missing in it: of other subjects, or deleted ones."""
@@ -253,5 +265,4 @@ class NatsWriter(OrderedWriter):
                 }
                 last = (await jetstream.publish(self.subject, lines[row].value, headers=headers)).seq
 
-        with told(NAME, f"{self.server.where}: subject {self.subject}", InputError):
-            self.server.run(work)
+        self.server.run(work, f"subject {self.subject}")
