@@ -282,6 +282,9 @@ class KafkaWriter(OrderedWriter):
         """What the last message of the partition says of itself."""
         client = _client()
         with self.broker.consumer() as consumer:
+            there = consumer.list_topics(self.topic, timeout=self.broker.timeout).topics[self.topic]
+            if self.partition not in there.partitions:
+                return None  # made by the first message, or refused with it
             place = client.TopicPartition(self.topic, self.partition)
             first, after = consumer.get_watermark_offsets(place, timeout=self.broker.timeout)
             for back in (1, 100):  # the last offsets may be marks of transactions, not messages

@@ -169,11 +169,12 @@ class Subscriber:
                 self._client.ack(each.mid, each.qos)
 
     def stop(self) -> None:
+        """What is on disk is acknowledged first."""
         self._stopping.set()
-        self._client.disconnect()
-        self._client.loop_stop()
         if self._writer.is_alive():
             self._writer.join(5)
+        self._client.disconnect()
+        self._client.loop_stop()
 
 
 class Messages(InputPartition):
