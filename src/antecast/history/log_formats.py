@@ -120,6 +120,10 @@ class _Text(ABC):
                 count += block.count(b"\n")
         return [count]
 
+    def _stream(self, file: Path) -> pa.NativeFile:
+        """What is read: the whole file, unless a subclass reads a part of it."""
+        return pa.input_stream(str(file))
+
     @abstractmethod
     def _explain(self, file: Path, schema: pa.Schema, columns: Columns) -> InputError | None:
         """The first line that is not as it should be."""
@@ -175,7 +179,7 @@ class Csv(_Text):
         parse = pa_csv.ParseOptions(newlines_in_values=True)
 
         def reader() -> Iterator[pa.RecordBatch]:
-            with pa.input_stream(str(file)) as stream:
+            with self._stream(file) as stream:
                 yield from pa_csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
         return self._guarded(file, schema, columns, reader())
@@ -239,7 +243,7 @@ class JsonLines(_Text):
         read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
 
         def reader() -> Iterator[pa.RecordBatch]:
-            with pa.input_stream(str(file)) as stream:
+            with self._stream(file) as stream:
                 yield from pa_json.open_json(stream, read_options=read, parse_options=parse)
 
         return self._guarded(file, schema, columns, reader())

@@ -229,8 +229,8 @@ def _stream(
     drains: DataFrame | None,
 ) -> DataFrame:
     timers = keeper.timers
-    _choose_store(frame.sparkSession)
-    _check_protobuf()
+    choose_store(frame.sparkSession)
+    check_protobuf()
     rows = group.rows
     packed_schema = StructType([*(frame.schema[name] for name in rows.key), StructField("rows", BinaryType())])
     if timers == "event":
@@ -268,7 +268,7 @@ def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
     return F.col(name).cast("timestamp")
 
 
-def _choose_store(spark: SparkSession) -> None:
+def choose_store(spark: SparkSession) -> None:
     """transformWithState keeps its state in RocksDB. That store is taken where none was chosen; another choice
     stays; Spark's plain store, which cannot do it, is an error and not replaced silently."""
     chosen = spark.conf.getAll.get(_PROVIDER)
@@ -278,7 +278,7 @@ def _choose_store(spark: SparkSession) -> None:
         raise ConfigurationError(f"is {chosen}, which cannot keep this state; set {ROCKSDB}", field=_PROVIDER)
 
 
-def _check_protobuf() -> None:
+def check_protobuf() -> None:
     try:
         import google.protobuf  # noqa: F401
     except ImportError:

@@ -154,7 +154,7 @@ class GroupObserver:
     ) -> Step:
         """Observe new rows of a group; then its clock reads `until`."""
         self.check(state)
-        fresh = _joined(new).combine_chunks() if new else None
+        fresh = joined(new).combine_chunks() if new else None
         refused: list[pa.Table] = []
         if fresh is not None and fresh.column(FAULT).null_count < len(fresh):
             bad = fresh.filter(pc.is_valid(fresh.column(FAULT)))
@@ -186,7 +186,7 @@ class GroupObserver:
         both = [each.select(self._plain(each)) for each in (state.rows, fresh) if each is not None and len(each)]
         out: list[pa.Table] = []
         if len(done.delivered) or len(done.refused):
-            plain = _joined(both)
+            plain = joined(both)
             fine = ~done.late if self.quarantine else np.ones(len(done.late), bool)
             gone, waited = done.delivered[fine], done.waited[fine]
             out.append(_added(plain.take(names[gone]), done.first, len(gone), waited, done.late[fine], None))
@@ -199,7 +199,7 @@ class GroupObserver:
                 refused.append(_added(plain.take(names[done.refused]), None, 0, None, None, reasons))
         kept = None
         if len(done.kept):
-            rows = _joined(both).take(names[done.kept])
+            rows = joined(both).take(names[done.kept])
             kept = _carrying(rows.combine_chunks(), done.carried)
         delivered = sum(map(len, out))
         if done.carried.now is not None:
@@ -208,7 +208,7 @@ class GroupObserver:
         pace = b"" if done.carried.pace is None else done.carried.pace.dump()
         header.seen, header.pace = len(seen), len(pace)
         whole = [each for each in (*out, *refused) if len(each)]
-        return Step(State(header, kept, seen, pace), _joined(whole) if whole else None)
+        return Step(State(header, kept, seen, pace), joined(whole) if whole else None)
 
     def _order(self, fresh: pa.Table, stamps: Stamps) -> Longs:
         """The order of arrival of new rows."""
@@ -282,7 +282,7 @@ class GroupObserver:
         )
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables one after another. A column that some lack is null there: rows may have waited while it was added."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")

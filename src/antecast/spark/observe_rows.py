@@ -205,16 +205,20 @@ def pack(batches: Iterable[pa.RecordBatch], rows: RowFormat) -> Iterator[pa.Reco
     for batch in batches:
         if not len(batch):
             continue
-        table = read_rows(pa.Table.from_batches([batch]), rows)
-        order, starts = _groups([batch.column(name) for name in rows.key], len(batch))
-        table = table.take(order).combine_chunks()
-        ends = [*starts[1:].tolist(), len(table)]
-        firsts = batch.take(order[starts])
-        blobs = [
-            write_stream(table.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
-        ]
-        keys = [firsts.column(name) for name in rows.key]
-        yield pa.RecordBatch.from_arrays([*keys, pa.array(blobs, pa.binary())], [*rows.key, "rows"])
+        yield pack_groups(batch, read_rows(pa.Table.from_batches([batch]), rows), rows.key)
+
+
+def pack_groups(batch: pa.RecordBatch, table: pa.Table, key: Sequence[str]) -> pa.RecordBatch:
+    """A table as one row for each group in it; the batch has the keys of the same rows."""
+    order, starts = _groups([batch.column(name) for name in key], len(batch))
+    table = table.take(order).combine_chunks()
+    ends = [*starts[1:].tolist(), len(table)]
+    firsts = batch.take(order[starts])
+    blobs = [
+        write_stream(table.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
+    ]
+    keys = [firsts.column(name) for name in key]
+    return pa.RecordBatch.from_arrays([*keys, pa.array(blobs, pa.binary())], [*key, "rows"])
 
 
 def _groups(keys: Sequence[pa.Array], size: int) -> tuple[Longs, Longs]:

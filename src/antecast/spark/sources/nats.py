@@ -1,0 +1,268 @@
+"""`antecast.nats`: a JetStream stream, read by its sequence numbers, and ordered output into a subject.
+
+    spark.readStream.format("antecast.nats").option("stream", "ORDERS").load()
+
+The offset is the sequence number of the next message, so a range can be read again and each message is taken
+exactly once. Subjects without a stream keep nothing and cannot be read this way. Consumers acknowledge nothing:
+what the stream keeps, and for how long, is its own affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
+from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType, TimestampType
+
+from antecast.spark.sources.files import check_columns
+from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
+from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
+from antecast.spark.sources.streams import Range, StreamReader, client_missing, in_batches, lost, struct, told
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+NAME = "antecast.nats"
+COLUMNS = struct(
+    subject=StringType(),
+    value=BinaryType(),
+    headers=MapType(StringType(), StringType()),
+    stream=StringType(),
+    seq=LongType(),
+    timestamp=TimestampType(),
+)
+T = TypeVar("T")
+
+
+def starting(text: str) -> str | int:
+    """Where a new query begins."""
+    if text in ("earliest", "latest"):
+        return text
+    if not text.isdecimal():
+        raise ValueError(f"expected earliest, latest or a sequence number, got {text!r}")
+    return int(text)
+
+
+_SERVER: Mapping[str, Parse] = {
+    "servers": words,
+    "user": str,
+    "password": str,
+    "token": str,
+    "credentials": str,
+    "timeout": seconds,
+}
+READING: Mapping[str, Parse] = {
+    **_SERVER,
+    "stream": str,
+    "subject": str,
+    "startingOffsets": starting,
+    "maxRowsPerTrigger": positive,
+    "partitions": positive,
+    "failOnDataLoss": flag,
+}
+WRITING: Mapping[str, Parse] = {
+    **_SERVER,
+    "subject": str,
+    "orderBy": words,
+    "query": str,
+    "checkpointLocation": str,
+}
+
+
+class Server:
+    """How to reach the servers."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+        self.servers = list(values.get("servers") or ("nats://127.0.0.1:4222",))
+        self.timeout: float = values.get("timeout", 10.0)
+
+    @property
+    def where(self) -> str:
+        return ", ".join(self.servers)
+
+    def run(self, work: Callable[[Client], Awaitable[T]], what: str) -> T:
+        """Connect, work, disconnect; `what` says in errors what it was about."""
+
+        async def whole() -> T:
+            async with self.connected() as client:
+                return await work(client)
+
+        with told(NAME, f"{self.where}: {what}", Exception):
+            return asyncio.run(whole())
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        try:
+            import nats
+        except ImportError:
+            raise client_missing(NAME, "nats-py", "nats") from None
+
+        said: list[Exception] = []
+
+        async def quiet(error: Exception) -> None:
+            """Errors are raised where something is asked for; the client would also print them."""
+            said.append(error)
+
+        names = {"user": "user", "password": "password", "token": "token", "credentials": "user_credentials"}
+        given = {names[name]: self.values[name] for name in names if name in self.values}
+        try:
+            client = await nats.connect(
+                self.servers,
+                connect_timeout=self.timeout,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0.2,
+                error_cb=quiet,
+                **given,
+            )
+        except nats.errors.NoServersError:
+            raise ConnectionError(f"cannot connect: {said[-1] if said else 'no answer'}") from None
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+class NatsSource(DataSource):
+    """JetStream as a stream of rows, and as a place for ordered output."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return COLUMNS
+
+    def streamReader(self, schema: StructType) -> NatsReader:  # noqa: N802
+        check_columns(NAME, schema, COLUMNS)
+        return NatsReader(schema, read_options(NAME, self.options, READING))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return NatsWriter(schema, read_options(NAME, self.options, WRITING))
+
+
+class NatsReader(StreamReader):
+    def __init__(self, schema: StructType, values: Mapping[str, Any]) -> None:
+        super().__init__(schema, values.get("maxRowsPerTrigger"))
+        self.server = Server(values)
+        self.stream: str = required(NAME, values, "stream", "ORDERS")
+        self.subject: str | None = values.get("subject")
+        self.begin: str | int = values.get("startingOffsets", "latest")
+        self.tasks: int = values.get("partitions", 1)
+        self.strict: bool = values.get("failOnDataLoss", True)
+
+    @property
+    def where(self) -> str:
+        return f"{self.server.where}: stream {self.stream}"
+
+    def _bounds(self) -> tuple[int, int]:
+        """The first sequence number that is kept, and the one that comes next."""
+
+        async def ask(client: Client) -> tuple[int, int]:
+            state = (await client.jetstream(timeout=self.server.timeout).stream_info(self.stream)).state
+            return state.first_seq, state.last_seq + 1
+
+        return self.server.run(ask, f"stream {self.stream}")
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        first, after = self._bounds()
+        return {"seq": {"earliest": max(first, 1), "latest": after}.get(str(self.begin), self.begin)}
+
+    def newest(self) -> dict[str, Any]:
+        return {"seq": self._bounds()[1]}
+
+    def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
+        return {"seq": max(start["seq"], min(end["seq"], start["seq"] + rows))}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        low, high = start["seq"], end["seq"]
+        cuts = sorted({low + (high - low) * each // self.tasks for each in range(self.tasks + 1)})
+        return [Range(*each) for each in pairwise(cuts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        return in_batches(
+            self, iter(self.server.run(lambda client: self._take(client, partition), f"stream {self.stream}"))
+        )
+
+    async def _take(self, client: Client, part: Range) -> list[dict[str, Any]]:
+        """The messages of a range. Numbers may be missing in it: of other subjects, or deleted ones."""
+        from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+        jetstream, timeout = client.jetstream(timeout=self.server.timeout), self.server.timeout
+        state = (await jetstream.stream_info(self.stream)).state
+        if part.start < state.first_seq and self.strict:
+            raise lost(NAME, self.where, part.start, state.first_seq)
+        config = ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=part.start,
+            ack_policy=AckPolicy.NONE,
+            inactive_threshold=60.0,
+        )
+        consumer = await jetstream.pull_subscribe(self.subject or "", stream=self.stream, config=config)
+        rows: list[dict[str, Any]] = []
+        pending = (await consumer.consumer_info()).num_pending or 0
+        while pending:
+            for message in await consumer.fetch(min(pending, 1000, part.end - part.start), timeout=timeout):
+                found = message.metadata
+                pending = found.num_pending or 0
+                if found.sequence.stream >= part.end:
+                    return rows
+                rows.append(
+                    {
+                        "subject": message.subject,
+                        "value": message.data,
+                        "headers": list((message.headers or {}).items()),
+                        "stream": self.stream,
+                        "seq": found.sequence.stream,
+                        "timestamp": found.timestamp,
+                    }
+                )
+                if found.sequence.stream == part.end - 1:
+                    return rows
+        return rows
+
+
+class NatsWriter(OrderedWriter):
+    """Ordered output into one subject, which a stream keeps and nobody else writes to.
+
+    A message is published only if the one before it is the last of the subject, so two drivers at once cannot mix
+    their output.
+    """
+
+    source = NAME
+
+    def __init__(self, schema: StructType, values: Mapping[str, Any]) -> None:
+        subject: str = required(NAME, values, "subject", "orders.ordered")
+        super().__init__(schema, values, place=subject)
+        self.subject = subject
+        self.server = Server(values)
+
+    def publish(self, batch: int, lines: list[Line]) -> None:
+        async def work(client: Client) -> None:
+            from nats.js.errors import NotFoundError
+
+            jetstream = client.jetstream(timeout=self.server.timeout)
+            stream = await jetstream.find_stream_name_by_subject(self.subject)
+            last, mark = 0, None
+            try:
+                found = await jetstream.get_last_msg(stream, self.subject)
+                last, mark = found.seq or 0, Mark.read(found.headers or {})
+            except NotFoundError:
+                pass
+            for row in range(self.resume(mark, batch, lines), len(lines)):
+                headers = {
+                    **lines[row].headers,
+                    BATCH: f"{self.query} {batch}",
+                    ROW: f"{row} {lines[row].digest}",
+                    "Nats-Expected-Last-Subject-Sequence": str(last),
+                }
+                last = (await jetstream.publish(self.subject, lines[row].value, headers=headers)).seq
+
+        self.server.run(work, f"subject {self.subject}")

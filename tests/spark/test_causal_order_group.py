@@ -1,0 +1,197 @@
+"""Order by explicit dependencies, one group, without Spark: what a step promises, cut into any micro-batches."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antecast.core.errors import ConfigurationError
+from antecast.spark.causal_order_group import (
+    CROWD,
+    DUPLICATE,
+    HOLE,
+    ITSELF,
+    LATE,
+    NEVER,
+    NO_ID,
+    NeedsGroup,
+    State,
+)
+
+SCHEMA = pa.schema([("id", pa.int64()), ("needs", pa.list_(pa.int64())), ("at", pa.int64()), ("when", pa.int64())])
+
+
+def group(**settings):
+    plain = {"key": ("k",), "id": "id", "needs": "needs", "arrival": "at", "wait": None, "most": 1000}
+    return NeedsGroup(**{**plain, "remember": 1000, "give_up": "release", "late": "deliver", **settings})
+
+
+def table(rows):
+    columns = [pa.array([row[n] for row in rows], field.type) for n, field in enumerate(SCHEMA)]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def play(how, steps, *, flush=True):
+    """Steps of (real time, rows); the state goes through bytes each time. Every row that left, in order."""
+    state, left = State.load(None), []
+    for number, (real, rows) in enumerate(steps):
+        done = how.step(State.load(state.dump()) if number else state, [table(rows)] if rows else [], real=real)
+        state = done.state
+        left += done.out.to_pylist() if done.out is not None else []
+    if flush:
+        done = how.step(State.load(state.dump()), [], flush=True)
+        assert done.state.waiting == 0
+        left += done.out.to_pylist() if done.out is not None else []
+        state = done.state
+    return left, state
+
+
+def row(name, *needs, at=None):
+    return (name, list(needs), name if at is None else at, 0)
+
+
+@st.composite
+def histories(draw):
+    """Rows with dependencies on earlier ones, shuffled, some repeated, some lost, cut into micro-batches."""
+    size = draw(st.integers(1, 14))
+    needs = [draw(st.sets(st.integers(0, n - 1), max_size=3)) if n else set() for n in range(size)]
+    kept = draw(st.permutations(range(size)))[: draw(st.integers(1, size))]
+    again = draw(st.lists(st.sampled_from(kept), max_size=4))
+    names = draw(st.permutations([*kept, *again]))
+    rows = [(name, sorted(needs[name]), place, 0) for place, name in enumerate(names)]
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
+    return needs, rows, [rows[low:high] for low, high in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+
+@given(histories())
+def test_a_row_goes_after_all_that_it_needs_and_what_never_came_is_named(history):
+    needs, rows, batches = history
+    left, _ = play(group(), [(None, batch) for batch in batches])
+    here = {each[0] for each in rows}
+    went = [each for each in left if each["reason"] is None]
+    assert sorted(each["id"] for each in went) == sorted(here)
+    assert [each["position"] for each in went] == list(range(len(went)))
+    place = {each["id"]: each["position"] for each in went}
+    for each in went:
+        assert all(place[need] < place[each["id"]] for need in needs[each["id"]] & here)
+        assert set(each["missing"] or ()) == needs[each["id"]] - here
+        assert each["late"] is False
+    assert [each["reason"] for each in left if each["reason"] is not None] == [DUPLICATE] * (len(rows) - len(here))
+
+
+@given(histories())
+def test_the_order_does_not_depend_on_how_the_stream_is_cut(history):
+    _, rows, batches = history
+    names = ["id", "position", "missing", "reason"]
+    whole, _ = play(group(), [(None, rows)])
+    cut, _ = play(group(), [(None, batch) for batch in batches])
+
+    def plain(left):
+        return sorted([[each[n] for n in names] for each in left if each["reason"] is None], key=lambda r: r[1])
+
+    assert plain(whole) == plain(cut)
+
+
+@given(histories())
+def test_in_quarantine_nothing_goes_without_what_it_needs(history):
+    needs, rows, batches = history
+    left, _ = play(group(give_up="quarantine"), [(None, batch) for batch in batches])
+    went = {each["id"] for each in left if each["reason"] is None}
+    here = {each[0] for each in rows}
+    whole = set()
+    for name in sorted(here):  # needs point to smaller numbers
+        if needs[name] <= whole:
+            whole.add(name)
+    assert went == whole
+    assert {each["id"] for each in left if each["reason"] == NEVER} == here - whole
+
+
+def test_a_row_is_released_when_its_wait_is_over_and_what_comes_then_is_late():
+    left, state = play(
+        group(wait=100),
+        [(0, [row(2, 1)]), (20, []), (40, []), (60, [row(5)]), (80, []), (100, []), (120, [row(1), row(3, 2)])],
+        flush=False,
+    )
+    found = [(each["id"], each["waited"], each["late"], each["missing"]) for each in left]
+    assert found == [(5, 0, False, None), (2, 100, False, [1]), (1, 0, True, None), (3, 0, False, None)]
+    assert state.waiting == 0
+
+
+def test_time_in_which_the_query_did_not_run_hardly_counts():
+    """What a row waits for may have come during an outage, and is yet to be read."""
+    steps = [(0, [row(2, 1)]), (1_000_000, []), (1_000_010, [row(1)])]
+    left, _ = play(group(wait=100), steps, flush=False)
+    assert [(each["id"], each["missing"]) for each in left] == [(1, None), (2, None)]
+
+
+def test_rows_that_are_here_do_not_pass_each_other_when_one_is_given_up():
+    """3 came first and needs 2, which waits for 1: when 3 is given up, 2 goes before it."""
+    steps = [(0, [row(3, 2)]), (20, []), (40, []), (60, [row(2, 1)]), (80, []), (100, [])]
+    left, _ = play(group(wait=100), steps, flush=False)
+    assert [(each["id"], each["missing"]) for each in left] == [(2, [1]), (3, None)]
+
+
+def test_a_circle_is_broken_where_it_was_entered():
+    left, _ = play(group(), [(None, [row(1, 2), row(2, 1)])])
+    assert [(each["id"], each["missing"], each["late"]) for each in left] == [(2, [1], False), (1, None, True)]
+
+
+def test_the_rows_that_wait_are_bounded():
+    rows = [row(n, 1000) for n in range(10)]
+    left, state = play(group(most=4), [(None, rows)], flush=False)
+    assert [each["id"] for each in left] == [0, 1, 2, 3, 4, 5]
+    assert state.waiting == 4
+    left, state = play(group(most=4, give_up="quarantine"), [(None, rows)], flush=False)
+    assert [each["reason"] for each in left] == [CROWD] * 6
+
+
+def test_the_state_is_bounded_however_long_the_stream():
+    how = group(remember=50, most=50)
+    sizes = []
+    state = State.load(None)
+    for batch in range(30):
+        rows = [row(n, n - 1, 10**9 + n) for n in range(batch * 40, batch * 40 + 40)]
+        state = State.load(how.step(state, [table(rows)]).state.dump())
+        sizes.append(len(state.dump()))
+    assert max(sizes[10:]) < sizes[9] * 1.05
+
+
+def test_what_was_quarantined_may_come_again():
+    steps = [(0, [row(2, 1)]), *((20 * n, []) for n in range(1, 8)), (200, [row(1)]), (210, [row(2, 1)])]
+    left, _ = play(group(wait=100, give_up="quarantine"), steps, flush=False)
+    assert [(each["id"], each["reason"]) for each in left] == [(2, NEVER), (1, None), (2, None)]
+
+
+def test_rows_that_cannot_be_ordered_are_refused_with_a_reason():
+    rows = [(None, [], 0, 0), (1, [None], 1, 0), (2, [2], 2, 0), (3, None, 3, 0), (3, [], 4, 0)]
+    left, _ = play(group(), [(None, rows)])
+    assert [(each["id"], each["reason"]) for each in left] == [
+        (3, None),
+        (None, NO_ID),
+        (1, HOLE),
+        (2, ITSELF),
+        (3, DUPLICATE),
+    ]
+
+
+def test_late_rows_can_be_refused():
+    left, _ = play(group(most=1, late="refuse"), [(None, [row(2, 1), row(3, 9)]), (None, [row(1)])], flush=False)
+    assert [(each["id"], each["reason"]) for each in left] == [(2, None), (1, LATE)]
+
+
+def test_with_event_time_the_watermark_is_the_clock():
+    how = group(wait=100, event="when")
+    when = pa.array([1_000_000], pa.timestamp("us", "UTC"))  # one second
+    rows = table([row(2, 1)]).set_column(3, "when", when)
+    waits = how.step(State.load(None), [rows], real=0).state
+    assert how.due(waits) == 1100
+    assert how.step(waits, [], real=1099).out is None
+    assert how.step(waits, [], real=1100).out.to_pylist()[0]["missing"] == [1]
+
+
+def test_a_state_of_other_settings_is_refused():
+    state = group().step(State.load(None), [table([row(1)])]).state
+    with pytest.raises(
+        ConfigurationError, match="made with id id, needs needs, key k; this query has id id, needs deps"
+    ):
+        group(needs="deps").step(state, [])

@@ -1,0 +1,285 @@
+"""Sources that follow brokers, as Spark calls them but without Spark, against real servers on loopback."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import Row
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from antecast.core.errors import AntecastError
+from antecast.spark.sources.kafka import KafkaSource
+from antecast.spark.sources.mqtt import MqttSource, Spool
+from antecast.spark.sources.nats import NatsSource
+
+sys.path.insert(0, str(Path(__file__).parent))
+from brokers import kafka_broker, mqtt_broker, nats_server
+
+POSITIONED = StructType([StructField("position", LongType()), StructField("value", StringType())])
+
+
+def reader_of(source, **options):
+    made = source({name.replace("__", ".").lower(): str(value) for name, value in options.items()})
+    return made.streamReader(made.schema())
+
+
+def rows_between(reader, start, end):
+    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def nats_address(tmp_path_factory):
+    with nats_server(tmp_path_factory.mktemp("jetstream")) as address:
+        yield address
+
+
+def fill(address, stream, subjects, messages, **limits):
+    import nats
+
+    async def work():
+        client = await nats.connect(address)
+        jetstream = client.jetstream()
+        await jetstream.add_stream(name=stream, subjects=subjects, **limits)
+        for subject, value in messages:
+            await jetstream.publish(subject, value, headers={"kind": "test"})
+        await client.close()
+
+    asyncio.run(work())
+
+
+def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address):
+    fill(nats_address, "A", ["a.>"], [(f"a.{n % 2}", b"%d" % n) for n in range(30)])
+    reader = reader_of(NatsSource, servers=nats_address, stream="A", startingOffsets="earliest", partitions=3)
+    start, end = reader.initialOffset(), reader.newest()
+    assert (start, end) == ({"seq": 1}, {"seq": 31})
+    assert len(reader.partitions(start, end)) == 3
+    whole = rows_between(reader, start, end)
+    assert [int(row["value"]) for row in whole] == list(range(30)) == [row["seq"] - 1 for row in whole]
+    assert whole[0]["headers"] == [("kind", "test")]
+    assert rows_between(reader, {"seq": 5}, {"seq": 9}) == whole[4:8]
+    assert rows_between(reader, end, end) == []
+    odd = reader_of(NatsSource, servers=nats_address, stream="A", subject="a.1")
+    assert [row["seq"] for row in rows_between(odd, {"seq": 4}, {"seq": 9})] == [4, 6, 8]
+    assert odd.initialOffset() == {"seq": 31}  # the latest
+
+
+def test_a_rate_limit_is_kept_and_available_now_ends(nats_address):
+    fill(nats_address, "B", ["b"], [("b", b"x")] * 10)
+    reader = reader_of(NatsSource, servers=nats_address, stream="B", maxRowsPerTrigger=4)
+    assert reader.getDefaultReadLimit() == ReadMaxRows(4)
+    assert reader.latestOffset({"seq": 1}, ReadMaxRows(4)) == {"seq": 5}
+    assert reader.latestOffset({"seq": 1}, ReadAllAvailable()) == {"seq": 11}
+    reader.prepareForTriggerAvailableNow()
+    fill(nats_address, "B", ["b"], [("b", b"more")])
+    assert reader.latestOffset({"seq": 9}, ReadMaxRows(4)) == {"seq": 11}
+    assert reader.latestOffset({"seq": 11}, ReadMaxRows(4)) == {"seq": 11}
+
+
+def test_messages_that_are_gone_are_an_error_unless_that_is_fine(nats_address):
+    fill(nats_address, "C", ["c"], [("c", b"%d" % n) for n in range(8)], max_msgs=3)
+    strict = reader_of(NatsSource, servers=nats_address, stream="C")
+    with pytest.raises(AntecastError, match="messages from 2 on were asked for, and the first that is left is 6"):
+        rows_between(strict, {"seq": 2}, {"seq": 9})
+    lenient = reader_of(NatsSource, servers=nats_address, stream="C", failOnDataLoss="false")
+    assert [row["seq"] for row in rows_between(lenient, {"seq": 2}, {"seq": 9})] == [6, 7, 8]
+
+
+def written(source, **options):
+    made = source({name.replace("__", ".").lower(): str(value) for name, value in options.items()})
+    return made.streamWriter(POSITIONED, False)
+
+
+def line(*positions):
+    return iter([Row(position=each, value=f"v{each}") for each in positions])
+
+
+def check_writer(writer, read):
+    """A micro-batch that is committed again, wholly or in part, is not repeated, and another one is refused."""
+    parts = [writer.write(line(3, 1)), writer.write(line(2))]
+    writer.publish(0, sorted(parts[0].lines, key=lambda each: each.order)[:1])  # died behind its first row
+    assert read() == ["v1"]
+    writer.commit(parts, 0)
+    writer.commit(parts, 0)
+    assert read() == ["v1", "v2", "v3"]
+    writer.commit([None, writer.write(iter(()))], 1)
+    writer.commit([writer.write(line(4))], 2)
+    assert read() == ["v1", "v2", "v3", "v4"]
+    with pytest.raises(AntecastError, match=r"the last message is row 0 of micro-batch 2 of .*'query'"):
+        writer.commit(parts, 0)
+    with pytest.raises(AntecastError, match="does not fit micro-batch 2"):
+        writer.commit([writer.write(line(5))], 2)
+    with pytest.raises(AntecastError, match='filter them with "reason is null"'):
+        writer.write(line(None))
+
+
+def test_ordered_output_into_nats_is_there_once(nats_address):
+    fill(nats_address, "D", ["d"], [])
+    reader = reader_of(NatsSource, servers=nats_address, stream="D")
+    writer = written(NatsSource, servers=nats_address, subject="d")
+    check_writer(
+        writer, lambda: [row["value"].decode() for row in rows_between(reader, {"seq": 1}, reader.newest())]
+    )
+
+
+@pytest.fixture(scope="module")
+def kafka_address():
+    with kafka_broker() as address:
+        yield address
+
+
+def produce(address, topic, count, partitions=2):
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": address})
+    for n in range(count):
+        producer.produce(topic, b"%d" % n, b"key", partition=n % partitions, headers=[("kind", b"test")])
+    assert producer.flush(10) == 0
+
+
+def test_topics_are_read_by_partitions_and_ranges(kafka_address):
+    produce(kafka_address, "a", 20)
+    options = {"kafka__bootstrap__servers": kafka_address, "subscribe": "a", "startingOffsets": "earliest"}
+    reader = reader_of(KafkaSource, **options)
+    start, end = reader.initialOffset(), reader.newest()
+    assert {number: end["a"][number] - start["a"][number] for number in ("0", "1")} == {"0": 10, "1": 10}
+    rows = rows_between(reader, start, end)
+    assert sorted(int(row["value"]) for row in rows) == list(range(20))
+    assert (rows[0]["key"], rows[0]["headers"]) == (b"key", [{"key": "kind", "value": b"test"}])
+    middle = rows_between(reader, {"a": {"0": 3, "1": 10}}, {"a": {"0": 6, "1": 10}})
+    assert [row["offset"] for row in middle] == [3, 4, 5]
+
+
+def test_ordered_output_into_kafka_is_there_once(kafka_address):
+    produce(kafka_address, "out", 0)
+    options = {"kafka__bootstrap__servers": kafka_address}
+    writer = written(KafkaSource, **options, topic="out")
+    reader = reader_of(KafkaSource, **options, subscribe="out")
+    check_writer(
+        writer,
+        lambda: [row["value"].decode() for row in rows_between(reader, {"out": {"0": 0}}, reader.newest())],
+    )
+
+
+@given(
+    starts=st.lists(st.integers(0, 20), min_size=1, max_size=5),
+    more=st.lists(st.integers(0, 30), min_size=5, max_size=5),
+    rows=st.integers(1, 40),
+)
+def test_a_limit_is_shared_among_partitions_and_all_is_read_in_the_end(starts, more, rows):
+    reader = reader_of(KafkaSource, kafka__bootstrap__servers="nowhere:1", subscribe="t")
+    at = {"t": {str(n): start for n, start in enumerate(starts)}}
+    end = {"t": {str(n): start + extra for n, (start, extra) in enumerate(zip(starts, more, strict=False))}}
+    for _ in range(200):
+        if at == end:
+            break
+        following = reader.limited(at, end, rows)
+        taken = [following["t"][n] - at["t"][n] for n in end["t"]]
+        assert all(each >= 0 for each in taken)
+        assert 0 < sum(taken) <= rows
+        at = following
+    assert at == end
+
+
+def test_mqtt_messages_are_in_the_spool_before_they_are_acknowledged(tmp_path):
+    with mqtt_broker() as (port, keeps):
+        import paho.mqtt.publish as publish
+
+        options = {"port": port, "clientId": "one", "topics": "sensors/#", "spool": tmp_path / "spool"}
+
+        def send(*values):
+            publish.multiple([("sensors/a", value, 1, False) for value in values], "127.0.0.1", port)
+
+        reader = reader_of(MqttSource, **options, quiet="200ms")
+        start = reader.initialOffset()
+        send("1", "2", "3")
+        reader.prepareForTriggerAvailableNow()
+        end = reader.latestOffset(start, ReadMaxRows(2))
+        assert [row["value"] for row in rows_between(reader, start, end)] == [b"1", b"2"]
+        reader.stop()
+        if keeps:
+            send("4")
+        again = reader_of(MqttSource, **options, quiet="200ms")
+        assert again.initialOffset() == start
+        if not keeps:
+            send("4")
+        again.prepareForTriggerAvailableNow()
+        last = again.latestOffset(end, ReadAllAvailable())
+        assert [row["value"] for row in rows_between(again, end, last)] == [b"3", b"4"]
+        assert [row["value"] for row in rows_between(again, start, end)] == [b"1", b"2"]
+        again.commit(end)
+        with pytest.raises(AntecastError, match="is it the one that this checkpoint was made with"):
+            again.partitions(start, end)
+        again.stop()
+
+
+def test_a_spool_gives_no_number_twice(tmp_path):
+    spool = Spool(str(tmp_path))
+    spool.add([("t", b"1", 1, 0, 0), ("t", b"2", 1, 0, 0)])
+    spool.forget(3)
+    spool.close()
+    spool = Spool(str(tmp_path))
+    assert spool.bounds() == (3, 3)
+    spool.add([("t", b"3", 1, 0, 0)])
+    assert [row[:3] for row in spool.take(1, 9)] == [(3, "t", b"3")]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (NatsSource, {}, "antecast.nats: stream: this option is required, such as .option('stream', 'ORDERS')"),
+        (
+            NatsSource,
+            {"stream": "X", "maxRowsPerTriger": 1},
+            "unknown option 'maxrowspertriger'; did you mean 'maxR",
+        ),
+        (NatsSource, {"stream": "X", "startingOffsets": "now"}, "expected earliest, latest or a sequence number"),
+        (
+            NatsSource,
+            {"stream": "X", "servers": "nats://127.0.0.1:1"},
+            "nats://127.0.0.1:1: stream X: cannot connect",
+        ),
+        (KafkaSource, {"subscribe": "t"}, "antecast.kafka: kafka.bootstrap.servers: this option is required"),
+        (
+            KafkaSource,
+            {"subscribe": "t", "kafka__bootstrap__servers": "127.0.0.1:1", "timeout": "300ms"},
+            "antecast.kafka: 127.0.0.1:1: ",
+        ),
+        (MqttSource, {"topics": "t", "clientId": "c"}, "antecast.mqtt: spool: this option is required"),
+        (
+            MqttSource,
+            {"topics": "t", "clientId": "c", "spool": "spool", "port": "1"},
+            "antecast.mqtt: 127.0.0.1:1: [Errno 111] Connection refused",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, source, options, said):
+    pytest.importorskip({NatsSource: "nats", KafkaSource: "confluent_kafka", MqttSource: "paho.mqtt"}[source])
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(AntecastError) as error:
+        reader_of(source, **options).initialOffset()
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        (["position"], {}, "antecast.nats: no column 'value'; the columns are position"),
+        (["value"], {}, "antecast.nats: orderBy: no column 'position'; the columns are value"),
+        (["position", "value"], {"subject": ""}, "antecast.nats: subject: this option is required"),
+    ],
+)
+def test_output_that_cannot_be_written_is_refused_before_it_starts(columns, options, said):
+    schema = StructType(
+        [StructField(name, LongType() if name == "position" else StringType()) for name in columns]
+    )
+    with pytest.raises(AntecastError, match=said):
+        NatsSource({"subject": "s", **options}).streamWriter(schema, False)
