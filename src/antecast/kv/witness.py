@@ -76,9 +76,10 @@ class Witness:
 
     def summary(self) -> dict[str, Any]:
         """As plain values, ready for JSON and for the drawing of the report."""
+        head = f"{ANOMALIES[self.anomaly].words}, against {', '.join(self.levels)}"
         return {
             "kind": self.anomaly,
-            "words": f"{ANOMALIES[self.anomaly].words}; violates {', '.join(self.levels)}. {'; '.join(self.reason)}",
+            "words": f"{head}: {'; '.join(self.reason)}",
             "diagram": self.diagram,
             "events": [
                 {"node": each.node, "label": each.label, "file": each.place.file, "line": each.place.line}
