@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.kv.anomalies import ANOMALIES, Finding, findings, shortest_path
+from antecast.kv.anomalies import ANOMALIES, Finding, findings
+from antecast.kv.cycles import shortest_path
 from antecast.kv.engine import Analysis, analyse
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, LongArray, Place
 from antecast.kv.levels import LEVELS, Level
@@ -26,6 +27,10 @@ from antecast.kv.words import explain
 
 EXHAUSTIVE = 9
 """Operations of which every part is tried: 512 parts, well below a second."""
+
+
+SEARCHED = 20_000
+"""Operations of a history that is searched as a whole where a finding does not show its violation by itself."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,10 @@ class Witness:
 
     def summary(self) -> dict[str, Any]:
         """As plain values, ready for JSON and for the drawing of the report."""
+        head = f"{ANOMALIES[self.anomaly].words}, against {', '.join(self.levels)}"
         return {
             "kind": self.anomaly,
-            "words": f"{ANOMALIES[self.anomaly].words}; violates {', '.join(self.levels)}. {'; '.join(self.reason)}",
+            "words": f"{head}: {'; '.join(self.reason)}",
             "diagram": self.diagram,
             "events": [
                 {"node": each.node, "label": each.label, "file": each.place.file, "line": each.place.line}
@@ -164,8 +170,11 @@ def _without(
     return ops
 
 
-def witness_of(analysis: Analysis, finding: Finding) -> Witness:
-    """The smallest witness of the level that a finding breaks, and its words."""
+def witness_of(analysis: Analysis, finding: Finding) -> Witness | None:
+    """The smallest witness of the level that a finding breaks, and its words.
+
+    None if the transactions of the finding do not show it by themselves and the history is too large to search.
+    """
     parts = Parts.of(analysis.resolved)
     level = ANOMALIES[finding.anomaly].level
     history = analysis.resolved.history
@@ -178,6 +187,8 @@ def witness_of(analysis: Analysis, finding: Finding) -> Witness:
         chosen = np.isin(history.txn, around(analysis, finding))
         ops = np.flatnonzero(chosen).tolist()
         if not parts.violates(level)(ops):
+            if len(history) > SEARCHED:
+                return None
             ops = everything
     ops = smallest_part(ops, parts.violates(level), lambda op: int(history.txn[op]))
     return describe(parts, ops, level)
