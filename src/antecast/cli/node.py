@@ -63,6 +63,9 @@ def node(
     peers: Annotated[
         list[str] | None, typer.Option("--peer", metavar="HOST:PORT", help="A node to connect to. Repeatable.")
     ] = None,
+    lan: Annotated[
+        bool, typer.Option("--lan", help="Find members on the local network, and be found by them.")
+    ] = False,
     durability: Durable = "full",
     events: Annotated[
         Path | None, typer.Option("--events", metavar="FOLDER", help="Write the event log here, for audit.")
@@ -98,6 +101,7 @@ def node(
         members=members,
         listen=None if compact else listen,
         peers=() if compact else peers or (),
+        lan=lan and not compact,
         durability=durability,
         events=events,
     )
@@ -125,10 +129,12 @@ def make_node(
     peers: Any,
     durability: str,
     events: Path | None,
+    lan: bool = False,
 ) -> Node:
     """A node as options describe it. What a journal knows need not be said again."""
     from antecast.live import Node
     from antecast.live.journal import Journal
+    from antecast.live.links.link import Transport
     from antecast.live.links.tcp import Tcp
 
     settings: dict[str, object] = read_pairs(overrides or [])
@@ -152,6 +158,14 @@ def make_node(
         number, security = mine.number, mine
     if number is None:
         raise ConfigurationError("a new node needs a number that was never used", field="--number")
+    transports: list[Transport] = []
+    if listen or peers or lan:
+        tcp = Tcp(listen=listen, peers=list(peers))
+        transports.append(tcp)
+        if lan:
+            from antecast.live.links.lan import Lan
+
+            transports.append(Lan(tcp))
     return Node(
         number,
         protocol or "vector",
@@ -161,7 +175,7 @@ def make_node(
         journal=journal,
         durability=durability,
         security=security,
-        transports=[Tcp(listen=listen, peers=list(peers))] if listen or peers else [],
+        transports=transports,
         events=events,
     )
 

@@ -1,0 +1,152 @@
+"""Contacts on a local network: nodes find each other by multicast DNS, and links come and go with them.
+
+A node announces where it listens, and connects to members of its group that it hears of, for as long as they are
+announced. A contact can end at any time; the opportunistic protocols (`barrier`, `epidemic`, `delta`) exchange
+what is missing whenever there is one. The links themselves are those of `Tcp`: greetings, keys and limits are
+the same.
+
+An announcement proves nothing: whoever is on the network can make one. It only says where to dial; who answers
+there has to show that it is a member.
+
+Needs the package zeroconf (`pip install 'antecast[lan]'`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from antecast.core import ConfigurationError
+from antecast.live.links.address import Address
+from antecast.live.links.link import Transport
+from antecast.live.links.tcp import Tcp
+from antecast.live.node import Node
+from antecast.live.security import Unsecured
+
+if TYPE_CHECKING:
+    from zeroconf import Zeroconf
+
+log = logging.getLogger("antecast.live.lan")
+
+SERVICE: Final = "_antecast._tcp.local."
+MOST_KNOWN: Final = 1000
+"""Announcements that are followed at a time; more are ignored, and counted."""
+
+
+class Lan(Transport):
+    """Announces a node, and dials those that it hears of."""
+
+    def __init__(self, tcp: Tcp) -> None:
+        self.tcp = tcp
+        self.known: dict[str, Address] = {}
+        """Where the members are that are announced now, by the name of their announcement."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, node: Node) -> None:
+        """After its `Tcp`: give both to the node, in this order."""
+        try:
+            from zeroconf import IPVersion
+            from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
+        except ImportError:
+            problem = "needs the package zeroconf: pip install 'antecast[lan]'"
+            raise ConfigurationError(problem, field="lan") from None
+        listen = self.tcp.listen
+        if listen is None:
+            raise ConfigurationError("a node that announces itself has to listen somewhere", field="listen")
+        self.node = node
+        local = isinstance(node.security, Unsecured)
+        # A hash: the network need not know what the group is called.
+        self._group = blake2b(node.security.group.encode(), digest_size=8).hexdigest()
+        self._name = f"{self.tcp.instance.hex()}.{SERVICE}"
+        self._info: Any = AsyncServiceInfo
+        interfaces: Any = ["127.0.0.1"] if local else _interfaces(listen)
+        self._zeroconf = AsyncZeroconf(interfaces=interfaces, ip_version=IPVersion.V4Only)
+        addresses = [socket.inet_aton("127.0.0.1")] if local else _addresses(listen)
+        announced = AsyncServiceInfo(
+            SERVICE,
+            self._name,
+            addresses=addresses,
+            port=listen.port,
+            properties={"group": self._group, "number": str(node.number)},
+        )
+        await self._zeroconf.async_register_service(announced)
+        self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._changed])
+        log.info("node %d announces itself as %s", node.number, self._name)
+
+    def _changed(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: Any) -> None:
+        """Something was announced or is gone. Comes from the event loop."""
+        if name == self._name:
+            return
+        if state_change.name == "Removed":
+            self._gone(name)
+            return
+        if len(self.known) >= MOST_KNOWN and name not in self.known:
+            self.node.counters["refused_room"] += 1
+            return
+        task = asyncio.get_running_loop().create_task(self._look(zeroconf, name))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, zeroconf: Zeroconf, name: str) -> None:
+        info = self._info(SERVICE, name)
+        if not await info.async_request(zeroconf, 3000):
+            return
+        address = found(info, self._group, self.node.number)
+        if address is None:
+            return
+        before = self.known.get(name)
+        if before is not None and before != address:
+            self.tcp.forget(before)
+        self.known[name] = address
+        log.info("node %d hears of a member at %s", self.node.number, address)
+        self.tcp.dial(address)
+
+    def _gone(self, name: str) -> None:
+        address = self.known.pop(name, None)
+        if address is not None and address not in self.known.values():
+            self.tcp.forget(address)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if hasattr(self, "_browser"):
+            await self._browser.async_cancel()
+            await self._zeroconf.async_unregister_all_services()
+            await self._zeroconf.async_close()
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "lan", "known": sorted(str(address) for address in self.known.values())}
+
+
+def found(info: Any, group: str, number: int) -> Address | None:
+    """Where to dial, if an announcement is one of another member; of two nodes, the larger number dials."""
+    properties = {key: value or b"" for key, value in (info.properties or {}).items()}
+    try:
+        theirs = int(properties.get(b"number", b"-1"))
+    except ValueError:
+        return None
+    if properties.get(b"group") != group.encode() or not 0 <= theirs < number or not info.port:
+        return None
+    addresses = info.parsed_addresses()
+    return Address(addresses[0], info.port) if addresses else None
+
+
+def _interfaces(listen: Address) -> Any:
+    from zeroconf import InterfaceChoice
+
+    return InterfaceChoice.All if listen.host in ("0.0.0.0", "::") else [listen.host]
+
+
+def _addresses(listen: Address) -> list[bytes]:
+    """What to announce for a node that listens everywhere: the address this machine would send from."""
+    if listen.host not in ("0.0.0.0", "::"):
+        return [socket.inet_aton(socket.gethostbyname(listen.host))]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+            return [socket.inet_aton(probe.getsockname()[0])]
+        except OSError:
+            return [socket.inet_aton("127.0.0.1")]
