@@ -53,6 +53,6 @@ def test_a_protocol_that_breaks_is_caught(monkeypatch):
         take(self, message, sender, now, out)
 
     monkeypatch.setattr(Flood, "_take", fragile)
-    monkeypatch.setattr("antecast.testing.sockets.REST", 1.0)
+    monkeypatch.setattr("antecast.testing.sockets.REST", 5.0)
     with pytest.raises(Fault, match="KeyError"):
         asyncio.run(Campaign(specification("fifo")).run(2000))

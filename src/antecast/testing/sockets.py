@@ -61,6 +61,9 @@ ROUND = 500
 PART = 20_000
 """Inputs for one group; then another begins."""
 
+START = 60.0
+"""Seconds that honest nodes have to find each other before the first attack."""
+
 REST = 20.0
 """Seconds that honest nodes have to come to rest after an attack."""
 
@@ -163,7 +166,7 @@ async def _group(spec: Specification, folder: Path) -> AsyncIterator[list[Node]]
             )  # fmt: skip
             await node.start()
             nodes.append(node)
-        async with asyncio.timeout(REST):
+        async with asyncio.timeout(START):
             while any(len(node.links) < (2 if complete or node.number == 1 else 1) for node in nodes):
                 await asyncio.sleep(0.01)
         yield nodes
