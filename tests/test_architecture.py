@@ -30,6 +30,8 @@ MAY_IMPORT = {
     "checking": _MODELS | {"history"},
     "sim": _MODELS | _DATA,
     "live": _MODELS | {"history"},
+    "torture": _MODELS | {"history", "live"},
+    "emulation": _MODELS | _DATA | {"sim", "live", "torture"},
     "testing": _MODELS | _DATA | {"checking", "sim", "live"},
     "comparison": _MODELS | _DATA | {"sim"},
     "spark": _MODELS | _DATA | {"sim", "comparison"},
@@ -37,7 +39,8 @@ MAY_IMPORT = {
     "reporting": _MODELS | _DATA | {"comparison", "papers"},
     "cli": _MODELS
     | _DATA
-    | {"api", "checking", "sim", "live", "comparison", "spark", "papers", "reporting", "testing"},
+    | {"api", "checking", "sim", "live", "torture", "emulation", "comparison", "spark", "papers", "reporting"}
+    | {"testing"},
 }
 """What a package may import of the others, beside itself and `version`. Only `cli` and `report` know papers."""
 

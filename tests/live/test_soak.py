@@ -48,7 +48,7 @@ def test_memory_and_journal_stay_flat(tmp_path, request, protocol):
         for node in nodes:
             await node.stop()
         assert max(memory[3:]) < 1.25 * max(memory[:3]), memory  # caches fill up, and begin anew
-        assert max(sizes[3:]) < 1.5 * max(sizes[:3]), sizes
+        assert not soak or max(sizes) < 8 << 20, sizes  # after 600 MB of calls
 
     tracemalloc.start()
     try:

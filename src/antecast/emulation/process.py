@@ -18,7 +18,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from antecast.core import AntecastError
-from antecast.live import engine
 from antecast.live.links.connection import TcpOptions
 from antecast.live.links.tcp import Address, Tcp
 from antecast.live.machine import Clock
@@ -48,16 +47,13 @@ def play(part: Part, pipe: Connection) -> None:
     os.dup2(errors, sys.stderr.fileno())
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def emulated() -> int:
-        return int((time.time_ns() - part.epoch) * part.speed)
-
-    made = partial(Clock, elapsed=emulated, of_day=emulated, rate=part.speed)
-    engine.Clock = made  # type: ignore[misc, assignment]
     asyncio.run(_play(part, pipe))
 
 
 async def _play(part: Part, pipe: Connection) -> None:
+    def emulated() -> int:
+        return int((time.time_ns() - part.epoch) * part.speed)
+
     transport = Tcp(listen="127.0.0.1:0", options=OPTIONS)
     node = Node(
         part.number,
@@ -67,6 +63,7 @@ async def _play(part: Part, pipe: Connection) -> None:
         journal=part.journal,
         durability="normal",
         transports=[transport],
+        clock=partial(Clock, elapsed=emulated, of_day=emulated, rate=part.speed),
     )
     try:
         await node.start()

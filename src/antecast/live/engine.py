@@ -95,6 +95,7 @@ class Engine:
         self,
         owner: Owner,
         recovery: Recovery,
+        clock: Clock,
         journal: Journal,
         recorder: EventLog,
         counters: Counters,
@@ -107,7 +108,7 @@ class Engine:
         self._owner, self.machine, self.journal = owner, recovery.machine, journal
         self.number = self.machine.number
         self.codec, self.security = self.machine.protocol.codec, self.machine.security
-        self.clock = Clock(recovery.now)
+        self.clock = clock
         self.links: dict[NodeId, Link] = {}
         self.behind = 0
         """Bytes of calls that are made and not committed."""

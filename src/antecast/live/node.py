@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog
 from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
-from antecast.live.machine import Machine
+from antecast.live.machine import Clock, Machine
 from antecast.live.recent import Recent
 from antecast.live.recovery import recover
 from antecast.live.security import ForgedPacket, Security, Unsecured
@@ -89,6 +89,7 @@ class Node:
         events: Path | str | None = None,
         log_frames: bool = True,
         limits: Limits | None = None,
+        clock: Callable[[int], Clock] = Clock,
     ) -> None:
         self.number = number
         self.spec = specification(protocol) if isinstance(protocol, str) else protocol
@@ -103,6 +104,7 @@ class Node:
         self._secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
+        self._clock = clock
         self.transports = list(transports)
         self._path = None if journal is None else Path(journal)
         self._durability = Durability(durability)
@@ -205,6 +207,7 @@ class Node:
         self._engine = self.engine_class(
             self,
             recovery,
+            self._clock(recovery.now),
             journal,
             recorder,
             self.counters,

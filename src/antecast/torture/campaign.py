@@ -17,6 +17,7 @@ from antecast.core import ConfigurationError
 from antecast.core.guarantees import Need
 from antecast.protocols.code import code_identity
 from antecast.protocols.registry import specification
+from antecast.torture.group import CALM_SECONDS
 from antecast.torture.nursery import nursery
 from antecast.torture.session import BIRTH_POINTS, ROUNDS, Result, Session, count_points, run_session
 
@@ -95,6 +96,7 @@ class Campaign:
     """Where the summary and failed sessions are kept."""
     seconds: float | None = None
     """When to stop at the latest."""
+    patience: float = CALM_SECONDS
     show: Callable[[Summary, str], None] = lambda summary, state: None
     _begun: float = field(default_factory=time.monotonic)
 
@@ -151,7 +153,7 @@ class Campaign:
                     yield self._session(name, kind, index, standing.points)
 
     def _session(self, name: str, kind: str, index: int, points: int) -> Session:
-        return Session(name, kind, index, self.seed, self.nodes, points, self.control)
+        return Session(name, kind, index, self.seed, self.nodes, points, self.control, self.patience)
 
     # The summary on disk.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -78,10 +79,13 @@ class SmallDisk:
         self.mounted = allowed and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def fill(self, room: int) -> None:
-        """Leave so many bytes."""
-        free = shutil.disk_usage(self._folder).free
+        """Leave so many bytes. Nodes go on writing meanwhile: what they were quicker to take is left to them."""
         with self._ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free - room))
+            for spare in (0, 1 << 16, 1 << 18, 1 << 20):
+                free = shutil.disk_usage(self._folder).free
+                with suppress(OSError):
+                    os.posix_fallocate(file.fileno(), 0, max(1, free - room - spare))
+                    return
 
     def empty(self) -> None:
         self._ballast.unlink(missing_ok=True)

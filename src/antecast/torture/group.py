@@ -92,6 +92,8 @@ class Plan:
     control: str | None = None
     events: bool = True
     snapshot_every: int = 3000
+    patience: float = CALM_SECONDS
+    """Seconds after which what has not arrived is lost."""
 
 
 class Group:
@@ -200,7 +202,7 @@ class Group:
         for number in self.numbers if numbers is None else numbers:
             self.lives[number].tell("broadcast", count)
 
-    async def calm(self, seconds: float = CALM_SECONDS) -> bool:
+    async def calm(self) -> bool:
         """Wait until all that was said is heard everywhere. False if that does not come about."""
         ledger = self.ledger
 
@@ -210,7 +212,7 @@ class Group:
             ledger.read()
             return bool(ledger.wrong) or not (ledger.speaking() or ledger.missing())
 
-        done = await self.until(quiet, seconds)
+        done = await self.until(quiet, self.plan.patience)
         self.ledger.read()
         return done
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from antecast.core import AntecastError
-from antecast.live import engine, faults
+from antecast.live import faults
 from antecast.live.links.connection import TcpOptions
 from antecast.live.links.tcp import Tcp
 from antecast.live.machine import Clock
@@ -84,9 +84,7 @@ def live(member: Member, pipe: Connection) -> None:
         faults.armed = faults.Points(member.point, member.trace)
     if member.control is not None:
         CONTROLS[member.control]()
-    clock = _DayClock(member.shift)
-    engine.Clock = partial(Clock, of_day=clock)  # type: ignore[misc, assignment]
-    asyncio.run(_live(member, pipe, clock))
+    asyncio.run(_live(member, pipe, _DayClock(member.shift)))
 
 
 async def _live(member: Member, pipe: Connection, clock: _DayClock) -> None:
@@ -101,6 +99,7 @@ async def _live(member: Member, pipe: Connection, clock: _DayClock) -> None:
         transports=[transport],
         events=member.events,
         limits=Limits(snapshot_every=member.snapshot_every, history=2 * member.snapshot_every),
+        clock=partial(Clock, of_day=clock),
     )
     try:
         await node.start()

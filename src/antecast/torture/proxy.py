@@ -142,6 +142,8 @@ class Road:
         self.passages.add(passage)
         try:
             await asyncio.gather(passage.pump(reader, far_writer), passage.pump(far_reader, writer))
+        except asyncio.CancelledError:
+            pass  # the group is over; nobody waits for this
         finally:
             self.passages.discard(passage)
 

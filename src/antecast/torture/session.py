@@ -19,7 +19,7 @@ from typing import Any
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.torture.damage import SmallDisk
-from antecast.torture.group import Group, Plan, Stuck
+from antecast.torture.group import CALM_SECONDS, Group, Plan, Stuck
 from antecast.torture.trials import WEATHER, Tally, Trials, quiet_folder
 
 ROUNDS = 12
@@ -44,6 +44,8 @@ class Session:
     points: int = 100
     """Fault points of a life, as they were counted."""
     control: str | None = None
+    patience: float = CALM_SECONDS
+    rounds: int = ROUNDS
 
     @property
     def name(self) -> str:
@@ -64,7 +66,7 @@ async def run_session(session: Session, context: ForkServerContext, keep: Path |
     """Run a session in a folder of its own, which is removed if nothing was wrong."""
     folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
     disk = SmallDisk(folder / "disk") if session.kind == "faults" else None
-    plan = Plan(session.protocol, folder, nodes=session.nodes, control=session.control)
+    plan = Plan(session.protocol, folder, nodes=session.nodes, control=session.control, patience=session.patience)
     group = Group(plan, context)
     random = Random(f"{session.seed} {session.name}")
     trials = Trials(group, random, disk)
@@ -122,8 +124,8 @@ async def _begin(trials: Trials) -> None:
 async def _points(session: Session, trials: Trials) -> None:
     """Every point in turn, from a calm moment and from birth; each node has a share of them."""
     await _begin(trials)
-    total, first = session.points, session.index * ROUNDS
-    for turn in range(first, min(first + ROUNDS, -(-total // session.nodes))):
+    total, first = session.points, session.index * session.rounds
+    for turn in range(first, min(first + session.rounds, -(-total // session.nodes))):
         places = [turn * session.nodes + number + 1 for number in trials.group.numbers]
         await trials.kill({number: (place, place) for number, place in enumerate(places)})
         if not await trials.settle():
@@ -165,7 +167,7 @@ async def _stops(session: Session, trials: Trials) -> None:
 async def _faults(session: Session, trials: Trials) -> None:
     """Whatever comes, several at a time."""
     await _begin(trials)
-    for _ in range(ROUNDS):
+    for _ in range(session.rounds):
         await _any_trial(session, trials)
         if not await trials.settle() or trials.over:
             return

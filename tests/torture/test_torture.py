@@ -1,0 +1,84 @@
+"""A dose of torture: real processes, killed and hurt. The large setting is the command itself."""
+
+import asyncio
+import json
+
+import pytest
+
+from antecast.torture.campaign import Campaign
+from antecast.torture.controls import CONTROLS
+from antecast.torture.nursery import nursery
+from antecast.torture.session import Session, run_session
+
+
+def result_of(*what, **more):
+    return asyncio.run(run_session(Session(*what, **more), nursery()))
+
+
+def test_a_node_killed_while_its_journal_is_made_starts_again():
+    for index in (0, 1):
+        result = result_of("vector", "births", index, 0)
+        assert result.tally.wrong == []
+        assert result.tally.faults["kill"] == 3
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube"])
+def test_numbered_points_in_turn(protocol):
+    result = result_of(protocol, "points", 0, 0, rounds=3, points=40)
+    assert result.tally.wrong == []
+    assert result.tally.from_calm == result.tally.from_birth == set(range(1, 10))
+    assert result.audit == "causal"
+    assert result.deliveries >= 3 * result.messages > 0
+
+
+def test_nodes_killed_while_they_stop_cleanly():
+    result = result_of("barrier", "stops", 0, 0)
+    assert result.tally.wrong == []
+    assert result.tally.faults["kill"] >= 3
+
+
+@pytest.mark.parametrize(("protocol", "seed"), [("pc-broadcast", 1), ("barrier", 2)])
+def test_whatever_comes(protocol, seed):
+    result = result_of(protocol, "faults", 0, seed, rounds=6)
+    assert result.tally.wrong == []
+    assert sum(result.tally.faults.values()) >= 6
+
+
+@pytest.mark.parametrize("control", sorted(CONTROLS))
+def test_a_node_that_breaks_a_rule_is_caught(control):
+    wrong = Campaign(["vector"], 60, control=control, patience=3.0).run().wrong
+    assert wrong
+
+
+def test_a_campaign_goes_on_where_it_was(antecast, tmp_path):
+    arguments = ("torture", "vector", "--faults", 8, "--seed", 3, "--out", tmp_path / "it")
+    code, said, _ = antecast(*arguments)
+    assert code == 0
+    assert "nothing lost, nothing twice, nothing out of order" in said
+    first = json.loads((tmp_path / "it" / "torture.json").read_text())
+    code, said, _ = antecast(*arguments, "--json")
+    assert code == 0
+    assert json.loads(said) == first
+    code, _, said = antecast(*arguments[:-4], "--seed", 4, "--out", tmp_path / "it")
+    assert code == 2
+    assert "another seed" in said
+
+
+def test_a_campaign_that_runs_out_of_time_is_inconclusive(antecast):
+    code, *_ = antecast("torture", "vector", "--faults", 1000, "--for", 0)
+    assert code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("nonsense",), "nonsense"),
+        (("cellular",), "cellular needs cells"),
+        (("vector", "--control", "kindness"), "no such control 'kindness'"),
+    ],
+)
+def test_bad_usage_is_one_line(antecast, arguments, problem):
+    code, _, said = antecast("torture", *arguments)
+    assert code == 2
+    assert problem in said
+    assert said.count("\n") == 1
