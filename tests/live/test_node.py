@@ -16,6 +16,7 @@ from antecast.live import node as node_module
 from antecast.live.engine import Engine
 from antecast.live.links.memory import connect
 from antecast.live.machine import Machine
+from antecast.live.recent import Recent
 from antecast.live.recovery import Recovery
 
 
@@ -312,7 +313,7 @@ def test_without_a_number_of_its_own_an_application_sees_everything_at_least_onc
 def test_deliveries_that_are_no_longer_in_memory_come_from_the_journal(tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a", durability="normal") as a:
-            a._recent = type(a._recent)(maxlen=10)
+            a._recent = Recent(most=10)
             payloads = [b"%d" % n for n in range(500)]
             await a.broadcast_all(payloads)
             assert await read(a, 500) == payloads
@@ -327,7 +328,7 @@ def test_what_was_acknowledged_is_gone_and_what_is_to_come_cannot_be_acknowledge
             with pytest.raises(LocalMisuse, match="delivery 3 does not exist yet; the last is 2"):
                 a.acknowledge(3)
             a.acknowledge(2)
-            a._recent.clear()
+            a._recent.forget(2)
             with pytest.raises(LocalMisuse, match="deliveries after 0 are gone"):
                 await read(a, 1, after=0)
 
@@ -343,6 +344,30 @@ def test_broadcasts_wait_for_an_application_that_does_not_read():
             assert a._shown <= 12
             assert len(await read(a, 50)) == 50
             await sending
+
+    run(main)
+
+
+def test_large_deliveries_count_by_their_bytes():
+    async def main():
+        async with Node(0, limits=Limits(unread_bytes=5000)) as a:
+            sending = asyncio.ensure_future(a.broadcast_all([bytes(1000)] * 20))
+            await asyncio.sleep(0.05)
+            assert a._shown <= 7
+            assert len(await read(a, 20)) == 20
+            await sending
+
+    run(main)
+
+
+def test_a_node_without_a_journal_forgets_what_was_read_long_ago():
+    async def main():
+        async with Node(0) as a:
+            reading = asyncio.ensure_future(read(a, 15_000))
+            for _ in range(150):
+                await a.broadcast_all([b"x"] * 100)
+            await reading
+            assert len(a._engine.journal._volatile) <= 10_200
 
     run(main)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_PANELS = {
+_PANELS: dict[str, tuple[Any, ...]] = {
     "Choose a protocol": (run.run, compare.compare, sweep.sweep, report.report, protocols.protocols),
     "Run it": (node.node, chat.chat, group.app, status.status, replay.replay),
     "Check a system": (audit.audit, observe.observe, check.check, torture.torture, emulate.emulate),

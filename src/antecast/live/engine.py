@@ -46,8 +46,8 @@ from antecast.live.writing import Writer
 log = logging.getLogger("antecast.live")
 
 _SMALL = 1 << 11
-_MOST_KNOWN = 1 << 12
-"""Packets that are remembered with their frames: 8 MiB at most."""
+_MOST_KNOWN = 1 << 10
+"""Packets that are remembered with their frames: 2 MiB at most."""
 
 _new = tuple.__new__
 """Makes a named tuple in half the time."""
@@ -129,6 +129,7 @@ class Engine:
         self._scheduled = False
         self.numbered = journal.delivered
         """Deliveries so far, committed or not."""
+        self.delivered_bytes = 0
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
         self._frame: Frame | None = None
         self._packet = b""
@@ -279,6 +280,7 @@ class Engine:
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
                 self.numbered = number = self.numbered + 1
+                self.delivered_bytes += len(message.payload)
                 row = (number, message.origin, message.seq, now, message.payload, "")
                 batch.deliveries.append(_new(Delivery, row))
             else:

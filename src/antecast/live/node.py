@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,12 +33,16 @@ from antecast.live.eventlog import EventLog
 from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.machine import Clock, Machine
+from antecast.live.recent import Recent
 from antecast.live.recovery import recover
 from antecast.live.security import ForgedPacket, Security, Unsecured
 from antecast.protocols.code import code_identity
 from antecast.protocols.registry import Specification, address, specification
 
 log = logging.getLogger("antecast.live")
+
+_KEPT_IN_MEMORY = 5_000
+"""Deliveries that a node without a journal keeps after they were read, in case they are asked for again."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Limits:
     """Seconds that a link may hold up broadcasts before it is closed."""
     unread: int = 100_000
     """Deliveries that the application has not read before reading stops and broadcasts wait."""
+    unread_bytes: int = 256 << 20
+    """Bytes of such deliveries."""
     snapshot_every: int = 64 << 20
     """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
     history: int = HISTORY
@@ -109,12 +113,13 @@ class Node:
         self._secured = not isinstance(self.security, Unsecured)
         self._engine: Engine | None = None
         self._failure: Exception | None = None
-        self._recent: deque[Delivery] = deque(maxlen=8192)
-        """The last deliveries that were committed; older ones are read from the journal."""
+        self._recent = Recent()
         self._shown = 0
         """The last delivery that was committed."""
         self._read = 0
         """The last that the application has read."""
+        self._read_bytes = 0
+        self._forgotten = 0
         self._readers: list[asyncio.Future[None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._paused = False
@@ -261,7 +266,7 @@ class Node:
                     await self._room()
                 engine = self.engine
                 now = engine.clock.read()
-            elif engine.behind > self.limits.uncommitted or engine.numbered - self._read > self.limits.unread:
+            elif self._is_behind(engine):
                 while not self._has_room():
                     await self._room()
                 now = self.engine.clock.read()
@@ -301,9 +306,11 @@ class Node:
                 continue
             for each in self._after(last):
                 last = each.number
-                self._read = max(self._read, last)
-                if self._paused or self._waiters:
-                    self._relieve()
+                if last > self._read:
+                    self._read = last
+                    self._read_bytes += len(each.payload)
+                    if self._paused or self._waiters:
+                        self._relieve()
                 yield self._opened(each) if self._secured else each
 
     def _opened(self, each: Delivery) -> Delivery:
@@ -315,10 +322,9 @@ class Node:
             return each._replace(payload=b"", problem=str(error))
 
     def _after(self, last: int) -> list[Delivery]:
-        recent = self._recent
-        if recent and recent[0].number <= last + 1:
-            skip = last + 1 - recent[0].number
-            return list(islice(recent, skip, skip + 256))
+        recent = self._recent.after(last, 256)
+        if recent:
+            return recent
         found = [each for each in self.engine.journal.deliveries(last, 256) if each.number <= self._shown]
         if not found or found[0].number != last + 1:
             raise LocalMisuse(f"deliveries after {last} are gone: they have been acknowledged")
@@ -330,6 +336,7 @@ class Node:
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
         self._read = max(self._read, number)
+        self._recent.forget(number)
         engine.forget(number)
 
     async def leave(self) -> None:
@@ -341,10 +348,18 @@ class Node:
             _ = self.engine  # raises if it has failed meanwhile
 
     def _has_room(self) -> bool:
-        limits, engine = self.limits, self.engine
-        if engine.behind > limits.uncommitted or engine.numbered - self._read > limits.unread:
+        if self._is_behind(self.engine):
             return False
-        return not any(link.waiting > limits.sending for link in self.links.values())
+        return not any(link.waiting > self.limits.sending for link in self.links.values())
+
+    def _is_behind(self, engine: Engine, share: int = 1) -> bool:
+        """Whether the journal or the application is behind, by more than a share of the limits."""
+        limits = self.limits
+        return (
+            engine.behind > limits.uncommitted // share
+            or engine.numbered - self._read > limits.unread // share
+            or engine.delivered_bytes - self._read_bytes > limits.unread_bytes // share
+        )
 
     async def _room(self) -> None:
         self._close_stalled()
@@ -384,12 +399,11 @@ class Node:
         engine = self._engine
         if engine is None:
             return
-        limits, unread = self.limits, engine.numbered - self._read
-        if not self._paused and (engine.behind > limits.uncommitted or unread > limits.unread):
+        if not self._paused and self._is_behind(engine):
             self._paused = True
             for link in self.links.values():
                 link.pause()
-        elif self._paused and engine.behind <= limits.uncommitted // 2 and unread <= limits.unread // 2:
+        elif self._paused and not self._is_behind(engine, 2):
             self._paused = False
             for link in self.links.values():
                 link.resume()
@@ -401,7 +415,7 @@ class Node:
         """A batch is durable: its deliveries are the application's."""
         if batch.deliveries:
             self.counters["deliveries"] += len(batch.deliveries)
-            self._recent += batch.deliveries
+            self._recent.add(batch.deliveries)
             self._shown = batch.deliveries[-1].number
             readers, self._readers = self._readers, []
             for reader in readers:
@@ -409,6 +423,9 @@ class Node:
                     reader.set_result(None)
         if self._waiters or self._paused or batch.deliveries:
             self._relieve()
+        if self._path is None and self._read - self._forgotten > 2 * _KEPT_IN_MEMORY:
+            self._forgotten = self._read - _KEPT_IN_MEMORY
+            self.acknowledge(self._forgotten)
 
     # The transports' side.
 

@@ -15,9 +15,9 @@ signed as the others' messages are. An *input* is one of these:
 - `noise`: arbitrary bytes in place of a packet;
 - `length`: a length that is too large, or larger than what follows.
 
-After each round the hostile node goes, and the honest ones broadcast. A fault is: a node that has stopped or
-does not answer in time, an exception that nobody handled, a message of theirs that does not arrive, or arrives
-out of order, and memory that grows.
+Meanwhile the honest nodes broadcast now and then, and after each round, when the hostile one has gone. A fault
+is: a node that has stopped or does not answer in time, an exception that nobody handled, a message of theirs
+that does not arrive, or arrives out of order, and memory that grows.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Campaign:
                 attacker = Attacker(self, nodes, Path(folder) / f"{NAMES[HOSTILE]}.node")
                 while self.sent < end:
                     try:
-                        await attacker.round(min(ROUND, end - self.sent), witness.broadcasts)
+                        await attacker.round(min(ROUND, end - self.sent), witness)
                         await witness.rest()
                     except Fault:
                         if not unhandled:
@@ -221,23 +221,29 @@ class _Witness:
         for problem in order_faults(log, fifo=Guarantee.FIFO in promised, causal=Guarantee.CAUSAL in promised):
             raise Fault(problem)
 
+    async def speak(self, node: Node) -> MessageId:
+        """An honest node broadcasts."""
+        self.broadcasts[node.number] += 1
+        try:
+            async with asyncio.timeout(REST):
+                return await node.broadcast(_PAYLOAD)
+        except TimeoutError:
+            raise Fault(f"node {node.number} does not take a broadcast") from None
+        except AntecastError as error:
+            raise Fault(f"node {node.number} has stopped: {error}") from error
+
     async def _round(self, seconds: float) -> str | None:
         """A broadcast of each; who lacks what after a time, if anyone does."""
         names = []
         try:
             async with asyncio.timeout(seconds):
                 for node in self._nodes:
-                    names.append(await node.broadcast(_PAYLOAD))
-                    self.broadcasts[node.number] += 1
+                    names.append(await self.speak(node))
                 while any(name not in known for known in self._known.values() for name in names):
                     await asyncio.sleep(0.005)
         except TimeoutError:
-            if len(names) < len(self._nodes):
-                return f"node {self._nodes[len(names)].number} does not take a broadcast"
             number, name = next((n, m) for n, known in self._known.items() for m in names if m not in known)
             return f"node {number} does not deliver {name}"
-        except AntecastError as error:
-            raise Fault(f"a node has stopped: {error}") from error
         return None
 
     def _log(self) -> Iterator[Event]:
@@ -280,9 +286,11 @@ class Attacker:
             "noise": lambda: self._draw.randbytes(self._draw.randrange(1, 400)), "length": self._length,
         }  # fmt: skip
 
-    async def round(self, inputs: int, broadcasts: Counter[NodeId]) -> None:
-        self._broadcasts, inputs_then = broadcasts, self._campaign.sent
+    async def round(self, inputs: int, witness: _Witness) -> None:
+        self._broadcasts, inputs_then = witness.broadcasts, self._campaign.sent
         while self._campaign.sent < inputs_then + inputs:
+            if self._draw.random() < 0.3:
+                await witness.speak(self._draw.choice(self._nodes))
             node = self._draw.choice(self._nodes)
             way = self._draw.random()
             try:

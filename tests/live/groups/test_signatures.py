@@ -302,7 +302,7 @@ def test_what_a_protocol_keeps_is_found_wherever_it_keeps_it():
         assert all(payload in saved for payload in kept)
 
 
-def test_an_origin_that_signs_two_messages_of_one_number_costs_no_relay_its_link():
+def test_an_origin_that_signs_two_messages_of_one_number_costs_no_relay_its_link(caplog):
     liar, honest = Signatures(identity(0), "vector"), receiver("vector")
     protocol = specification("vector").make(3, specification("vector").configure({}))
     protocol.link_up(0, 0)
@@ -314,6 +314,7 @@ def test_an_origin_that_signs_two_messages_of_one_number_costs_no_relay_its_link
     honest._signatures.settle(protocol, now=True)
     assert len(honest._signatures) == 1, "only the version that the protocol took is kept"
     assert honest._signatures.liars == {0}
+    assert caplog.messages == ["node 3: node 0 signed two messages as 0:1"]
     honest.seal(Message(0, 1, b"version 0", {}), b"")
 
 

@@ -22,6 +22,7 @@ belongs to each snapshot of the protocol, and from the packets received since (`
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from hashlib import sha256
@@ -49,6 +50,9 @@ _HASHES = 1 << 14
 """Hashes of trees that are remembered as right: some 2 MiB."""
 _SLACK = 1024
 _NONE: frozenset[bytes] = frozenset()
+
+
+log = logging.getLogger("antecast.live.groups")
 
 
 class Unauthentic(ForgedPacket):
@@ -202,12 +206,17 @@ class Signatures:
                 versions.setdefault(name, []).append(digest)
         for name, digests in versions.items():
             if len(digests) > 1:  # signed more than once: only what is held counts
-                self.liars.add(name[0])
+                self._accuse(name)
                 held = {self._digest(entry) for entry in kept[name]}
                 versions[name] = [digest for digest in digests if digest in held]
         self._known = {digest: self._known[digest] for digests in versions.values() for digest in digests}
         # A quarter of what was looked at: looking costs no more than the messages that led to it.
         self._sweep_at = max(2 * len(self._known), looked_at // 4) + _SLACK
+
+    def _accuse(self, name: Name) -> None:
+        if name[0] not in self.liars:
+            self.liars.add(name[0])
+            log.warning("node %d: node %d signed two messages as %s", self._node, name[0], MessageId(*name))
 
     def snapshot(self) -> bytes:
         """What must be saved with a snapshot of the protocol."""
