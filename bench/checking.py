@@ -2,7 +2,7 @@
 
 The full search of three nodes and three broadcasts (less where that takes too long) gives the transitions per CPU
 second, and how many there are per call of a protocol object: the others are looked up. Where a space is small, as
-that of `vcube` is, nearly all the time goes into those calls; and since its trees send each message once and depend
+that of `vcube` is, nearly all the time goes into those calls; and as its trees send each message once and depend
 on the numbers of nodes, there is nothing to reduce. The reduced search of the same scope gives the factor in
 states, and what is left of the time.
 
