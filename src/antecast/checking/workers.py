@@ -235,7 +235,7 @@ class Sharing:
             return self._found("exhausted")
         except Unverified as late:
             return search.unverified(late, **self._counts())
-        except EOFError:
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             return self._found("not exhausted", why="a worker process died", frontier=self._waiting)
         finally:
             self._end()
