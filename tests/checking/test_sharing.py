@@ -1,5 +1,6 @@
 """A frontier that is shared between processes finds what one process finds."""
 
+import os
 from functools import partial
 
 import pytest
@@ -80,6 +81,31 @@ def test_a_shared_search_that_may_not_see_everything_says_so():
     assert (found.verdict, found.why) == ("not exhausted", "more than 400 states")
     assert found.states > 400
     assert found.frontier > 0
+
+
+def test_a_shared_search_ends_when_it_is_interrupted():
+    asked = []
+
+    def interrupted():
+        asked.append(1)
+        return len(asked) > 3
+
+    found = check(
+        specification("vector"), Scope(broadcasts=3), jobs=2, share_from=30, interrupted=interrupted
+    ).found
+    assert (found.verdict, found.why) == ("not exhausted", "interrupted")
+
+
+def test_a_worker_that_dies_ends_the_search_with_what_is_known():
+    here = os.getpid()
+
+    def kills_workers(view):
+        if os.getpid() != here:
+            os._exit(1)
+
+    found = check(SPEC, Scope(nodes=3, broadcasts=2), properties=(kills_workers,), jobs=2, share_from=10).found
+    assert (found.verdict, found.why) == ("not exhausted", "a worker process died")
+    assert found.states >= 10
 
 
 def test_a_world_means_the_same_in_a_process_that_has_made_none_of_its_states():

@@ -66,6 +66,12 @@ def test_what_is_no_longer_possible_is_said(antecast, tmp_path):
         (["vector", "--strategy", "deep"], "unknown strategy 'deep'"),
         (["vector", "--memory", "much"], "--memory: expected a size"),
         (["vector", "--scope", "tickk=1s"], "unknown key 'tickk'"),
+        (["vector", "--scope", "unsteady=[[2,0]]"], "unsteady: expected two nodes, the lower number first"),
+        (["vector", "--limit", "postbox=1"], "limits: vector has no gauge 'postbox'; it has clock,"),
+        (["vector", "--limit", "pending=some"], "--limit: pending: expected a whole number, got 'some'"),
+        (["vector", "--limit", "pending=-1"], "limits: pending: -1 is less than nothing; 0 at least"),
+        (["vector", "--master", "local[2]", "--strategy", "walk"], "--master: Spark searches breadth first"),
+        (["vector", "--master", "local[2]", "--exact"], "--master: Spark remembers fingerprints"),
         (["--replay", "nothing.json"], "nothing.json: cannot be read"),
         ([], "which protocol?"),
     ],
@@ -94,6 +100,33 @@ def test_a_protocol_and_a_property_of_one_s_own(antecast, tmp_path):
     code, said, _ = antecast("check", "vector", "--property", "mine:nobody_waits")
     assert code == 1
     assert "violated: nobody_waits: node" in said
+    code, said, _ = antecast("check", "--replay", "vector.counterexample.json", "--json")
+    assert (code, json.loads(said)["property"]) == (1, "nobody_waits")
+
+
+def test_buffers_that_grow_beyond_a_limit_are_found_and_played_again(antecast):
+    scope = ["--nodes", "2", "--broadcasts", "3", "--answers", "0", "--scope", "fifo=false"]
+    assert antecast("check", "vector", *scope, "--limit", "pending=2")[0] == 0
+    code, said, _ = antecast("check", "vector", *scope, "--limit", "pending=1")
+    assert code == 1
+    assert "violated: bounded buffers: node" in said
+    code, said, _ = antecast("check", "--replay", "vector.counterexample.json", "--json")
+    assert (code, json.loads(said)["property"]) == (1, "bounded buffers")
+
+
+def test_a_counterexample_becomes_a_page(antecast, tmp_path):
+    assert antecast("check", "fifo", "--promise", "causal", "--report", "--quiet")[0] == 1
+    page = (tmp_path / "fifo.counterexample.html").read_text()
+    assert page.count('class="step"') == 4
+    assert "node 2 delivered 0:1 after a message that depends on it" in page
+    code, said, _ = antecast("report", "fifo.counterexample.json", "--out", "page.html")
+    assert (code, said.strip()) == (0, "report: page.html")
+    assert (tmp_path / "page.html").read_text().count('class="step"') == 4
+    code, _, told = antecast("report", "fifo.counterexample.json", "--message", "0.1")
+    assert (code, "--message: is no option for counterexamples" in told) == (2, True)
+    (tmp_path / "other.json").write_text("{}")
+    code, _, told = antecast("report", "other.json")
+    assert (code, "other.json: not a counterexample" in told) == (2, True)
 
 
 def test_several_protocols_are_checked_each_for_what_it_bears(antecast):

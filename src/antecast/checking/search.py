@@ -246,11 +246,13 @@ class Search:
         return Sharing(self, frontier, self.jobs).run(depth, verify_at)
 
     def verify(self) -> None:
-        """Raise `TooEager` if an assumption of the reduction does not hold, so far."""
+        """Raise `TooEager` or `NotSymmetric` if an assumption of the reduction does not hold, so far."""
         eager = self.reducer.eager
         lively = set() if eager is None else self._failing(eager)
         if lively and eager is not None:
             raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
+        if self.symmetry is not None and self.symmetry.broken():
+            raise NotSymmetric
 
     def _failing(self, eager: Eager) -> set[Arriving]:
         return eager.broken(self.worlds.machine, self.followed, self.times, self.enough)
@@ -310,8 +312,6 @@ def explore(
             found = search.run(depth_first=depth_first)
             if found.verdict == "exhausted":
                 search.verify()
-                if search.symmetry is not None and search.symmetry.broken():
-                    raise NotSymmetric
         except NotSymmetric:
             symmetric = False
             notes.append("the nodes turned out not to be interchangeable")

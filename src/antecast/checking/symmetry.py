@@ -206,6 +206,8 @@ class Symmetry:
     def __init__(self, worlds: Worlds, beginning: World) -> None:
         self.worlds = worlds
         self.renamings: list[Renaming] = []
+        self._agreed = 0
+        """Calls for which the renamings are known to agree."""
         scope = worlds.scope
         if worlds.cells or len(set(scope.clocks)) > 1 or (scope.clocks and len(scope.clocks) < scope.nodes):
             return
@@ -238,15 +240,14 @@ class Symmetry:
         return best
 
     def broken(self) -> bool:
-        """Whether a renaming turned out not to be a symmetry of the protocol."""
-        done = 0
+        """Whether a renaming turned out not to be a symmetry of the protocol, by all calls so far."""
         memo = self.worlds.machine.memo
         try:
-            while done < len(memo):  # images make calls of their own, which have to agree too
-                for key, step in list(memo.items())[done:]:
+            while self._agreed < len(memo):  # images make calls of their own, which have to agree too
+                for key, step in list(memo.items())[self._agreed :]:
                     if not all(renaming.agrees(key, step) for renaming in self.renamings):
                         return True
-                    done += 1
+                    self._agreed += 1
         except NotSymmetric:
             return True
         return False

@@ -138,7 +138,6 @@ class Explorer:
         self._walked: list[tuple[Action | None, World]] = [
             (None, self.search.reducer.reduced(self.search.beginning))
         ]
-        self._agreed = 0
 
     def beginning(self) -> tuple[int, Way]:
         return self.key(self._walked[0][1]), msgspec.msgpack.encode([])
@@ -186,7 +185,7 @@ class Explorer:
                         done.reached[key] = further
                     self._note(done, world, action, after, further)
                     done.times.add(after[now])
-            done.symmetric = self._agrees()
+            done.symmetric = search.symmetry is None or not search.symmetry.broken()
         except NotSymmetric:
             done.symmetric = False
         if self.eager is not None:
@@ -203,18 +202,6 @@ class Explorer:
             digest = machine.digests[after[node]]
             if digest not in done.states and isinstance(machine.states[after[node]], Node):
                 done.states[digest] = (node, way)
-
-    def _agrees(self) -> bool:
-        """Whether renamings agree for all local calls made here since this was last asked."""
-        symmetry, memo = self.search.symmetry, self.worlds.machine.memo
-        while symmetry is not None and self._agreed < len(memo):
-            fresh = list(memo.items())[self._agreed :]
-            self._agreed += len(fresh)
-            for key, step in fresh:
-                if not all(renaming.agrees(key, step) for renaming in symmetry.renamings):
-                    self._agreed = 0  # it does not hold, whoever asks again
-                    return False
-        return True
 
     def failing(self, seen: Looked, enough: Callable[[], str | None]) -> set[Arriving]:
         """The frames that were taken to mean nothing, and mean something in a state that can follow."""

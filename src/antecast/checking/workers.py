@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 _PAUSE = 0.3
 """Seconds between two notes of a worker."""
 
-Box: TypeAlias = tuple[bytes, bytes, Parcel]
-"""Worlds for one owner: fingerprints, those of the worlds they were reached from, and the worlds."""
+Box: TypeAlias = bytes
+"""Worlds for one owner, packed: fingerprints, those of the worlds they were reached from, and the worlds. The
+first process passes it on as it is."""
 
 
 def cores() -> int:
@@ -134,7 +135,7 @@ class Worker:
             return None
         parents = array("Q", (parent for parent, _ in box.values()))
         parcel = self._outgoing[owner].parcel(world for _, world in box.values())
-        return array("Q", box).tobytes(), parents.tobytes(), parcel
+        return pickle.dumps((array("Q", box).tobytes(), parents.tobytes(), parcel))
 
     def _take(self, boxes: list[Box | None]) -> tuple[int, int, int, float, int]:
         """Take in what others have sent: worlds that wait, worlds owned, transitions, CPU time and memory."""
@@ -142,10 +143,9 @@ class Worker:
         for sender, box in enumerate(boxes):
             if box is None:
                 continue
-            keys, parents = array("Q"), array("Q")
-            keys.frombytes(box[0])
-            parents.frombytes(box[1])
-            for key, parent, world in zip(keys, parents, self._incoming[sender].worlds(box[2]), strict=True):
+            packed: tuple[bytes, bytes, Parcel] = pickle.loads(box)
+            keys, parents = array("Q", packed[0]), array("Q", packed[1])
+            for key, parent, world in zip(keys, parents, self._incoming[sender].worlds(packed[2]), strict=True):
                 if key not in seen:
                     known = fresh.get(key)
                     if known is None or parent < known[0]:
@@ -235,7 +235,7 @@ class Sharing:
             return self._found("exhausted")
         except Unverified as late:
             return search.unverified(late, **self._counts())
-        except EOFError:
+        except (EOFError, BrokenPipeError, ConnectionResetError):
             return self._found("not exhausted", why="a worker process died", frontier=self._waiting)
         finally:
             self._end()
