@@ -56,7 +56,7 @@ def antecast() -> None:
     scheduler.run(until=1 << 60)
 
 
-def simpy_timeouts() -> None:
+def simpy_timeouts(chains: int = CHAINS) -> None:
     environment = simpy.Environment()
     left = EVENTS
 
@@ -66,8 +66,8 @@ def simpy_timeouts() -> None:
             left -= 1
             yield environment.timeout(interval)
 
-    for number in range(CHAINS):
-        environment.process(chain(100 + number))
+    for number in range(chains):
+        environment.process(chain(100 + number * 7919 % chains))
     environment.run()
 
 

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from antecast.core import ConfigurationError, InputError, LocalMisuse
+from antecast.sim.compiled import choice
+from antecast.sim.compiled.choice import prepare
+from antecast.sim.compiled.vcube import kernel
 from antecast.sim.study import make_study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.sweep import SweepProgress, read_sweep, sweep
@@ -163,3 +166,52 @@ def test_rows_say_where_they_were_made(spark: Any, study_values: dict[str, Any],
     for run in result.runs["run"].to_pylist():
         worker = json.loads((result.folder / "runs" / run / "row.json").read_text())["worker"]
         assert worker.keys() == {"host", "executor", "pid"}
+
+
+@pytest.fixture
+def cubes() -> dict[str, Any]:
+    """Runs of VCube that the compiled engine supports."""
+    scenario = {
+        "nodes": 8,
+        "duration": "1s",
+        "protocol": {"name": "vcube", "diagnosis": 0},
+        "workload": [{"kind": "poisson", "rate": 3.0}],
+    }
+    return {"name": "cubes", "scenario": scenario, "grid": {"protocol.aggregate": [True, False]}, "seeds": 1}
+
+
+def test_a_sweep_compiles_once_and_its_workers_load_what_it_compiled(
+    spark: Any, cubes: dict[str, Any], tmp_path: Path
+) -> None:
+    prepare()
+    cache = Path(kernel.__file__).parent / "__pycache__"
+    before = {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")}
+    assert before
+    result = sweep(cubes, overrides=["engine=compiled"], out=tmp_path / "s", spark=spark)
+    assert result.complete
+    assert {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")} == before
+    for manifest in result.folder.glob("runs/*/manifest.json"):
+        assert json.loads(manifest.read_text())["engine"] == "compiled"
+
+
+def test_the_engine_is_no_part_of_a_study(
+    cubes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that one engine made need not be made again by the other; the user hears when there is something to
+    compile."""
+    notes: list[str] = []
+    monkeypatch.setattr(choice, "is_ready", lambda: False)
+    made = [
+        sweep(cubes, overrides=[f"engine={engine}"], out=tmp_path / folder, local=True, on_note=notes.append)
+        for engine, folder in (("reference", "s"), ("compiled", "s"), ("compiled", "t"))
+    ]
+    assert [each.resumed for each in made] == [0, 2, 0]
+    assert notes == [choice.COMPILING]
+    for file in (tmp_path / "s").glob("runs/*/events.parquet"):
+        assert file.read_bytes() == (tmp_path / "t" / file.relative_to(tmp_path / "s")).read_bytes()
+
+
+def test_a_study_that_asks_for_an_engine_in_vain_is_refused(study_values: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"protocol\.name: there is no compiled engine for"):
+        sweep(study_values, overrides=["engine=compiled"], out=tmp_path / "s", local=True)
+    assert not (tmp_path / "s").exists()
