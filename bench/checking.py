@@ -7,8 +7,8 @@ on the numbers of nodes, there is nothing to reduce. The reduced search of the s
 states, and what is left of the time.
 
 A shared search is compared with that of one process side by side. The machine may be busy, so what counts is CPU
-time: that of the search alone, over that of the busiest process of the shared one. Each process makes most calls of
-protocol objects itself, so sharing brings the more, the more worlds there are per local state.
+time: that of the search alone, over that of the busiest process of the shared one. Each process makes most calls
+of protocol objects itself, so sharing brings the more, the more worlds there are per local state.
 
     python -m bench.checking [PROTOCOL ...]
     python -m bench.checking --shared [PROTOCOL ...]
