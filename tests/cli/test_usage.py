@@ -125,7 +125,7 @@ def test_there_is_a_script_for_each_shell(antecast, shell):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("antecast re", ["report", "reproduce"]),
+        ("antecast re", ["replay", "report", "reproduce"]),
         ("antecast compare --protocol vector", ["vector", "vector-changes"]),
         ("antecast reproduce v", ["vcube"]),
         ("antecast generate ci", ["city-bus"]),

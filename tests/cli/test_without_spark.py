@@ -32,11 +32,12 @@ def run(folder, *arguments, stdin=""):
     [
         ("sweep", "examples/studies/loss.toml"),
         ("audit", "log.csv", "--engine", "spark"),
-        ("observe", "log.csv", "out", "--epsilon", "1s"),
+        ("observe", "log.jsonl", "out", "--epsilon", "1s", "--delta", "1s", "--checkpoint", "state"),
     ],
 )
 def test_a_command_on_spark_says_what_to_install(tmp_path, arguments):
     (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "log.jsonl").write_text("{}\n")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     done = run(tmp_path, *arguments)
     assert done.returncode == 2, done.stderr
@@ -46,6 +47,7 @@ def test_a_command_on_spark_says_what_to_install(tmp_path, arguments):
 
 def test_everything_else_works(tmp_path):
     (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "log.jsonl").write_text("{}\n")
     assert run(tmp_path, "audit", "log.csv").returncode == 0
     node = ("node", "--number", "0", "--journal", "solo.journal", "--until", "1")
     done = run(tmp_path, *node, stdin="hello\n")
