@@ -118,8 +118,8 @@ def judge_completeness(
 ) -> Completeness:
     """See what is missing in a log, from rows with the auditor's names.
 
-    `dense` names the numbers that must have no gaps (default: those of `look` that look like it). `complete` names the nodes
-    that are known to have all their rows (default: every node without a gap is taken to have them).
+    `dense` names the numbers that must have no gaps (default: those of `look` that look like it). `complete` names
+    the nodes that are known to have all their rows (default: every node without a gap is taken to have them).
     """
     check_dense(dense)
     found: dict[str, Numbers] = {}
