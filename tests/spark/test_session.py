@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ from antecast.spark.session import (
     spark_session,
     start_session,
 )
+from antecast.spark.user_settings import add_settings, pairs, user_settings
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -103,3 +106,65 @@ def test_a_description_lasts_as_long_as_its_block(spark: Any) -> None:
             assert context.getLocalProperty("spark.job.description") == "inner"
         assert context.getLocalProperty("spark.job.description") == "outer"
     assert context.getLocalProperty("spark.job.description") is None
+
+
+def test_settings_of_a_user_are_read_from_where_spark_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    assert user_settings() == {}
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\n\nspark.master  spark://a:7077\nspark.a=1\n spark.b : x y = z \n! no\nspark.empty \n"
+    )
+    expected = {"spark.master": "spark://a:7077", "spark.a": "1", "spark.b": "x y = z", "spark.empty": ""}
+    assert user_settings() == expected
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "--conf 'spark.a=2 3' --master=local[3] --packages a:b:1 -c spark.c=4 pyspark-shell"
+    )
+    expected |= {"spark.a": "2 3", "spark.master": "local[3]", "spark.c": "4"}
+    assert user_settings() == expected
+    add_settings({"spark.c": "it's 5"})
+    assert user_settings() == expected | {"spark.c": "it's 5"}
+    assert os.environ["PYSPARK_SUBMIT_ARGS"].endswith(" pyspark-shell")
+    other = tmp_path / "other.conf"
+    other.write_text("spark.d 1\n")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {other} pyspark-shell")
+    assert user_settings() == {"spark.d": "1"}
+
+
+@pytest.mark.parametrize("bad", ["spark.a", "master=local", "=1"])
+def test_a_setting_that_is_none_is_refused(bad: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--conf: got .*, which is not of the form spark.KEY=VALUE"):
+        pairs([bad], "--conf")
+
+
+_SHOW = """
+import json, sys
+from antecast.spark.session import spark_session
+from antecast.spark.user_settings import add_settings
+add_settings({"spark.sql.shuffle.partitions": "7"})
+with spark_session(master=None) as spark:
+    names = ["master", "sql.shuffle.partitions", "app.name", "hadoop.a.b", "c", "ui.enabled"]
+    conf = spark.sparkContext.getConf()
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration().get("a.b")
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    print(json.dumps([[conf.get("spark." + name) for name in names], hadoop, partitions]))
+"""
+
+
+@pytest.mark.spark
+def test_a_session_of_our_own_keeps_what_the_user_has_set(tmp_path: Path) -> None:
+    """Before: nothing of `spark-defaults.conf` or `PYSPARK_SUBMIT_ARGS` reached the session."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.master local[1]\nspark.hadoop.a.b file\nspark.sql.shuffle.partitions 5\nspark.app.name mine\n"
+    )
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(tmp_path),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.c=submitted pyspark-shell",
+    }
+    done = subprocess.run([sys.executable, "-c", _SHOW], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    conf, hadoop, partitions = json.loads(done.stdout)
+    assert conf == ["local[1,4]", "7", "mine", "file", "submitted", "false"]
+    assert (hadoop, partitions) == ("file", "7")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from antecast.cli.completion import protocol_names
 from antecast.cli.console import (
+    Conf,
     Exit,
     Json,
     Master,
@@ -101,6 +102,7 @@ def compare(
     out_folder: OutFolder = None,
     spark: OnSpark = True,
     master: Master = None,
+    conf: Conf = None,
     run_timeout: Annotated[
         str | None,
         typer.Option("--run-timeout", metavar="TIME", help="Fail runs that take longer, such as 10min."),

@@ -76,6 +76,26 @@ Master: TypeAlias = Annotated[
         rich_help_panel="Spark",
     ),
 ]
+
+
+def _take_settings(values: list[str] | None) -> list[str] | None:
+    if values:
+        from antecast.spark.user_settings import add_settings, pairs
+
+        add_settings(pairs(values, "--conf"))
+    return values
+
+
+Conf: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A setting of Spark, such as spark.driver.memory=4g; may be repeated.",
+        rich_help_panel="Spark",
+        callback=_take_settings,
+    ),
+]
 OnSpark: TypeAlias = Annotated[
     bool,
     typer.Option(

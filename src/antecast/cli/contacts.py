@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from antecast.cli.console import Json, out
+from antecast.cli.console import Conf, Json, Master, out
 from antecast.cli.tables import show_pairs
 from antecast.core import ConfigurationError, InputError, OutputError
 
@@ -47,10 +47,8 @@ def contacts(
         Engine,
         typer.Option(help="Where to search; auto takes Spark for a master or more than 5 million segments."),
     ] = Engine.AUTO,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark master or sc:// address; SPARK_REMOTE counts too. Default: this machine."),
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from antecast.cli.console import Json, Master, Quiet, out
+from antecast.cli.console import Conf, Json, Master, Quiet, out
 from antecast.cli.progress import clocked
 from antecast.cli.tables import show_pairs
 from antecast.cli.usage import COMMON
@@ -191,6 +191,7 @@ def observe(
         ),
     ] = None,
     master: Master = None,
+    conf: Conf = None,
     out_format: Annotated[
         Literal["parquet", "json"] | None,
         typer.Option(

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from antecast.cli.completion import study_names
-from antecast.cli.console import Exit, Json, Master, OutFolder, Quiet, err, out
+from antecast.cli.console import Conf, Exit, Json, Master, OutFolder, Quiet, err, out
 from antecast.cli.pace import Pace
 from antecast.cli.progress import progress
 from antecast.cli.tables import show
@@ -64,6 +64,7 @@ def reproduce(
     ] = None,
     out_folder: OutFolder = None,
     master: Master = None,
+    conf: Conf = None,
     tables: Annotated[bool, typer.Option("--tables", help="Print all tables, not only the summaries.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,

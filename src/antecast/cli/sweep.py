@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antecast.cli.console import (
+    Conf,
     Exit,
     Json,
     Master,
@@ -46,6 +47,7 @@ def sweep(
     ] = None,
     spark: OnSpark = True,
     master: Master = None,
+    conf: Conf = None,
     run_timeout: Annotated[
         str | None,
         typer.Option("--run-timeout", metavar="TIME", help="Fail runs that take longer, such as 10min."),

@@ -114,11 +114,12 @@ def judge_completeness(
     *,
     dense: Collection[str] | None = None,
     complete: Collection[object] | None = None,
+    look: Collection[str] = tuple(OWNERS),
 ) -> Completeness:
     """See what is missing in a log, from rows with the auditor's names.
 
-    `dense` names the numbers that must have no gaps (default: those that look like it). `complete` names the nodes
-    that are known to have all their rows (default: every node without a gap is taken to have them).
+    `dense` names the numbers that must have no gaps (default: those of `look` that look like it). `complete` names
+    the nodes that are known to have all their rows (default: every node without a gap is taken to have them).
     """
     check_dense(dense)
     found: dict[str, Numbers] = {}
@@ -126,7 +127,7 @@ def judge_completeness(
     for batch in batches():
         names = batch.schema.names
         for what, owner in OWNERS.items():
-            if what in names and owner in names and (dense is None or what in dense):
+            if what in names and owner in names and what in (look if dense is None else dense):
                 found.setdefault(what, Numbers(what, owner)).add(batch)
         if complete is not None:
             nodes.update(batch.column("node").unique().to_pylist())

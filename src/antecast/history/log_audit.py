@@ -48,9 +48,12 @@ def with_completeness(
     verdict: Verdict, log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None
 ) -> Verdict:
     """A verdict with what was assumed about rows that are not in the log."""
-    if dense is None and log.columns.get("pos") == FILE_ORDER:
-        dense = ("seq",)  # the order of rows has no gaps of its own
-    found = judge_completeness(log.batches, dense=dense, complete=complete)
+    look: tuple[str, ...] = ("pos", "seq")
+    if log.ours:
+        look = ("pos",)  # protocols number more than their broadcasts
+    elif log.columns.get("pos") == FILE_ORDER:
+        look = ("seq",)  # the order of rows has no gaps of its own
+    found = judge_completeness(log.batches, dense=dense, complete=complete, look=look)
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 

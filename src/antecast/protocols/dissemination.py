@@ -53,6 +53,9 @@ class Dissemination(ABC):
     frames: ClassVar[tuple[type[Frame], ...]]
     """Its own frames, besides the messages."""
 
+    keeps: ClassVar[bool] = True
+    """Whether it keeps messages for others, and so has to be told which are settled."""
+
     above: Above
 
     def attach(self, above: Above) -> None:
@@ -68,9 +71,9 @@ class Dissemination(ABC):
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """Send this node's own new message on its way."""
 
-    @abstractmethod
     def settled(self, message: Message[Any]) -> None:
         """The layer above is done with this message: delivered or given up."""
+        return
 
     @abstractmethod
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None: ...

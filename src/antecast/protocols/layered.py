@@ -119,6 +119,8 @@ class Layered(Protocol):
         released = self._ordering.accept(message, now)
         if released.dropped:
             self._carry_out(released, "expired", out)
+        elif not self._dissemination.keeps:
+            out += map(Deliver, released.ready)
         else:
             settled = self._dissemination.settled
             for ready in released.ready:

@@ -2,7 +2,8 @@
 
 Where the work goes, in this order: a session that is handed in; the master that is named (`--master`, a
 Spark master or an `sc://` address); `SPARK_REMOTE`; a session that is active already, as in a notebook;
-else an embedded Spark on all cores of this machine. Jobs use DataFrames only, so all of these work.
+the user's own `spark.master`; else an embedded Spark on all cores of this machine. Jobs use DataFrames only, so
+all of these work. Settings of ours give way to the user's (`user_settings`), and those to the ones of a call.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from antecast.core.errors import ConfigurationError
+from antecast.spark.user_settings import user_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,10 +150,11 @@ def _find_or_start(
     remote = os.environ.get("SPARK_REMOTE") if master is None else master if master.startswith("sc://") else None
     if remote is not None:
         return _connect(remote, settings or {}, log), True
-    master = _with_retries(master or "local[*]")
+    theirs = user_settings() | dict(settings or {})
+    master = _with_retries(master or theirs.get("spark.master") or "local[*]")
     check_java()
     _probe(master)
-    return _launch(_configuration(name, master) | dict(settings or {}), log), True
+    return _launch(_configuration(name, master) | theirs | {"spark.master": master}, log), True
 
 
 def _active() -> SparkSession | None:
@@ -211,7 +214,8 @@ def _launch(conf: Mapping[str, str], log: Path | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     with _jvm(conf, log):
-        return SparkSession(SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items()))))
+        # With what `spark-submit` found out: jars and packages, settings of Hadoop, and others of the user's.
+        return SparkSession(SparkContext(conf=SparkConf(loadDefaults=True).setAll(list(conf.items()))))
 
 
 def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSession:
@@ -268,7 +272,8 @@ def _jvm(conf: Mapping[str, str], log: Path | None) -> Iterator[None]:
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.pyspark.python" not in conf:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if conf["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     output: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("ab+")  # noqa: SIM115

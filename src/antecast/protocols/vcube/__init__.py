@@ -96,6 +96,7 @@ def _specification(name: str, title: str, *, single: bool) -> Specification:
         settings=VCubeSettings,
         make=lambda node, settings: _make(node, settings, single=single),
         loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
+        draws={"diagnosis": (None, "400ms", "1s")},  # a round costs as many frames as nodes: not more often
         gauges=GAUGES | {"held": Unit.MESSAGES, "doubted": Unit.ENTRIES},
     )
 

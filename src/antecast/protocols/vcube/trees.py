@@ -67,8 +67,8 @@ class Trees(Dissemination):
 
     frames: ClassVar[tuple[type[Frame], ...]] = (Packet,)
 
-    repairs: ClassVar[bool] = False
-    """Whether messages that a tree did not bring come in other ways."""
+    keeps: ClassVar[bool] = False
+    """Without copies for others, what a tree did not bring never comes."""
 
     def __init__(
         self, node: NodeId, *, aggregate: bool, single: bool, room: int, received: Received | None = None
@@ -81,7 +81,7 @@ class Trees(Dissemination):
         self._received = Received() if received is None else received
         self._backlog = 0
         """The bytes of the messages that wait for others."""
-        self._hold = HoldBack(self._received, self._height) if aggregate else None
+        self._hold = HoldBack(self._received, self._height if single else self._view.height) if aggregate else None
         self._spread = 0
         """The number of this node's last message."""
         self._abroad: dict[int, int] = {}
@@ -125,7 +125,8 @@ class Trees(Dissemination):
             self._take(message, frame, sender, height, now, out, out)
             return
         for message in messages:
-            self._refuse_self_dependence(message, sender)
+            if message.origin in message.stamp:
+                self._refuse_self_dependence(message, sender)
         deliveries: list[Effect] = []
         for message in messages:
             self._take(message, None, sender, height, now, out, deliveries)
@@ -151,7 +152,7 @@ class Trees(Dissemination):
         if node in stamp and stamp[node] > self._spread:
             self._deny(stamp[node], sender, out)
             return
-        if not self.repairs:
+        if not self.keeps:
             apart = node ^ origin
             if node ^ sender != apart & -apart or self._single:  # perhaps not from the parent
                 height = max(height, self._height(origin))
@@ -239,9 +240,6 @@ class Trees(Dissemination):
         """The trees have changed: hold nothing back for reasons that may be gone."""
         if self._hold:
             self._send_parts(self._hold.let_go(), out)
-
-    def settled(self, message: Message[Any]) -> None:
-        pass
 
     def link_up(self, peer: NodeId, now: int, out: list[Effect]) -> None:
         if self._alerted:
