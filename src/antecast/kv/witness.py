@@ -226,12 +226,14 @@ def _in_order(analysis: Analysis, kept: LongArray) -> LongArray:
     return found
 
 
+_LINE: tuple[Level, ...] = ("read-committed", "read-atomic", "CC", "CCv", "CM")
+
+
 def _reaches(name: str, level: Level) -> bool:
-    """Whether an anomaly breaks a level by itself."""
-    breaks = ANOMALIES[name].level
-    if level == "CM":
-        return breaks in ("CM", "CC", "read-committed", "read-atomic") and not name.endswith("-AO")
-    return breaks != "CM"
+    """Whether an anomaly breaks a level by itself. Cycles of demands of several readers leave CC and CM alone."""
+    if level in ("CC", "CM") and name.endswith("-AO"):
+        return False
+    return _LINE.index(ANOMALIES[name].level) <= _LINE.index(level)
 
 
 def around(analysis: Analysis, finding: Finding) -> list[int]:
