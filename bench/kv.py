@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -188,7 +189,7 @@ def main() -> None:
                 write_text(history, path)
                 read, history = measured(plume.read, Source((path,)))  # type: ignore[assignment]
         found, resolved = measured(resolve, history)
-        without, _ = measured(lambda: analyse(resolved, memory=False))  # noqa: B023
+        without, _ = measured(partial(analyse, memory=False), resolved)
         whole, verdict = measured(check, history, Options())
         assert verdict.outcome == "kept", verdict  # type: ignore[attr-defined]
         rows.append(
@@ -214,4 +215,4 @@ def _warm() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

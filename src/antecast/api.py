@@ -139,6 +139,8 @@ def audit(
     if type(events).__module__.startswith("pyspark."):
         if model in (None, "broadcast"):
             return _audit_frame(events, columns, kinds, clock, rows, limit=limit, **options)
+        if model == "kv":
+            return _check_frame(events, request, **options)
         events = cast("Any", events).toArrow()
     elif type(events).__module__.startswith("pandas."):
         events = pa.Table.from_pandas(events, preserve_index=False)
@@ -205,6 +207,13 @@ def _audit_frame(
         check_kinds(frame, **names)
     found = frame_completeness(frame, **names, **rows)
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
+
+
+def _check_frame(frame: Any, request: Request, **options: Any) -> KvVerdict:
+    from antecast.auditing.foreign import kv_options
+    from antecast.spark.kv import check
+
+    return check(frame, kv_options(request), columns=request.columns, **options)
 
 
 def _nanoseconds(skew: str | int) -> int:

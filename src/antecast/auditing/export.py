@@ -100,7 +100,9 @@ def table_of(data: Any, only: Collection[Place] | None = None) -> pa.Table:
     if isinstance(data, Log):
         return _rows_of(data, only)
     if isinstance(data, History):
-        return data.operations()
+        rows = data.operations()
+        where = zip(rows["file"].to_pylist(), rows["line"].to_pylist(), strict=True)
+        return rows if only is None else rows.filter(pa.array([Place(*each) in only for each in where]))
     raise ConfigurationError("this log cannot be written as a table", field="--export")
 
 

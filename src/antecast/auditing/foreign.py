@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.history.log_formats import FORMATS as TABLES
@@ -18,6 +18,9 @@ from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
 from antecast.importers.source import MAX_LINE, Source, find_files
 from antecast.importers.source import Options as ReadOptions
+
+if TYPE_CHECKING:
+    from antecast.kv import Options
 
 MODELS = ("broadcast", "clocks", "spans", "kv")
 
@@ -147,10 +150,17 @@ def judge_data(model: str, data: Any, request: Request) -> Any:
         from antecast.models import spans
 
         return spans.judge(data, limit=request.limit, skew=request.skew, ordered=request.ordered)
-    from antecast.kv import LEVELS, Options, check
+    from antecast.kv import check
+
+    return check(data, kv_options(request))
+
+
+def kv_options(request: Request) -> Options:
+    """What a request says about a key-value history."""
+    from antecast.kv import LEVELS, Options
 
     for level in request.require or ():
         if level not in LEVELS:
             raise ConfigurationError(f"no such level {level!r}; there are {', '.join(LEVELS)}", field="--require")
     levels = tuple(level for level in LEVELS if request.require is None or level in request.require)
-    return check(data, Options(require=levels, complete=request.complete is None, limit=request.limit))
+    return Options(require=levels, complete=request.complete is None, limit=request.limit)

@@ -8,15 +8,14 @@ the order of transactions that reads demand.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.kv.causality import Graph, order_of
+from antecast.kv.cycles import NO_EDGES, Edges, short_cycles, way_before
 from antecast.kv.engine import Analysis, precedes
 from antecast.kv.history import LongArray
 from antecast.kv.levels import Level
@@ -126,8 +125,7 @@ def findings(analysis: Analysis, limit: int) -> list[Finding]:
     """What was found, at most so many of a kind; of cycles fewer."""
     found = list(_misreads(analysis.resolved, limit))
     if analysis.cyclic:
-        none = np.zeros(0, np.int32)
-        return [*found, *_cycles(analysis, "cyclic-causal-order", none, none, none.astype(np.int64))]
+        return [*found, *_cycles(analysis, "cyclic-causal-order", NO_EDGES)]
     if analysis.stale is not None:
         unrepeatable = list(_unrepeatable(analysis.resolved, limit))
         plain = [set(each.txns) for each in unrepeatable]
@@ -135,13 +133,14 @@ def findings(analysis: Analysis, limit: int) -> list[Finding]:
         found += [*_stale(analysis, limit), *unrepeatable, *demanded]
     if "CC" not in analysis.violated:  # what breaks CC breaks CM, and says more
         for broken in analysis.broken[:limit]:
+            edges = Edges(broken.before, broken.after, broken.reads)
             if broken.stale_initial >= 0:
-                found.append(
-                    _read_finding(analysis, "stale-initial-read", broken.stale_initial, broken.overwriter)
-                )
+                stale = _read_finding(analysis, "stale-initial-read", broken.stale_initial, broken.overwriter)
+                reader = int(analysis.resolved.r_node[broken.stale_initial])
+                nodes = way_before(analysis, edges, broken.overwriter, reader)
+                found.append(replace(stale, txns=_txns(analysis.resolved, {*stale.txns, *nodes})))
             else:
-                edges = (broken.before, broken.after, broken.reads)
-                found += _cycles(analysis, "cyclic-happened-before", *edges, most=1)
+                found += _cycles(analysis, "cyclic-happened-before", edges, most=1)
     return found
 
 
@@ -234,61 +233,15 @@ def _demanded(analysis: Analysis) -> Iterator[Finding]:
     )
     for name, before, after, reads in named:
         fresh = ~precedes(analysis, after, before)
-        found = list(_cycles(analysis, name, before[fresh], after[fresh], reads[fresh]))
+        found = list(_cycles(analysis, name, Edges(before[fresh], after[fresh], reads[fresh])))
         yield from found
         if found:
             return
 
 
-def _cycles(
-    analysis: Analysis, name: str, before: np.ndarray, after: np.ndarray, reads: np.ndarray, most: int = CYCLES
-) -> Iterator[Finding]:
-    """Short cycles of causality and further edges; each that is found loses its edges before the next."""
-    resolved, graph = analysis.resolved, analysis.graph
-    for _ in range(most):
-        order = order_of(graph, before, after)
-        if len(order) == len(graph):
-            return
-        left = np.ones(len(graph), np.bool_)
-        left[order] = False
-        edges = np.flatnonzero(left[before] & left[after]).tolist()
-        extra: dict[int, list[int]] = {}
-        for edge in edges:
-            extra.setdefault(int(before[edge]), []).append(int(after[edge]))
-        starts = [(int(before[edge]), int(after[edge])) for edge in edges]
-        if not starts:
-            starts = [(int(a), int(b)) for a in np.flatnonzero(left) for b in readers(graph, int(a)) if left[b]]
-        best: list[int] | None = None
-        for a, b in starts[:100]:
-            path = shortest_path(graph, b, a, extra, left)
-            if path is not None and (best is None or len(path) < len(best)):
-                best = path
-        if best is None:
-            return
-        pairs = set(zip(best, [*best[1:], best[0]], strict=True))
-        used = [edge for edge in edges if (int(before[edge]), int(after[edge])) in pairs]
-        nodes = set(best)
-        for edge in used:
-            reader = (
-                int(resolved.r_node[reads[edge]]) if reads[edge] >= 0 else _reader(analysis, before, after, edge)
-            )
-            nodes |= {reader, *_way(graph, int(before[edge]), int(after[edge]), reader, extra)}
-        op = _shown(analysis, best, nodes)
-        yield Finding(name, op, -1, _txns(resolved, nodes))
-        if not used:
-            return
-        keep = np.ones(len(before), np.bool_)
-        keep[used] = False
-        before, after, reads = before[keep], after[keep], reads[keep]
-
-
-def _way(graph: Graph, u: int, w: int, reader: int, extra: dict[int, list[int]]) -> list[int]:
-    """How u comes to be before a reader of w: causally, or by other edges than the one from u to w."""
-    path = shortest_path(graph, u, reader, {}, None)
-    if path is None:
-        others = extra | {u: [each for each in extra.get(u, ()) if each != w]}
-        path = shortest_path(graph, u, reader, others, None)
-    return path or []
+def _cycles(analysis: Analysis, name: str, edges: Edges, most: int = CYCLES) -> Iterator[Finding]:
+    for cycle, nodes in short_cycles(analysis, edges, most):
+        yield Finding(name, _shown(analysis, cycle, nodes), -1, _txns(analysis.resolved, nodes))
 
 
 def _shown(analysis: Analysis, cycle: list[int], nodes: set[int]) -> int:
@@ -299,48 +252,6 @@ def _shown(analysis: Analysis, cycle: list[int], nodes: set[int]) -> int:
         if high > low:
             return int(resolved.r_op[low])
     return int(np.flatnonzero(resolved.history.txn == resolved.node_txn[cycle[0]])[0])
-
-
-def _reader(analysis: Analysis, before: np.ndarray, after: np.ndarray, edge: int) -> int:
-    """A reader of `after` that has `before` in its past: whose demand the edge is."""
-    resolved, u, w = analysis.resolved, int(before[edge]), int(after[edge])
-    readers_of = resolved.r_node[resolved.r_from == w]
-    seeing = readers_of[precedes(analysis, np.full(len(readers_of), u), readers_of)]
-    keys = set(resolved.w_key[resolved.w_node == u].tolist()) & set(resolved.w_key[resolved.w_node == w].tolist())
-    for reader in seeing:
-        low, high = analysis.graph.read_at[reader], analysis.graph.read_at[reader + 1]
-        if any(resolved.r_from[r] == w and int(resolved.r_key[r]) in keys for r in range(low, high)):
-            return int(reader)
-    return int(seeing[0])
-
-
-def readers(graph: Graph, node: int) -> np.ndarray:
-    return graph.succ[graph.succ_at[node] : graph.succ_at[node + 1]]
-
-
-def shortest_path(
-    graph: Graph, first: int, last: int, extra: dict[int, list[int]], within: np.ndarray | None
-) -> list[int] | None:
-    """The fewest transactions that lead from one to another; a session leads to all that is later in it."""
-    came: dict[int, int] = {first: -1}
-    covered = graph.start[1:].copy()  # all from here on has been reached by way of the session
-    queue = deque([first])
-    while queue:
-        node = queue.popleft()
-        if node == last:
-            path = [node]
-            while came[path[-1]] >= 0:
-                path.append(came[path[-1]])
-            return path[::-1]
-        s = graph.session[node]
-        later = range(node + 1, int(covered[s]))
-        covered[s] = min(covered[s], node + 1)
-        nexts: Iterable[int] = (*later, *readers(graph, node).tolist(), *extra.get(node, ()))
-        for each in nexts:
-            if each not in came and (within is None or within[each]):
-                came[each] = node
-                queue.append(each)
-    return None
 
 
 def _txns(resolved: Resolved, nodes: Iterable[int]) -> tuple[int, ...]:

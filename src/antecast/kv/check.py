@@ -178,7 +178,7 @@ def _witnesses(analysis: Analysis, found: list[Finding]) -> tuple[Witness, ...]:
     for each in found:
         firsts.setdefault(each.anomaly, each)
     made = [witness_of(analysis, each) for each in firsts.values()]
-    return tuple({witness.ops: witness for witness in made}.values())
+    return tuple({witness.ops: witness for witness in made if witness is not None}.values())
 
 
 def _table(history: History, found: list[Finding]) -> pa.Table:

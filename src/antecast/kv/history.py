@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 IntArray: TypeAlias = NDArray[np.int32]
 LongArray: TypeAlias = NDArray[np.int64]
+Names: TypeAlias = Sequence[Any] | NDArray[Any]
 
 
 class Status(IntEnum):
@@ -84,11 +85,11 @@ class History:
     session: IntArray
     """The session of each transaction. Transactions of one session are in its order."""
     status: NDArray[np.int8]
-    keys: Sequence[Any]
-    values: Sequence[Any] | None
+    keys: Names
+    values: Names | None
     """Names of the values; None if a code is the value itself."""
-    sessions: Sequence[Any]
-    txns: Sequence[Any] | None = None
+    sessions: Names
+    txns: Names | None = None
     """Names of the transactions; None if they are numbered."""
     files: Sequence[str] = ("history",)
     initial: int | None = None

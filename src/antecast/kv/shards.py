@@ -12,10 +12,11 @@ With all of f at hand, demands that causality fulfils already are left out at on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -38,20 +39,28 @@ class Shard:
 
     keys: int
     operations: int
-    r_node: IntArray
-    r_pos: LongArray
-    r_key: IntArray
-    r_from: IntArray
-    d_node: IntArray
-    d_from: IntArray
-    w_key: IntArray
-    w_node: IntArray
+    arrays: Mapping[str, NDArray[Any] | str]
+    """The arrays of `Resolved` by name, and `r_pos`, by which the reads of a transaction are put in order: the
+    array, or the file that holds it."""
     misreads: LongArray
     """How many reads have each anomaly of `Misread`."""
     examples: tuple[tuple[int, ...], ...]
     """Transactions that it takes to see the first of them."""
     unknown: int
     open: int
+
+    def stored(self, folder: str) -> Shard:
+        """The same with its arrays in files of a folder."""
+        files = {name: str(Path(folder) / f"{name}-{uuid4().hex}.npy") for name in self.arrays}
+        for name, file in files.items():
+            np.save(file, self.column(name))
+        return replace(self, arrays=files)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """An array; that of a file is mapped into memory."""
+        held = self.arrays[name]
+        found: NDArray[Any] = np.load(held, mmap_mode="r") if isinstance(held, str) else held
+        return found
 
 
 def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> Shard:
@@ -90,22 +99,18 @@ def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> S
         for at in np.flatnonzero(wrong == kind)[:EXAMPLES]:
             ops = [op for op in (found.m_op[at], found.m_write[at]) if op >= 0]
             examples.append(tuple({int(nodes[txn[op]]) for op in ops}))
-    return Shard(
-        len(keys),
-        len(history),
-        number[found.r_node],
-        pos[found.r_op],
-        found.r_key,
-        np.where(found.r_from >= 0, number[found.r_from], -1).astype(np.int32),
-        number[found.d_node],
-        number[found.d_from],
-        found.w_key,
-        number[found.w_node],
-        np.bincount(wrong, minlength=len(Misread)),
-        tuple(examples),
-        len(found.unknown),
-        len(found.open),
-    )
+    arrays = {
+        "r_node": number[found.r_node],
+        "r_pos": pos[found.r_op],
+        "r_key": found.r_key,
+        "r_from": np.where(found.r_from >= 0, number[found.r_from], -1).astype(np.int32),
+        "d_node": number[found.d_node],
+        "d_from": number[found.d_from],
+        "w_key": found.w_key,
+        "w_node": number[found.w_node],
+    }
+    counts = np.bincount(wrong, minlength=len(Misread))
+    return Shard(len(keys), len(history), arrays, counts, tuple(examples), len(found.unknown), len(found.open))
 
 
 def assemble(shards: Sequence[Shard], start: LongArray) -> Resolved:
@@ -114,11 +119,17 @@ def assemble(shards: Sequence[Shard], start: LongArray) -> Resolved:
     offset = np.concatenate(([0], np.cumsum([each.keys for each in shards]))).astype(np.int64)
 
     def joined(name: str, shift: bool = False) -> NDArray[np.int32]:
-        parts = [getattr(each, name) + (at if shift else 0) for each, at in zip(shards, offset, strict=False)]
-        return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
+        whole = np.empty(sum(len(each.column(name)) for each in shards), np.int32)
+        at = 0
+        for each, first in zip(shards, offset, strict=False):
+            part = each.column(name)
+            whole[at : at + len(part)] = part
+            whole[at : at + len(part)] += first if shift else 0
+            at += len(part)
+        return whole
 
     r_node = joined("r_node")
-    r_pos = np.concatenate([np.zeros(0, np.int64), *(each.r_pos for each in shards)])
+    r_pos = np.concatenate([np.zeros(0, np.int64), *(each.column("r_pos") for each in shards)])
     reads = np.lexsort((r_pos, r_node))
     del r_pos
     w_key, w_node = joined("w_key", shift=True), joined("w_node")  # in order: shards have keys of their own

@@ -148,10 +148,7 @@ def _find_stale(
                         w = w_node[entry]
                         if u == w or not seen_before(known, start, session, w, u):
                             break
-                    if breaks[r] < 0:
-                        breaks[r] = 0
-                        newer[r] = u
-                    found = breaks[r]
+                    found = 0
                     s = session[u]
                     if s == p:
                         found |= 1 | 32
@@ -170,9 +167,10 @@ def _find_stale(
                     for other in range(read_at[t], r):
                         if r_entry[other] >= 0 and w_node[r_entry[other]] == u:
                             found |= 16
-                    if found != breaks[r]:
-                        breaks[r] = found
+                    # The write that is shown is one that breaks the weakest level.
+                    if breaks[r] < 0 or (found & 48) > (breaks[r] & 48):
                         newer[r] = u
+                    breaks[r] = found if breaks[r] < 0 else breaks[r] | found
 
 
 @compiled

@@ -70,6 +70,11 @@ class KvVerdict:
         """The smallest witness of all."""
         return min(self.witnesses, key=lambda each: len(each.ops)) if self.witnesses else None
 
+    @property
+    def stories(self) -> tuple[Witness, ...]:
+        """The witnesses, by the name that the other models have for theirs."""
+        return self.witnesses
+
     def summary(self) -> dict[str, Any]:
         """The verdict as plain values, ready for JSON."""
         return {
@@ -81,6 +86,7 @@ class KvVerdict:
             "sessions": self.sessions,
             "counts": dict(self.counts),
             "witness": None if self.witness is None else str(self.witness),
+            "stories": [each.summary() for each in self.witnesses],
             "missing": list(self.missing),
             "assumptions": list(self.assumptions),
         }

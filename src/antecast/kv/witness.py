@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.kv.anomalies import ANOMALIES, Finding, findings, shortest_path
+from antecast.kv.anomalies import ANOMALIES, Finding, findings
+from antecast.kv.cycles import shortest_path
 from antecast.kv.engine import Analysis, analyse
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, LongArray, Place
 from antecast.kv.levels import LEVELS, Level
@@ -27,12 +29,17 @@ EXHAUSTIVE = 9
 """Operations of which every part is tried: 512 parts, well below a second."""
 
 
+SEARCHED = 20_000
+"""Operations of a history that is searched as a whole where a finding does not show its violation by itself."""
+
+
 @dataclass(frozen=True)
 class Event:
     """An operation of a witness."""
 
     op: int
-    session: str
+    node: str
+    """The session."""
     label: str
     """The transaction and what it does, such as `T3 read x=1`."""
     place: Place
@@ -63,14 +70,28 @@ class Witness:
     def diagram(self) -> str:
         """A column per session, time downwards; behind `@` the line, with the file if there are several."""
         files = {event.place.file for event in self.events}
-        sessions = list(dict.fromkeys(event.session for event in self.events))
+        sessions = list(dict.fromkeys(event.node for event in self.events))
         rows = [[f"session {session}" for session in sessions]]
         for event in self.events:
             where = event.place.line if len(files) == 1 else event.place
-            rows.append([f"{event.label} @{where}" if event.session == each else "|" for each in sessions])
+            rows.append([f"{event.label} @{where}" if event.node == each else "|" for each in sessions])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join(line.rstrip() for line in lines)
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values, ready for JSON and for the drawing of the report."""
+        head = f"{ANOMALIES[self.anomaly].words}, against {', '.join(self.levels)}"
+        return {
+            "kind": self.anomaly,
+            "words": f"{head}: {'; '.join(self.reason)}",
+            "diagram": self.diagram,
+            "events": [
+                {"node": each.node, "label": each.label, "file": each.place.file, "line": each.place.line}
+                for each in self.events
+            ],
+            "arrows": [list(arrow) for arrow in self.arrows],
+        }
 
     def __str__(self) -> str:
         about = ANOMALIES[self.anomaly]
@@ -149,8 +170,11 @@ def _without(
     return ops
 
 
-def witness_of(analysis: Analysis, finding: Finding) -> Witness:
-    """The smallest witness of the level that a finding breaks, and its words."""
+def witness_of(analysis: Analysis, finding: Finding) -> Witness | None:
+    """The smallest witness of the level that a finding breaks, and its words.
+
+    None if the transactions of the finding do not show it by themselves and the history is too large to search.
+    """
     parts = Parts.of(analysis.resolved)
     level = ANOMALIES[finding.anomaly].level
     history = analysis.resolved.history
@@ -163,6 +187,8 @@ def witness_of(analysis: Analysis, finding: Finding) -> Witness:
         chosen = np.isin(history.txn, around(analysis, finding))
         ops = np.flatnonzero(chosen).tolist()
         if not parts.violates(level)(ops):
+            if len(history) > SEARCHED:
+                return None
             ops = everything
     ops = smallest_part(ops, parts.violates(level), lambda op: int(history.txn[op]))
     return describe(parts, ops, level)
@@ -200,12 +226,14 @@ def _in_order(analysis: Analysis, kept: LongArray) -> LongArray:
     return found
 
 
+_LINE: tuple[Level, ...] = ("read-committed", "read-atomic", "CC", "CCv", "CM")
+
+
 def _reaches(name: str, level: Level) -> bool:
-    """Whether an anomaly breaks a level by itself."""
-    breaks = ANOMALIES[name].level
-    if level == "CM":
-        return breaks in ("CM", "CC", "read-committed", "read-atomic") and not name.endswith("-AO")
-    return breaks != "CM"
+    """Whether an anomaly breaks a level by itself. Cycles of demands of several readers leave CC and CM alone."""
+    if level in ("CC", "CM") and name.endswith("-AO"):
+        return False
+    return _LINE.index(ANOMALIES[name].level) <= _LINE.index(level)
 
 
 def around(analysis: Analysis, finding: Finding) -> list[int]:

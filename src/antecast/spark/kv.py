@@ -1,7 +1,7 @@
 """Key-value histories on Spark: the levels of `antecast.kv`, for histories beyond the memory of one process.
 
 Theory of operation. One shuffle brings all operations on a key together; tasks find who wrote what each read
-returned (`antecast.kv.shards`). What remains, some 20 bytes per operation, comes to the driver as one graph of
+returned (`antecast.kv.shards`). What remains, some 20 bytes per operation, becomes in the driver one graph of
 transactions, which is written to the folder `scratch`. Tasks then take blocks of sessions: first the positions f
 of each session, then its demands and its own order, all from files that they map into memory. The driver looks
 for cycles. If a level is violated, the operations of the transactions in question are fetched, and judged here
@@ -43,7 +43,7 @@ from antecast.spark.session import job_description
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TASK_ROWS = 2_000_000
+TASK_ROWS = 1_000_000
 """Operations of a shard: some 400 MB in the worker that resolves them."""
 
 PLACED_BYTES = 128 << 20
@@ -177,7 +177,9 @@ class _Check:
         parts = max(1, min(BUCKETS, -(-total // self._task_rows)))
         packed = rows.mapInArrow(PackKeys(), PARCELS)
         part = packed.withColumn("block", F.pmod(F.col("block"), F.lit(parts)))
-        shards = part.repartitionById(parts, "block").mapInArrow(ResolveKeys(start, self._initial), PARCELS)
+        shards = part.repartitionById(parts, "block").mapInArrow(
+            ResolveKeys(start, self._initial, self._folder), PARCELS
+        )
         with job_description(self._spark, "kv: find who wrote what was read"):
             return [pickle.loads(body) for body in contents(shards.toArrow(), "shard")]
 

@@ -59,10 +59,11 @@ def _packed(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class ResolveKeys:
-    """All operations on some keys into a shard."""
+    """All operations on some keys into a shard, whose arrays go to files."""
 
     start: LongArray
     initial: object
+    folder: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         tables = [
@@ -71,7 +72,7 @@ class ResolveKeys:
             for body in contents(batch, "operations")
         ]
         if tables:
-            shard = resolve_shard(pa.concat_tables(tables), self.start, self.initial)
+            shard = resolve_shard(pa.concat_tables(tables), self.start, self.initial).stored(self.folder)
             yield from parcels("shard", [(-1, shard.operations, pickle.dumps(shard, protocol=5))])
 
 
