@@ -1,5 +1,6 @@
 """Real processes on loopback, killed at fault points: nothing acknowledged is lost, nothing comes twice."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -86,3 +87,11 @@ def test_what_was_broken_off_is_delivered_again_and_printed_lines_are_acknowledg
     again.until(lambda: again.payloads == ["two"])
     again.stop()
     assert again.delivered[0]["number"] == 2
+
+
+def test_the_log_is_one_object_per_line(start):
+    node = start(0, "--verbose", "--log", "json")
+    node.address()
+    node.stop()
+    rows = [json.loads(line) for line in node.said if line.startswith("{")]
+    assert "node %d listens on %s" in [row["event"] for row in rows]
