@@ -176,6 +176,18 @@ def test_live_nodes(tmp_path, antecast):
     assert_documented("replay", *map(json.loads, replayed.splitlines()))
 
 
+def test_torture():
+    from antecast.torture.campaign import Standing, Summary, plain
+
+    standing = Standing("code", 9, {"faults": [0]}, {"kill": 1}, {"group begin": 1}, refused={"damaged": 1})
+    standing.audits = {"causal": 1}
+    assert_documented("torture", plain(Summary(0, 3, None, {"vector": standing})))
+
+
+def test_emulate(printing):
+    assert_documented("emulate", printing("emulate", "small.toml", "--speed", 2))
+
+
 def test_the_rest(printing, antecast):
     assert_documented("demonstrate", printing("demonstrate", "observer"))
     assert_documented("protocols", printing("protocols"))
