@@ -31,11 +31,10 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "points"
 
 
-@pytest.mark.parametrize("protocol", ["vector", "pc-broadcast"])
-def test_killed_at_fault_points_everything_that_was_acknowledged_survives(tmp_path, start, protocol):
+def test_killed_at_fault_points_everything_that_was_acknowledged_survives(tmp_path, start):
     """A dose of what `antecast torture` does at length: at a journal write, at the end and in the middle of a
     frame."""
-    options = ("--protocol", protocol, "--durability", "normal")
+    options = ("--protocol", "pc-broadcast", "--durability", "normal")
     steady = start(1, *options)
     place = steady.address()
     acknowledged = set()
