@@ -87,6 +87,9 @@ def node(
         bool, typer.Option("--compact", help="Replay the journal, write a snapshot, and stop: before an upgrade.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log links and refusals.")] = False,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log", help="How to write the log, on standard error.")
+    ] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,6 +102,11 @@ def node(
 
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    if log_format == "json":
+        from antecast.live.logs import JsonFormatter
+
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter())
     made = make_node(
         number=number,
         journal=journal,

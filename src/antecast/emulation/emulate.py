@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
@@ -117,8 +118,14 @@ class _Stage:
     ) -> None:
         self._timetable, self._folder, self._speed = timetable, folder, speed
         self._context, self._show = context, show
+        self._standing_by: dict[int, Life] = {}
+        """Processes that wait for the word to begin."""
         self._lives: dict[int, Life] = {}
         self._links: set[tuple[int, int]] = set()
+        self._wanted: set[tuple[int, int]] = set()
+        """Links that wait until the process of an end listens."""
+        self._lives_left = Counter(timetable.present)
+        self._lives_left.update(step.node for step in timetable.steps if step.kind in ("join", "recover"))
         self._epoch = 0
         self.lateness = 0.0
         self._counts: dict[int, int] = {}
@@ -127,6 +134,8 @@ class _Stage:
         timetable = self._timetable
         try:
             self._epoch = time.time_ns()
+            for number in sorted(self._lives_left):
+                self._stand_by(number)
             for number in sorted(timetable.present):
                 self._launch(number)
             await self._up(timetable.present)
@@ -136,16 +145,18 @@ class _Stage:
             start = time.monotonic()
             for place, step in enumerate(timetable.steps):
                 due = start + step.t / 1e9 / self._speed
-                if (wait := due - time.monotonic()) > 0:
-                    await asyncio.sleep(wait)
+                while (wait := due - time.monotonic()) > 0:
+                    self._hear()
+                    await asyncio.sleep(min(wait, 0.005))
                 self.lateness = max(self.lateness, time.monotonic() - due)
                 await self._take(step)
                 if place % 20 == 0:
                     self._show(0.9 * place / len(timetable.steps), f"{step.t / 1e9:.0f} s emulated")
+            await self._up([number for number, life in self._lives.items() if not life.dead])
             await self._quiet()
             await self._stop()
         finally:
-            for life in self._lives.values():
+            for life in (*self._lives.values(), *self._standing_by.values()):
                 if not life.dead:
                     life.kill(signal.SIGKILL)
                     life.bury()
@@ -153,6 +164,14 @@ class _Stage:
     # Processes.
 
     def _launch(self, number: int) -> None:
+        life = self._lives[number] = self._standing_by.pop(number)
+        life.tell("begin")
+
+    def _stand_by(self, number: int) -> None:
+        """Start a process for the next life of a node, if it has one."""
+        if not self._lives_left[number]:
+            return
+        self._lives_left[number] -= 1
         scenario = self._timetable.scenario
         part = Part(
             number=number,
@@ -164,15 +183,22 @@ class _Stage:
             speed=self._speed,
             settings={name: value for name, value in scenario.protocol.items() if name != "name"},
         )
-        self._lives[number] = Life(self._context, play, part)
+        self._standing_by[number] = Life(self._context, play, part)
+
+    def _hear(self) -> None:
+        """Take in what processes have said, and make the links that waited for it."""
+        for life in self._lives.values():
+            life.hear()
+        for pair in list(self._wanted):
+            self._link(*pair)
 
     async def _up(self, numbers: Any) -> None:
         end = time.monotonic() + START_SECONDS
         waiting = set(numbers)
         while waiting:
+            self._hear()
             for number in list(waiting):
                 life = self._lives[number]
-                life.hear()
                 if life.port is not None:
                     waiting.discard(number)
                 elif life.dead:
@@ -189,15 +215,16 @@ class _Stage:
             self._cut(node, step.other)
         elif step.kind in ("join", "recover"):
             self._launch(node)
-            await self._up([node])
         elif life is None or life.dead:
             return
         elif step.kind == "broadcast":
             life.tell("broadcast", step.other)
         elif step.kind == "crash":
+            await self._spoken(life)
             life.kill(signal.SIGKILL)
             life.bury()
             self._cut_off(node)
+            self._stand_by(node)
         elif step.kind == "leave":
             life.tell("leave")
 
@@ -205,12 +232,18 @@ class _Stage:
         """The larger number dials."""
         low, high = min(a, b), max(a, b)
         there, dials = self._lives.get(low), self._lives.get(high)
-        if there is not None and dials is not None and there.port is not None and not dials.dead:
-            self._links.add((low, high))
-            dials.tell("link", low, there.port)
+        self._wanted.discard((low, high))
+        if there is None or dials is None or there.dead or dials.dead:
+            return
+        if there.port is None or dials.port is None:
+            self._wanted.add((low, high))
+            return
+        self._links.add((low, high))
+        dials.tell("link", low, there.port)
 
     def _cut(self, a: int, b: int) -> None:
         low, high = min(a, b), max(a, b)
+        self._wanted.discard((low, high))
         if (low, high) in self._links:
             self._links.discard((low, high))
             if not self._lives[high].dead:
@@ -219,6 +252,13 @@ class _Stage:
     def _cut_off(self, node: int) -> None:
         for pair in [pair for pair in self._links if node in pair]:
             self._cut(*pair)
+
+    async def _spoken(self, life: Life) -> None:
+        """A broadcast that was made before a crash is in the journal by then, as in the simulator."""
+        end = time.monotonic() + 5.0
+        while life.asked and not life.dead and time.monotonic() < end:
+            self._hear()
+            await asyncio.sleep(0.001)
 
     # The end.
 

@@ -1,5 +1,6 @@
 """One node of an emulation, as an operating-system process.
 
+It waits for the word to begin: starting a process takes longer than the timetable may allow.
 Its clock counts emulated time: all processes agree on when it began, and on how much faster it runs.
 """
 
@@ -11,11 +12,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from antecast.core import AntecastError
 from antecast.live.links.connection import TcpOptions
@@ -47,6 +49,10 @@ def play(part: Part, pipe: Connection) -> None:
     os.dup2(errors, sys.stderr.fileno())
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pipe.recv()
+    except EOFError:
+        return
     asyncio.run(_play(part, pipe))
 
 
@@ -111,22 +117,32 @@ class _Actor:
         elif verb == "count":
             self._pipe.send(("passed", self._number))
         elif verb == "stop":
-            self._ended.set()
+            self._begin(self._stop())
         elif verb == "leave":
-            task = asyncio.ensure_future(self._leave())
-            task.add_done_callback(lambda done: done.exception())
+            self._begin(self._leave())
 
     async def _leave(self) -> None:
         try:
+            await self._work.join()
             async with asyncio.timeout(5.0):
                 await self._node.leave()
         except (AntecastError, TimeoutError):
             pass  # a protocol without goodbyes: its node just goes
         self._ended.set()
 
+    async def _stop(self) -> None:
+        await self._work.join()
+        self._ended.set()
+
+    def _begin(self, ending: Coroutine[Any, Any, None]) -> None:
+        self._ending = asyncio.ensure_future(ending)
+
     async def speak(self) -> None:
         while True:
-            await self._node.broadcast(bytes(await self._work.get()))
+            size = await self._work.get()
+            await self._node.broadcast(bytes(size))
+            self._pipe.send(("asked", size))
+            self._work.task_done()
 
     async def listen(self) -> None:
         async for each in self._node.deliveries():

@@ -203,18 +203,20 @@ class Group:
             self.lives[number].tell("broadcast", count)
 
     async def calm(self) -> bool:
-        """Wait until all that was said is heard everywhere. False if that does not come about."""
+        """Wait until all that was said is heard everywhere. False if that does not come about, or one has died."""
         ledger = self.ledger
 
         def quiet() -> bool:
-            if any(life.port is None or life.dead or life.asked for life in self.lives.values()):
+            if any(life.dead for life in self.lives.values()):
+                return True
+            if any(life.port is None or life.asked for life in self.lives.values()):
                 return False
             ledger.read()
             return bool(ledger.wrong) or not (ledger.speaking() or ledger.missing())
 
         done = await self.until(quiet, self.plan.patience)
         self.ledger.read()
-        return done
+        return done and not any(life.dead for life in self.lives.values())
 
     async def stop(self) -> None:
         """Stop all members cleanly; those that do not stop are killed."""

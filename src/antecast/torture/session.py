@@ -169,7 +169,7 @@ async def _faults(session: Session, trials: Trials) -> None:
     await _begin(trials)
     for _ in range(session.rounds):
         await _any_trial(session, trials)
-        if not await trials.settle() or trials.over:
+        if not await trials.settle():
             return
 
 

@@ -46,9 +46,9 @@ class Trials:
     def __init__(self, group: Group, random: Random, disk: SmallDisk | None = None) -> None:
         self.group, self.random, self.disk = group, random, disk
         self.tally = Tally()
-        self.over = False
-        """Whether a member is gone for good, so that the group has no future."""
         self._traces = 0
+        self._full = False
+        """Whether the disk was full in this trial."""
 
     # Deaths.
 
@@ -181,6 +181,7 @@ class Trials:
     async def full_disk(self, room: int) -> None:
         """No room for the journals: nodes say so and stop, and nothing of what they could not write has left."""
         group = self.group
+        self._full = True
         if self.disk is not None and self.disk.mounted:
             self.disk.fill(room)
         else:
@@ -240,18 +241,32 @@ class Trials:
 
     # The end of each trial.
 
+    def _start_again(self) -> bool:
+        """Members that a full disk has ended a little later than others; whoever else has ended is wrong."""
+        dead = [number for number, life in self.group.lives.items() if life.dead]
+        for number in dead:
+            life = self.group.lives[number]
+            life.bury()
+            if self._full and life.failure is not None and "disk is full" in life.failure:
+                self.tally.faults["full disk"] += 1
+                self.group.launch(number)
+            else:
+                reason = life.failure or f"exit code {life.process.exitcode}"
+                self.tally.wrong.append(f"node {number} ended by itself: {reason}")
+        return bool(dead) and not self.tally.wrong
+
     async def settle(self) -> bool:
         """Good weather, calm, and nothing wrong."""
         group = self.group
         group.proxy.clear()
-        await group.all_up()
-        for number, life in list(group.lives.items()):
-            if life.dead:
-                life.bury()
-                reason = life.failure or f"exit code {life.process.exitcode}"
-                self.tally.wrong.append(f"node {number} ended by itself: {reason}")
-                self.over = True
-        if not self.over and not await group.calm():
+        calm = False
+        while not calm:
+            await group.all_up()
+            calm = await group.calm()
+            if not calm and not self._start_again():
+                break
+        self._full = False
+        if not calm and not self.tally.wrong:
             group.ledger.report_missing()
             if not group.ledger.wrong:
                 self.tally.wrong.append(f"no calm: nodes {sorted(group.ledger.speaking())} still speak")
