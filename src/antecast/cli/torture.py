@@ -69,6 +69,8 @@ def torture(
         _show(summary, folder)
     if summary.wrong:
         raise typer.Exit(Exit.VIOLATION)
+    if campaign.interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)
     unfinished = summary.faults < faults or (points and any(each.unhit for each in summary.protocols.values()))
     if unfinished:
         raise typer.Exit(Exit.INCONCLUSIVE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -99,6 +100,8 @@ class Campaign:
     patience: float = CALM_SECONDS
     show: Callable[[Summary, str], None] = lambda summary, state: None
     _begun: float = field(default_factory=time.monotonic)
+    interrupted: bool = False
+    """Whether somebody wants it to end: the session at hand is finished first."""
 
     def run(self) -> Summary:
         for name in self.protocols:
@@ -107,6 +110,9 @@ class Campaign:
 
     async def _run(self) -> Summary:
         context = nursery()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt)
         summary = self._resumed()
         before = summary.seconds
         for name in self.protocols:
@@ -115,7 +121,8 @@ class Campaign:
                 counted = await count_points(name, self.nodes, context)
                 summary.protocols[name] = Standing(code, counted)
         for session in self._sessions(summary):
-            if self.seconds is not None and time.monotonic() - self._begun > self.seconds:
+            late = self.seconds is not None and time.monotonic() - self._begun > self.seconds
+            if late or self.interrupted:
                 break
             self.show(summary, session.name)
             result = await run_session(session, context, self.folder)
@@ -126,6 +133,9 @@ class Campaign:
                 break
         self.show(summary, "done")
         return summary
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
 
     def _sessions(self, summary: Summary) -> Iterator[Session]:
         """First every point in turn, then whatever comes, the protocols in turn."""
