@@ -203,12 +203,14 @@ class SampleWriter(_Writer):
         if len(self._parts) >= self.batch_rows:
             self.flush()
 
-    def append_all(self, t: int, gauges: Mapping[str, NDArray[np.int64]]) -> None:
-        """Append the values of several gauges, each with one for every node, node by node."""
+    def append_all(
+        self, t: int, gauges: Mapping[str, NDArray[np.int64]], order: NDArray[np.int32] | None = None
+    ) -> None:
+        """Append the values of several gauges, each with one for every node, node by node; by number by default."""
         values = np.stack(list(gauges.values()), axis=1)
         nodes, width = values.shape
         rows = np.empty((nodes, width, self.width), np.int64)
-        rows[:, :, 0] = np.arange(nodes)[:, None]
+        rows[:, :, 0] = (np.arange(nodes) if order is None else order)[:, None]
         rows[:, :, 1] = t
         rows[:, :, 2] = [self._gauges.setdefault(gauge, len(self._gauges)) for gauge in gauges]
         rows[:, :, 3] = values

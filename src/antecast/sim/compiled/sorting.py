@@ -42,3 +42,30 @@ def _sift(numbers: Longs, root: Whole, count: Whole) -> None:
         numbers[root] = numbers[child]
         root = child
     numbers[root] = number
+
+
+@part
+def sort_pairs(pairs: Longs, count: Whole) -> None:
+    """Sort the first rows of an array of two columns by the first one, so many of them."""
+    for root in range(count // 2 - 1, -1, -1):
+        _sift_pairs(pairs, root, count)
+    for last in range(count - 1, 0, -1):
+        pairs[0, 0], pairs[last, 0] = pairs[last, 0], pairs[0, 0]
+        pairs[0, 1], pairs[last, 1] = pairs[last, 1], pairs[0, 1]
+        _sift_pairs(pairs, 0, last)
+
+
+@part
+def _sift_pairs(pairs: Longs, root: Whole, count: Whole) -> None:
+    key, value = pairs[root, 0], pairs[root, 1]
+    while True:
+        child = 2 * root + 1
+        if child >= count:
+            break
+        if child + 1 < count and pairs[child + 1, 0] > pairs[child, 0]:
+            child += 1
+        if pairs[child, 0] <= key:
+            break
+        pairs[root, 0], pairs[root, 1] = pairs[child, 0], pairs[child, 1]
+        root = child
+    pairs[root, 0], pairs[root, 1] = key, value

@@ -8,7 +8,7 @@ arrival of its node ends with an event at which nothing is broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -70,14 +70,15 @@ def check_workload(scenario: Scenario) -> None:
             delay_model(workload.delay, field=f"workload[{index}].delay")
 
 
-def plan_broadcasts(scenario: Scenario) -> Plan:
-    """All broadcasts up to the scenario's horizon, and the first after it of each chain, which is never made."""
+def plan_broadcasts(scenario: Scenario, left_out: Container[int] = ()) -> Plan:
+    """All broadcasts up to the scenario's horizon, and the first after it of each chain, which is never made;
+    without those of some workloads."""
     at: list[int] = []
     node: list[int] = []
     payload: list[int] = []
     following: list[int] = []
     first: list[int] = []
-    for sender, size, times in _chains(scenario):
+    for sender, size, times in _chains(scenario, left_out):
         before = -1
         for t in times:
             if before < 0:
@@ -95,9 +96,11 @@ def plan_broadcasts(scenario: Scenario) -> Plan:
     return Plan(np.array(at, np.int64), *columns)
 
 
-def _chains(scenario: Scenario) -> Iterator[_Chain]:
+def _chains(scenario: Scenario, left_out: Container[int]) -> Iterator[_Chain]:
     on_arrival: list[Periodic] = []
     for index, workload in enumerate(scenario.workload):
+        if index in left_out:
+            continue
         match workload:
             case Periodic(after_arrival=int()):
                 on_arrival.append(workload)
