@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,21 @@ def test_what_is_wrong_reaches_the_user_with_file_and_line(spark: Any, tmp_path:
         PySparkException, match=r'bad.txt:2: expected "time CONN a b up\|down", got "2 CON 1 2 up"'
     ):
         spark.read.format("antecast.contacts").load(str(tmp_path / "bad.txt")).collect()
+
+
+def test_the_page_on_data_sources_works(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its Python runs in this session, and prints what the page shows."""
+    page = (Path(__file__).parents[2] / "docs" / "data-sources.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 5
+    monkeypatch.chdir(tmp_path)
+    names = {"spark": spark}
+    for code, shown in blocks:
+        capsys.readouterr()
+        exec(compile(code, "data-sources.md", "exec"), names)
+        assert capsys.readouterr().out == shown
 
 
 def check_ordered(found: list[dict[str, Any]]) -> None:
