@@ -4,6 +4,7 @@ space."""
 import pytest
 
 from antecast.core import Alert, Deliver, LocalMisuse, Message, RemoteFault, Send
+from antecast.protocols import specification
 from antecast.protocols.retained import Base, Summary
 from antecast.protocols.vcube import holding, trees
 from antecast.protocols.vcube.backlog import WINDOW
@@ -11,9 +12,11 @@ from antecast.protocols.vcube.diagnosis import LEAP, OVERDUE, ROUND, ROUNDS_REME
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.view import View
 from antecast.testing import Bench
+from antecast.testing.hostile import HOSTILE, Play, Stage, Step
 
 MS, SECOND = 10**6, 10**9
 LARGEST = 2**63 - 1
+LIAR = 1 << 16
 MODES = [{"diagnosis": 0}, {}]
 
 
@@ -414,3 +417,20 @@ def test_a_copy_from_another_than_the_parent_does_not_take_the_duty_away(protoco
     bench.inject(5, 4, stray)
     bench.transfer()
     assert all(bench.delivered[node] == [(0, 1)] for node in range(8))
+
+
+@pytest.mark.parametrize("protocol", ["vcube", "vcube-single"])
+def test_a_message_that_can_never_be_delivered_stops_nobody(protocol):
+    """Node 0 is made to go on without a liar's first message; the others hold it, since it depends on one that
+    nobody broadcast, and with it the liar's second, on which all that 0 broadcasts from there on depends."""
+    play = Play(Stage(specification(protocol), {"diagnosis": "100ms", "timeout": "200ms"}, (0, 1, 2)))
+
+    def send(to, frame):
+        play.do(Step("frame", HOSTILE, to, play.codec.encode(frame)))
+
+    send(0, Reply(0, {}))
+    send(0, Base({LIAR: 1}))
+    play.do(Step("wait", 15 * SECOND))
+    send(0, Message(LIAR, 2, b"", {}))
+    send(2, packet((LIAR, 1, {HOSTILE: LARGEST})))
+    play.end()  # everyone delivers everything

@@ -125,6 +125,25 @@ def test_curves_are_the_same_and_no_longer_than_asked(tables: Any, logs: Any, po
         assert [each[1] for each in found] == pytest.approx(fraction.tolist())
 
 
+@pytest.mark.parametrize("points", [7, 100_000])
+def test_a_curve_of_everything_is_ranked_in_many_partitions(spark: Any, points: int) -> None:
+    """Values of both signs, zero, ties and fractions; before, all rows were sorted in one partition."""
+    from antecast.spark import metrics
+
+    draw = np.random.default_rng(5)
+    values = np.concatenate(
+        [draw.lognormal(8, 4, 300).round(1), -draw.lognormal(2, 2, 60), [0, 0, 0, 1e300, -0.25]]
+    )
+    table = spark.createDataFrame([(float(each),) for each in values], "v double")
+    curve = metrics.cdf(table, "v", by=[], points=points)
+    x, fraction = pure.cdf(values, points=points)
+    found = sorted((row["v"], row["fraction"]) for row in curve.collect())
+    assert [each[0] for each in found] == x.tolist()
+    assert [each[1] for each in found] == pytest.approx(fraction.tolist())
+    ranks = metrics._ranked_in_buckets(table.groupBy("v").count().withColumnRenamed("count", "_rows"), "v")
+    assert ranks.select("_bucket").distinct().count() > 100
+
+
 def test_ratios_and_overhead_are_the_same_for_runs_and_for_all_together(tables: Any, logs: Any) -> None:
     from antecast.spark import metrics
 

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 
 from antecast.core import Effect, Message, NodeId, SetTimer, State, Timer
 from antecast.protocols.dissemination import Above
-from antecast.protocols.received import Received
+from antecast.protocols.received import Received, first_of
 
 PATIENCE: Timer = "retained/patience"
 
@@ -155,10 +155,7 @@ class Offers:
             return {}
         base = offer.whole
         held = self.above.pending()
-        first: dict[NodeId, int] = {}
-        for message in held:
-            if message.seq <= base.get(message.origin, 0):
-                first[message.origin] = min(message.seq, first.get(message.origin, message.seq))
+        first = first_of(each for each in held if each.seq <= base.get(each.origin, 0))
         if not first:
             return {}
         stuck: dict[NodeId, int] = {}

@@ -1,12 +1,12 @@
 """Which messages a node has received: a count per source, and the few that came out of order."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from antecast.core import MAX_SOURCES, NodeId
+from antecast.core import MAX_SOURCES, Message, NodeId
 from antecast.core.frames import Seq, Source
 
 Gaps: TypeAlias = Annotated[
@@ -19,6 +19,14 @@ Gaps: TypeAlias = Annotated[
 def covers(clock: Mapping[NodeId, int], other: Mapping[NodeId, int]) -> bool:
     """Whether no entry of `other` is ahead of `clock`."""
     return all(clock.get(source, 0) >= count for source, count in other.items())
+
+
+def first_of(messages: Iterable[Message[Any]]) -> dict[NodeId, int]:
+    """For each source, the first of these messages."""
+    first: dict[NodeId, int] = {}
+    for message in messages:
+        first[message.origin] = min(message.seq, first.get(message.origin, message.seq))
+    return first
 
 
 def some_gaps(beyond: Mapping[NodeId, set[int]], limit: int) -> dict[NodeId, list[int]]:

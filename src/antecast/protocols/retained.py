@@ -42,7 +42,7 @@ from antecast.core import (
 from antecast.protocols.dissemination import Above
 from antecast.protocols.lost_state import lost_state
 from antecast.protocols.offers import PATIENCE, Offers
-from antecast.protocols.received import Gaps, Received, covers, some_gaps
+from antecast.protocols.received import Gaps, Received, covers, first_of, some_gaps
 
 __all__ = ["PATIENCE", "Base", "RetainedLog", "Summary"]
 
@@ -85,6 +85,8 @@ class RetainedLog:
         needed where comparisons may overtake the first messages."""
         self._names_held = names_held
         """Whether summaries name held messages, so that these can be offered too."""
+        self.stuck: Mapping[NodeId, int] = {}
+        """For each source, the first of its messages that has waited here for too long: named as well."""
         self._neighbours = neighbours
         """Who is told when messages were given up; it changes as links do."""
         self.received = Received()
@@ -148,7 +150,7 @@ class RetainedLog:
         """Tell a node what is here, so that it sends what is missing here and asks for what it lacks."""
         self.offers.linked.add(peer)
         upto, beyond = self.received.upto.copy(), self.received.beyond
-        if self._holds():
+        if self.stuck or self._holds():
             upto, beyond = self._with_held_apart(upto)
         out.append(Send(peer, Summary(upto, some_gaps(beyond, MAX_SOURCES), answer)))
 
@@ -156,10 +158,7 @@ class RetainedLog:
         """For each source, what is settled and what was received beyond: messages that wait here are named one by
         one. A neighbour that has given one of them up sees that this node has not (`offers`)."""
         beyond = self.received.beyond.copy()
-        first: dict[NodeId, int] = {}
-        for message in self.above.pending():
-            first[message.origin] = min(message.seq, first.get(message.origin, message.seq))
-        for source, seq in first.items():
+        for source, seq in (first_of(self.above.pending()) if self._names_held else self.stuck).items():
             last = upto.get(source, 0)
             if seq <= last:
                 upto[source] = seq - 1

@@ -99,22 +99,50 @@ def cdf(rows: DataFrame, value: str, *, by: str | Sequence[str] = "run", points:
     Each group's curve is thinned to at most about `points` points, evenly by rank; the ends stay.
     """
     groups, of = _columns(by), column_name(value)
-    ordered = Window.partitionBy(*groups).orderBy(of)
-    whole = Window.partitionBy(*groups)
     distinct = rows.filter(F.col(of).isNotNull()).groupBy(*groups, of).agg(F.count("*").alias("_rows"))
+    ranked = _ranked(distinct, groups, of) if groups else _ranked_in_buckets(distinct, of)
     rank, last = F.col("_rank"), F.col("_last")
     # Rank r stays if it is the rounded place of some point k: the nearest k is the only candidate.
     k = F.bround(rank * (points - 1) / last)
-    return (
-        distinct.withColumns(
-            {
-                "fraction": F.sum("_rows").over(ordered) / F.sum("_rows").over(whole),
-                "_rank": F.row_number().over(ordered) - 1,
-                "_last": F.count("*").over(whole) - 1,
-            }
-        )
-        .filter((last < points) | (F.bround(k * last / (points - 1)) == rank))
-        .select(*groups, of, "fraction")
+    kept = ranked.filter((last < points) | (F.bround(k * last / (points - 1)) == rank))
+    return kept.select(*groups, of, "fraction")
+
+
+def _ranked(distinct: DataFrame, groups: list[str], of: str) -> DataFrame:
+    """Each value with the `fraction` of rows up to it, its rank, and the last rank of its group."""
+    ordered, whole = Window.partitionBy(*groups).orderBy(of), Window.partitionBy(*groups)
+    return distinct.withColumns(
+        {
+            "fraction": F.sum("_rows").over(ordered) / F.sum("_rows").over(whole),
+            "_rank": F.row_number().over(ordered) - 1,
+            "_last": F.count("*").over(whole) - 1,
+        }
+    )
+
+
+def _ranked_in_buckets(distinct: DataFrame, of: str) -> DataFrame:
+    """The same for one group of all rows, without a sort of all in one partition.
+
+    Values are ranked within buckets, some thousand intervals that grow with the values, and a small table says
+    how much lies below each bucket.
+    """
+    number = F.col(of).cast("double")
+    bucketed = distinct.withColumn("_bucket", F.signum(number) * F.floor(F.log2(1 + F.abs(number)) * 16))
+    sizes = bucketed.groupBy("_bucket").agg(F.sum("_rows").alias("_n"), F.count("*").alias("_values"))
+    below, whole = Window.orderBy("_bucket").rowsBetween(Window.unboundedPreceding, -1), Window.partitionBy()
+    offsets = sizes.select(
+        "_bucket",
+        F.coalesce(F.sum("_n").over(below), F.lit(0)).alias("_rows_below"),
+        F.coalesce(F.sum("_values").over(below), F.lit(0)).alias("_values_below"),
+        F.sum("_n").over(whole).alias("_all"),
+        (F.sum("_values").over(whole) - 1).alias("_last"),
+    )
+    within = Window.partitionBy("_bucket").orderBy(of)
+    return bucketed.join(F.broadcast(offsets), "_bucket").withColumns(
+        {
+            "fraction": (F.col("_rows_below") + F.sum("_rows").over(within)) / F.col("_all"),
+            "_rank": F.col("_values_below") + F.row_number().over(within) - 1,
+        }
     )
 
 

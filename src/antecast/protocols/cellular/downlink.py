@@ -9,18 +9,19 @@ has left must neither fill the air for those who stay nor hold them up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from antecast.core import Effect, Message, NodeId, RemoteFault, SetTimer, Timer, Transmit
 from antecast.protocols.cellular.buffer import CellBuffer
 from antecast.protocols.cellular.frames import Ack, CatchUp, Data, InitAck, Marked
-from antecast.protocols.cellular.record import Record
+from antecast.protocols.cellular.record import HostState, Record
 from antecast.protocols.cellular.round_trip import RoundTrip
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.dither import Dither
 
 RESEND: Timer = "resend"
+_HELD = HostState.HELD  # looked at for every host whenever the radio has something to send
 
 _AT_ONCE = 32
 """How many messages are sent again in a row. Between two stations that do not hear each other, only what falls
@@ -63,7 +64,7 @@ class Downlink:
             ends = [
                 (record.position + window, record.position + (1 if self._silent(record, now) else window))
                 for record in self._records.values()
-                if record.held
+                if record.state is _HELD
             ]
             together = [end for room, end in ends if end == room >= buffer.sent_upto]
             until = min(min(together) if together else max((end for _, end in ends), default=0), buffer.next)
@@ -146,7 +147,7 @@ class Downlink:
         """What a host is now known to lack, or now has room for, need not wait for the timer of others."""
         if self._settings.measured and self._timer_at is not None and record.held:
             at = self._timer_at
-            for when, _ in self._due_to(record, now):
+            for when, _ in self._due_to([record], now):
                 at = min(at, when)
             if at < self._timer_at:
                 self._set(max(now, at), out)
@@ -166,23 +167,33 @@ class Downlink:
 
     def _due(self, now: int) -> list[tuple[int, int]]:
         """(when, number) of each message to send again."""
-        return [each for record in self._records.values() if record.held for each in self._due_to(record, now)]
+        return self._due_to([record for record in self._records.values() if record.state is _HELD], now)
 
-    def _due_to(self, record: Record, now: int) -> list[tuple[int, int]]:
-        buffer, low = self.buffer, self.buffer.low
-        if record.position >= buffer.sent_upto:
-            return []
-        if self._silent(record, now):
-            return [(buffer.sent_at[record.position - low] + self._settings.retransmit, record.position)]
-        wait, least = self._round_trip.wait(len(buffer)), self._settings.retransmit_least
-        heard, in_time = record.heard_turn, record.acknowledged_at - least
-        if not self._settings.measured:
-            heard, in_time = 0, -1
-        top, sent_at, turn, due = record.top, buffer.sent_at, buffer.turn, []
-        for number in record.lacks(min(self._settings.window, buffer.sent_upto - record.position)):
-            sent = sent_at[number - low]
-            lost = sent <= in_time or (number < top and turn[number - low] < heard)
-            due.append((sent + (least if lost else wait), number))
+    def _due_to(self, records: Iterable[Record], now: int) -> list[tuple[int, int]]:
+        """The same, as far as some hosts lack it: what is known to be lost soon, the rest when it is overdue."""
+        buffer, settings = self.buffer, self._settings
+        low, sent_at = buffer.low, buffer.sent_at
+        due: list[tuple[int, int]] = []
+        lost: set[int] = set()
+        overdue: set[int] = set()
+        for record in records:
+            behind = buffer.sent_upto - record.position
+            if behind <= 0:
+                continue
+            if self._silent(record, now):
+                due.append((sent_at[record.position - low] + settings.retransmit, record.position))
+                continue
+            lacking = record.lacks(min(settings.window, behind))
+            overdue.update(lacking)
+            if settings.measured:
+                in_time = record.acknowledged_at - settings.retransmit_least
+                heard, top, turn = record.heard_turn, record.top, buffer.turn
+                for number in lacking:
+                    if sent_at[number - low] <= in_time or (number < top and turn[number - low] < heard):
+                        lost.add(number)
+        wait = self._round_trip.wait(len(buffer))
+        due += [(sent_at[number - low] + wait, number) for number in overdue - lost]
+        due += [(sent_at[number - low] + settings.retransmit_least, number) for number in lost]
         return due
 
     def _catch_up_due(self, record: Record, now: int) -> int:

@@ -11,6 +11,12 @@ A cut that is wrong would do harm for ever: messages still to be broadcast would
 source's count better than the source. So a cut is taken only if every source in it that is linked here has itself
 said that it broadcast as much, in a summary or a base of its own; those that have not are asked. Sources that are
 gone cannot be asked: there the peer is believed.
+
+A message that depends on one which its source never broadcast can never be delivered, nor can what depends on it.
+A node that took a false cut before it came went on without it, and broadcasts messages that the others hold for
+ever. So a message that has waited for a patience is *stuck*: answers to tests and summaries set it apart, and a
+cut that holds it may be taken, as if it had never come. Among correct nodes this drops nothing more: whoever no
+longer keeps a message has had all that it depends on, and no longer keeps that either.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,6 +38,8 @@ class Cuts:
         self._linked = linked
         self._patience = patience
         self._cuts: dict[NodeId, tuple[int, Mapping[NodeId, int]]] = {}
+        self.stuck: Mapping[NodeId, int] = {}
+        """For each source, the first of its messages that has waited here for too long."""
         self._announced: dict[NodeId, int] = {}
         """How many messages sources say that they have broadcast."""
         self._turn = 0
@@ -81,5 +89,5 @@ class Cuts:
         return taken, list(islice([*unknown, *unknown], self._turn, self._turn + min(ASKED, len(unknown))))
 
     def _lacking(self, cut: Mapping[NodeId, int]) -> dict[NodeId, int]:
-        upto = self._received.upto
-        return {source: count for source, count in cut.items() if count > upto.get(source, 0)}
+        upto, stuck = self._received.upto, self.stuck
+        return {s: n for s, n in cut.items() if n > upto.get(s, 0) or n >= stuck.get(s, n + 1)}

@@ -27,6 +27,7 @@ import msgspec
 
 from antecast.core import MAX_SOURCES, Effect, Frame, Message, NodeId, RemoteFault, Send, State, Timer
 from antecast.protocols.dissemination import Above
+from antecast.protocols.received import first_of
 from antecast.protocols.retained import Base, RetainedLog, Summary
 from antecast.protocols.vcube.backlog import weigh
 from antecast.protocols.vcube.cuts import Cuts
@@ -69,6 +70,10 @@ class ReliableTrees(Trees):
         self._passed_over: NodeId | None = None
         """A node that had something to offer in this round, when it was not its turn."""
         self._patience = patience
+        self._waiting: set[tuple[NodeId, int]] = set()
+        """What waited for other messages when it was last looked at, a patience ago or less."""
+        self._looks_at: int | None = None
+        """When to look again; None while nothing waits."""
         self._overtaken: dict[tuple[NodeId, int], int] = {}
         """Messages that came by comparison, and when. The packet that is still on its way brings the duty to pass
         them on."""
@@ -174,9 +179,25 @@ class ReliableTrees(Trees):
             self._log.compare(source, out)
 
     def _after_skipping(self, out: list[Effect]) -> None:
+        self._find_stuck()
         self._digest = None
         self._weigh_backlog()
         self._let_go(out)
+
+    def _look_for_stuck(self, now: int) -> None:
+        """Once per patience: what waited at the last look and still does is stuck."""
+        if self._looks_at is None:
+            self._looks_at = now
+        if self._looks_at <= now:
+            self._find_stuck()
+            self._waiting = {(each.origin, each.seq) for each in self.above.pending()}
+            self._looks_at = now + self._patience if self._waiting else None
+
+    def _find_stuck(self) -> None:
+        stuck = first_of(each for each in self.above.pending() if (each.origin, each.seq) in self._waiting)
+        if stuck != self._log.stuck:
+            self._log.stuck = self._cuts.stuck = stuck
+            self._digest = None
 
     def _weigh_backlog(self) -> None:
         delivered = self.above.progress()
@@ -198,9 +219,12 @@ class ReliableTrees(Trees):
         self._log.is_false_claim(number, sender, out)
 
     def _digest_of_received(self) -> int:
-        """A digest of the messages received: equal for equal sets, and different for others except once in 2⁶³."""
+        """A digest of the messages received, and of those that are stuck: equal for equal sets, and different for
+        others except once in 2⁶³."""
         if self._digest is None:
-            here = sorted(self._received.upto.items()), sorted(self._received.gaps().items())
+            here = [sorted(self._received.upto.items()), sorted(self._received.gaps().items())]
+            if self._log.stuck:
+                here.append(sorted(self._log.stuck.items()))
             digest = blake2b(msgspec.msgpack.encode(here), digest_size=8).digest()
             self._digest = int.from_bytes(digest, "big") >> 1
         return self._digest
@@ -225,6 +249,8 @@ class ReliableTrees(Trees):
     def timer(self, token: Timer, now: int, out: list[Effect]) -> None:
         if token == ROUND:
             self._ask_whom_we_passed_over(out)
+            if self._backlog or self._looks_at is not None:
+                self._look_for_stuck(now)
             if self._cuts:
                 self._take_cuts(now, out)
             self._forget(now - self._patience)
