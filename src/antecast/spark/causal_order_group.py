@@ -244,7 +244,7 @@ class NeedsGroup:
             first = fresh.column(self.arrival).to_pylist() if self.arrival else [0] * len(fresh)
             # Without an order of arrival the ids decide: a micro-batch that runs again must give the same order.
             order = sorted(range(len(fresh)), key=lambda row: (first[row] is None, first[row], ids[row] or b""))
-            holes = [needs[row] is not None and None in needs[row] for row in order]
+            holes = [None in (needs[row] or ()) for row in order]
             faults = [
                 NO_ID if ids[row] is None else HOLE if hole else None
                 for row, hole in zip(order, holes, strict=True)
