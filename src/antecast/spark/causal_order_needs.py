@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-Clock: TypeAlias = Literal["processing", "event"]
+Timers: TypeAlias = Literal["none", "processing"]
 
 ADDED = ("position", "waited", "late", "reason", "missing")
-_ALL, _EVENT = "__group", "__event_time"
+_ALL, _EVENT, _NOW = "__group", "__event_time", "__now"
 
 
 def order_by_needs(
@@ -52,6 +52,7 @@ def order_by_needs(
     key: str | Sequence[str] = (),
     wait: str | None = None,
     event: str | None = None,
+    timers: Timers = "none",
     most: int = 100_000,
     remember: int = 100_000,
     give_up: GiveUp = "release",
@@ -73,8 +74,10 @@ def order_by_needs(
     `key` says which rows belong to one system; ids are known within a group only. Default: all rows are one group.
     Of rows with the same id all but the first are refused; the last `remember` ids of a group are known.
     A row is given up when it has waited for `wait` (default: never), or when more than `most` rows of its group
-    wait; then it is released or quarantined, as `give_up` says. The wait counts in Spark's processing time while
-    the query runs; with `event`, a column of timestamps, from a row's own time until the watermark is that far.
+    wait; then it is released or quarantined, as `give_up` says. The wait counts in the time of micro-batches while
+    the query runs, and a group is looked at when rows of it come; with `timers="processing"` also in silence, but
+    then Spark never ends a query with `availableNow`. With `event`, a column of timestamps, it counts from a row's
+    own time until the watermark is that far, in silence too.
     `late="refuse"` refuses late rows. `arrival` names a column with the order of arrival, such as an offset;
     without it, rows of one micro-batch count as arrived in an order that their ids decide. `drains` is a stream of
     keys whose groups are to be emptied.
@@ -87,9 +90,12 @@ def order_by_needs(
     for name, word, words in (
         ("give_up", give_up, ("release", "quarantine")),
         ("late", late, ("deliver", "refuse")),
+        ("timers", timers, ("none", "processing")),
     ):
         if word not in words:
             raise ConfigurationError(f"expected {' or '.join(words)}, got {word!r}", field=name)
+    if event is not None and timers != "none":
+        raise ConfigurationError("with event time the watermark is the clock; leave timers out", field="timers")
     if not keys:
         keys, frame = (_ALL,), frame.withColumn(_ALL, F.lit(0).cast("long"))
         drains = None if drains is None else drains.withColumn(_ALL, F.lit(0).cast("long"))
@@ -108,7 +114,7 @@ def order_by_needs(
     kinds = (LongType(), LongType(), BooleanType(), StringType(), frame.schema[needs].dataType)
     added = [StructField(name, kind) for name, kind in zip(ADDED, kinds, strict=True)]
     output = StructType([*frame.schema.fields, *added])
-    ordered = _stream(frame, group, output, drains) if frame.isStreaming else _table(frame, group, output)
+    ordered = _stream(frame, group, output, timers, drains) if frame.isStreaming else _table(frame, group, output)
     return ordered.drop(_ALL) if keys == (_ALL,) else ordered
 
 
@@ -164,11 +170,16 @@ def _table(frame: DataFrame, group: NeedsGroup, output: StructType) -> DataFrame
     return frame.groupBy(*group.key).applyInArrow(whole, output)
 
 
-def _stream(frame: DataFrame, group: NeedsGroup, output: StructType, drains: DataFrame | None) -> DataFrame:
+def _stream(
+    frame: DataFrame, group: NeedsGroup, output: StructType, timers: Timers, drains: DataFrame | None
+) -> DataFrame:
     choose_store(frame.sparkSession)
     check_protobuf()
     names = list(frame.columns)
-    packed_schema = StructType([*(frame.schema[name] for name in group.key), StructField("rows", BinaryType())])
+    fields = [*(frame.schema[name] for name in group.key), StructField("rows", BinaryType())]
+    # The time of the micro-batch, the same if it runs again, comes along with the rows.
+    now = F.unix_millis(F.current_timestamp()).alias(_NOW)
+    frame = frame.select("*", now)
     if group.event is not None:
         # A clock that is ahead of real time would move the watermark for good: it counts as real time.
         event = F.least(F.col(group.event), F.current_timestamp())
@@ -178,17 +189,18 @@ def _stream(frame: DataFrame, group: NeedsGroup, output: StructType, drains: Dat
         for batch in batches:
             if len(batch):
                 rows = batch.select(names)
-                yield pack_groups(rows, pa.Table.from_batches([rows]), group.key)
+                packed = pack_groups(rows, pa.Table.from_batches([rows]), group.key)
+                yield packed.append_column(_NOW, pa.repeat(batch.column(_NOW)[0], len(packed)))
 
-    packed = frame.mapInArrow(packing, packed_schema)
+    packed = frame.mapInArrow(packing, StructType([*fields, StructField(_NOW, LongType())]))
     if drains is not None:
         nothing = F.lit(None).cast("binary").alias("rows")
-        packed = packed.unionByName(drains.select(*group.key, nothing))
+        packed = packed.unionByName(drains.select(*group.key, nothing, now))
     ordered = packed.groupBy(*group.key).transformWithStateInPandas(
-        statefulProcessor=_Processor(group),
+        statefulProcessor=_Processor(group, timed=timers == "processing" or group.event is not None),
         outputStructType=StructType([StructField("rows", BinaryType())]),
         outputMode="Append",
-        timeMode="ProcessingTime" if group.event is None else "EventTime",
+        timeMode={"none": "None", "processing": "ProcessingTime"}[timers] if group.event is None else "EventTime",
     )
     schema = to_arrow_schema(output, timezone="UTC")
 
@@ -201,17 +213,20 @@ def _stream(frame: DataFrame, group: NeedsGroup, output: StructType, drains: Dat
 class _Processor(StatefulProcessor):
     """The operator: brings a group's state and its packed rows to `NeedsGroup`, and sets timers."""
 
-    def __init__(self, group: NeedsGroup) -> None:
+    def __init__(self, group: NeedsGroup, *, timed: bool) -> None:
         self._group = group
+        self._timed = timed
 
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._state = handle.getValueState("group", "waiting long, data binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        blobs: list[bytes | None] = [blob for frame in rows for blob in frame["rows"]]
+        frames = list(rows)
+        blobs: list[bytes | None] = [blob for frame in frames for blob in frame["rows"]]
         tables = [read_stream(blob) for blob in blobs if blob is not None]
-        done = self._group.step(self._load(), tables, real=self._real(timerValues), flush=len(tables) < len(blobs))
+        real = self._real(timerValues) if self._timed else int(frames[0][_NOW].iloc[0])
+        done = self._group.step(self._load(), tables, real=real, flush=len(tables) < len(blobs))
         yield from self._finish(done)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -232,7 +247,7 @@ class _Processor(StatefulProcessor):
 
         header, due = done.state.header, self._group.due(done.state)
         wanted = None
-        if due is not None and header.real is not None and self._group.wait is not None:
+        if self._timed and due is not None and header.real is not None and self._group.wait is not None:
             # Of real time a step counts a quarter of the wait at most, so the timer is set no further than that.
             step = due if self._group.event is not None else min(due, max(1, self._group.wait // 4))
             wanted = header.real + max(1, step)
