@@ -182,3 +182,18 @@ def test_every_trace_has_a_report(form: str, tmp_path: Path) -> None:
     done = audit_files([put(tmp_path, TRACES[form](EARLY))])
     done.write(tmp_path / "out")
     assert "Witnesses" in antecast.report(tmp_path / "out").read_text()
+
+
+def test_a_folder_of_tables_may_hold_other_files_and_a_folder_of_foreign_logs_may_not(tmp_path: Path) -> None:
+    """Tables are chosen by their suffixes; of foreign logs nothing is left out silently."""
+    put(tmp_path, "about this log", "README.md")
+    put(tmp_path, "", "empty.txt")
+    table = put(tmp_path, chat(), "chat.jsonl")
+    assert antecast.audit(tmp_path).outcome == "causal"
+    table.unlink()
+    put(tmp_path, govector(EVENTS), "a.log")
+    with pytest.raises(InputError, match=r"README\.md: this file is of no format that is known"):
+        antecast.audit(tmp_path)
+    (tmp_path / "README.md").unlink()
+    with pytest.raises(InputError, match=r"empty\.txt: the file is empty"):
+        antecast.audit(tmp_path)

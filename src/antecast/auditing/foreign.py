@@ -124,11 +124,14 @@ def _recognised(source: Source, request: Request) -> Importer | None:
         return importer("spans-csv")
     found = recognise(source)
     if found is None:
-        strange = next((file for file in source.files if format_of(file) is None), None)
-        if strange is not None or request.model not in (None, "broadcast"):
+        tables = [file for file in source.files if format_of(file) is not None]
+        if not tables or request.model not in (None, "broadcast"):
+            strange = source.files[0]
+            if not source.head(strange).data.strip():
+                raise InputError("the file is empty", path=strange)
             known = ", ".join((*TABLES, *importers()))
             problem = f"the format is not recognised; say which it is with --format ({known}), or --regex"
-            raise InputError(problem, path=strange or source.files[0])
+            raise InputError(problem, path=strange)
     return found
 
 

@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from antecast.core.errors import ConfigurationError, InputError
@@ -51,21 +52,27 @@ def importer(name: str) -> Importer:
 def recognise(source: Source) -> Importer | None:
     """The importer for all files of a log; None if no file is of a format that is known here.
 
-    Empty files are of no format and are refused: nothing judged is no verdict.
+    An empty file among others that are recognised is refused: a part of the log is missing.
     """
-    chosen: Importer | None = None
-    for number, file in enumerate(source.files):
-        head = source.head(file)
-        if not head.data.strip():
-            raise InputError("the file is empty", path=file)
-        mine = [each for each in importers().values() if each.recognises(head)]
-        if len(mine) > 1:
-            names = " and ".join(each.NAME for each in mine)
-            raise InputError(f"looks like {names}; say which with --format", path=file)
-        found = mine[0] if mine else None
-        if number and found is not chosen:
-            ours, theirs = (each.NAME if each else "of no format that is known" for each in (found, chosen))
-            problem = f"this file is {ours}, but {source.files[0]} is {theirs}; a log has one format"
+    found = [_importer_of(source, file) for file in source.files]
+    chosen = next((each for each in found if each is not None), None)
+    if chosen is None:
+        return None
+    first = source.files[found.index(chosen)]
+    for file, each in zip(source.files, found, strict=True):
+        if each is not chosen:
+            if not source.head(file).data.strip():
+                raise InputError("the file is empty", path=file)
+            ours = each.NAME if each is not None else "of no format that is known"
+            problem = f"this file is {ours}, but {first} is {chosen.NAME}; a log has one format"
             raise InputError(problem, path=file)
-        chosen = found
     return chosen
+
+
+def _importer_of(source: Source, file: Path) -> Importer | None:
+    head = source.head(file)
+    mine = [each for each in importers().values() if head.data.strip() and each.recognises(head)]
+    if len(mine) > 1:
+        names = " and ".join(each.NAME for each in mine)
+        raise InputError(f"looks like {names}; say which with --format", path=file)
+    return mine[0] if mine else None
