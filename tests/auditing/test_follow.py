@@ -130,4 +130,4 @@ def test_the_command_follows_until_nothing_comes(tmp_path: Path, antecast: Any) 
     file = put(tmp_path, govector([*EVENTS, EVENTS[-1]]), "log")
     code, out, _ = antecast("audit", str(file), "--follow", "--until-idle", "0.05")
     assert code == 1
-    assert out.startswith("counted twice: ") and "violated: 82 lines, 1 violations, in a window of 50,000" in out
+    assert out.startswith("counted twice: ") and "violated: 82 lines, 1 violation, in a window of 50,000" in out

@@ -113,3 +113,28 @@ def histories(draw, *, txns=7, sessions=3, keys=2, most=3, faults=False):
             else:
                 builder.read(key, seen)
     return builder.build()
+
+
+def nearby(transactions, chance):
+    """A history a few changes away: operations left out, moved, read from elsewhere, or added.
+
+    Random histories of this size hardly ever violate causal memory alone; those around one that does often do.
+    """
+    changed = [list(each) for each in transactions]
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(changed))
+        kind, key, value = changed[at][2][0]
+        what = chance.choice(["leave out", "move", "reread", "add"])
+        if what == "leave out" and len(changed) > 4:
+            del changed[at]
+        elif what == "move":
+            changed.insert(chance.randrange(len(changed)), changed.pop(at))
+        elif what == "reread" and kind == "r":
+            others = [v for _, _, ((k, x, v), *_) in changed if k == "w" and x == key]
+            changed[at][2] = (("r", key, chance.choice([0, *others])),)
+        elif what == "add" and len(changed) < 10:
+            session = chance.choice([each[0] for each in changed])
+            new = ("w", key, 50 + len(changed)) if chance.random() < 0.4 else ("r", key, chance.choice([0, value]))
+            changed.insert(chance.randrange(len(changed) + 1), [session, 0, (new,)])
+    written = {op[1:] for _, _, (op, *_) in changed if op[0] == "w"}
+    return [each for each in changed if each[2][0][0] == "w" or not each[2][0][2] or each[2][0][1:] in written]

@@ -8,16 +8,19 @@ import random
 
 import pytest
 from hypothesis import given
-from small_histories import every_history, histories, told
+from published import MEMORY, build
+from small_histories import every_history, histories, nearby, told
 
 from antecast.kv.engine import analyse
 from antecast.kv.oracle import judge
 from antecast.kv.resolve import resolve
 
 
-def assert_same(history, **options):
-    engine, oracle = analyse(resolve(history)).violated, judge(history, **options)
+def assert_same(history):
+    """What both say."""
+    engine, oracle = analyse(resolve(history)).violated, judge(history)
     assert engine == oracle, f"{told(history)}: engine only {engine - oracle}, oracle only {oracle - engine}"
+    return oracle
 
 
 def some_of(size, request, *, transactional, shares):
@@ -68,3 +71,13 @@ def test_transactions_with_wrong_reads(history):
 @given(histories(txns=9, sessions=2, most=1, keys=1, faults=True))
 def test_two_sessions_and_one_key(history):
     assert_same(history)
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_around_histories_that_break_causal_memory_alone(name, request):
+    """Some of these need every step of the fixpoint; a few hundred are enough to see that it is there."""
+    chance = random.Random(name)
+    alone = 0
+    for _ in range(5000 if request.config.getoption("--soak") else 200):
+        alone += assert_same(build(nearby(MEMORY[name], chance))) == {"CM"}
+    assert alone >= 20

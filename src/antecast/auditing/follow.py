@@ -28,6 +28,7 @@ from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.importers.source import Head, Options, Source, find_files
+from antecast.text.wording import plural
 
 WINDOW = 50_000
 """Lines that are kept by default."""
@@ -111,7 +112,8 @@ class Following:
         if self.dropped:
             within += f"; {self.dropped:,} lines have left it, and what is further apart was not compared"
         waiting = f"; {self.waiting}" if self.waiting else ""
-        return f"{self.outcome}: {self.seen:,} lines, {self.violations:,} violations, {within}{waiting}"
+        found = plural(self.violations, "violation")
+        return f"{self.outcome}: {plural(self.seen, 'line')}, {found}, {within}{waiting}"
 
 
 class Follower:

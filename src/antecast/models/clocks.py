@@ -416,7 +416,7 @@ def _story(kind: str, log: ClockLog, found: Findings, event: int) -> Story:
     if kind == BACK:
         part = log.hosts[found.back[event]]
         had = log.clock(other)[part]
-        words = f"{this} knows {clock.get(part, 0)} events of {part}, but {that}, before it, knows {had}"
+        words = f"{this} knows {plural(clock.get(part, 0), 'event')} of {part}, but {that}, before it, knows {had}"
         return Story(kind, words, events)
     theirs = log.clock(other)
     if kind == CYCLE:
@@ -424,7 +424,7 @@ def _story(kind: str, log: ClockLog, found: Findings, event: int) -> Story:
         return Story(kind, words, events, ((0, 1), (1, 0)))
     part = next(part for part, value in theirs.items() if clock.get(part, 0) < value)
     words = (
-        f"{this} knows {that}, which knows {theirs[part]} events of {part}, "
+        f"{this} knows {that}, which knows {plural(theirs[part], 'event')} of {part}, "
         f"but it knows {clock.get(part, 0)} of them itself"
     )
     return Story(kind, words, events, ((0, 1),))
