@@ -180,7 +180,7 @@ async def _any_trial(session: Session, trials: Trials) -> None:
         for kind in random.sample(WEATHER, random.randint(0, 2)):
             await trials.weather(kind)
         some = random.sample(numbers, random.randint(1, len(numbers)))
-        await trials.kill({each: (random.randint(1, session.points), _maybe(random, session)) for each in some})
+        await trials.kill({each: _deaths(random, session.points) for each in some})
     elif draw < 0.7:
         for kind in random.sample(WEATHER, random.randint(1, 3)):
             await trials.weather(kind, hold=random.choice((0.02, 0.1, 1.0 if kind == "half-open" else 0.1)))
@@ -194,8 +194,10 @@ async def _any_trial(session: Session, trials: Trials) -> None:
         await trials.damaged(target)
 
 
-def _maybe(random: Random, session: Session) -> int | None:
-    return random.randint(1, session.points) if random.random() < 0.5 else None
+def _deaths(random: Random, points: int) -> list[int]:
+    """Where a member is killed: once while it runs, then up to five times in a row as it recovers."""
+    again = random.choice((0, 1, 2, 5))
+    return [random.randint(1, points), *(random.randint(1, random.choice((12, 40, points))) for _ in range(again))]
 
 
 _KINDS: dict[str, Callable[[Session, Trials], Any]] = {
