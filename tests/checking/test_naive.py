@@ -20,7 +20,7 @@ QUICK = [
     (naive.OldLinkStays, "growing", {}, {"broadcasts": 2, "breaks": 1}),
     (naive.SafeAfterCrash, "growing", {}, {"broadcasts": 2, "crashes": 1}),
     (naive.DeliverFirst, "breadth", {}, {"broadcasts": 1, "answers": 1, "nested": True}),
-    (naive.PingsAnyWay, "walk", {}, {"broadcasts": 2, "breaks": 1, "appears": 1, "probes": False}),
+    (naive.PingsAnyWay, "overtaking", {}, {"broadcasts": 2, "breaks": 1, "appears": 1, "probes": False}),
     (naive.NeverRefuses, "walk", {"retain": 1}, {"broadcasts": 4, "breaks": 1, "appears": 1}),
 ]
 
@@ -39,7 +39,7 @@ SLOW = [
     (naive.BaseKeepsLinks, "walk", {"retain": 1}, {"broadcasts": 4, "appears": 1, "breaks": 2}),
     (
         naive.AnyPong,
-        "walk",
+        "overtaking",
         {},
         {"broadcasts": 3, "breaks": 1, "appears": 1, "probes": False, "unsteady": [(0, 2)]},
     ),

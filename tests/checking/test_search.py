@@ -90,7 +90,7 @@ def test_an_answer_that_overtakes_its_question_takes_four_steps():
     assert "broadcast 1:1" in diagram
 
 
-@pytest.mark.parametrize("strategy", ["breadth", "depth", "growing", "walk"])
+@pytest.mark.parametrize("strategy", ["breadth", "depth", "growing", "walk", "overtaking"])
 def test_every_strategy_finds_it(strategy):
     done = check(specification("fifo"), Scope(broadcasts=1, answers=1), promises=CAUSAL, strategy=strategy)
     assert done.found.problem.property == "causal"

@@ -21,7 +21,7 @@ from antecast.core import ConfigurationError
 from antecast.core.settings import plain_settings
 from antecast.protocols.registry import Guarantee, Specification, address
 
-Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk"]
+Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk", "overtaking"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
@@ -78,8 +78,9 @@ def check(
 
     def search(scope: Scope) -> tuple[Worlds, Found]:
         made = worlds(scope)
-        if strategy == "walk":
-            return made, walk(made, seed=seed, properties=properties, progress=stop)
+        if strategy in ("walk", "overtaking"):
+            slow = strategy == "overtaking"
+            return made, walk(made, seed=seed, properties=properties, progress=stop, overtaking=slow)
         if elsewhere is not None:
             order = Order(
                 protocol=address(spec),

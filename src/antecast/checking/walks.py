@@ -1,8 +1,9 @@
 """Random walks through worlds that are too many to be seen all, and counterexamples made shorter.
 
-Every other walk lets any frame arrive next that can. In such walks no frame is under way for long, while most
-faults of order need one that is: overtaken, on one link, by much that happens elsewhere. So in the walks between,
-links have priorities, drawn anew for each walk and changed now and then: frames of the fastest link arrive first.
+In a walk any frame that can arrive may arrive next. So no frame is under way for long, while most faults of order
+need one that is: overtaken, on one link, by much that happens elsewhere. In walks with *overtaking*, which take
+turns with the others, links have priorities, drawn anew for each walk and changed now and then: frames of the
+fastest link arrive first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def walk(
     *,
     seed: int = 0,
     walks: int | None = None,
+    overtaking: bool = False,
     properties: tuple[Property, ...] = (),
     progress: Progress | None = None,
 ) -> Found:
@@ -50,7 +52,7 @@ def walk(
         world = beginning
         way: list[Action] = []
         problem: Problem | None = None
-        speeds: dict[tuple[int, int], float] | None = {} if made % 2 else None
+        speeds: dict[tuple[int, int], float] | None = {} if overtaking and made % 2 else None
         while len(way) < LONGEST:
             action = _chosen(worlds, world, random, speeds)
             if action is None:

@@ -77,7 +77,7 @@ def check(
         list[str] | None,
         typer.Option("--limit", metavar="GAUGE=N", help="No node ever keeps more, such as pending=2. Repeatable."),
     ] = None,
-    strategy: Annotated[str, typer.Option(help="breadth, depth, growing or walk.")] = "breadth",
+    strategy: Annotated[str, typer.Option(help="breadth, depth, growing, walk or overtaking.")] = "breadth",
     reduce: Annotated[
         bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")
     ] = True,
