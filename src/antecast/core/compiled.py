@@ -66,7 +66,8 @@ def compiled(function: Callable[P, R], *, allocates: bool = True) -> Callable[P,
         import numba
 
         _register_parts()
-        dispatcher = numba.njit(cache=True, nogil=True, _nrt=allocates)(function)
+        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": allocates}
+        dispatcher = numba.njit(**options)(function)
         _stamp(dispatcher)
         return dispatcher
 
