@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from antecast.core.settings import read_settings
 from antecast.sim import RunResult, run
+from antecast.sim.compiled.choice import prepare
 from antecast.sim.mobility import Pedestrians, city_bus, pedestrians
 from antecast.sim.scenario import make_scenario
 from antecast.traces.contact_detection import find_contacts
@@ -36,7 +37,9 @@ PAYLOAD = 64
 HOUR: dict[str, object] = {"duration": "1h", "walkers": 426.0}
 
 
-def simulate(folder: Path, network: str, every: str, protocol: dict[str, Any], *, frames: bool) -> RunResult:
+def simulate(
+    folder: Path, network: str, every: str, protocol: dict[str, Any], *, frames: bool, engine: str = "auto"
+) -> RunResult:
     """One run over the contacts of a network, which `lay_out` has put into the folder."""
     topology = {
         "kind": "contacts",
@@ -50,6 +53,7 @@ def simulate(folder: Path, network: str, every: str, protocol: dict[str, Any], *
                 "network": {"topology": topology},
                 "workload": [{"kind": "periodic", "every": every, "after_arrival": "20s", "payload": PAYLOAD}],
                 "log": {"events": "all" if frames else "order"},
+                "engine": engine,
             }
         )
     )
@@ -83,6 +87,32 @@ def speed(folder: Path, network: str, lifetime: str) -> list[dict[str, Any]]:
         }
         for log, result in (("order", bare), ("all", logged))
     ]
+
+
+def engines(folder: Path, every: str) -> list[dict[str, Any]]:
+    """Epidemic exchange among the pedestrians of an hour, by each engine; their logs are compared."""
+    prepare("epidemic")
+    rows = []
+    for frames in (False, True):
+        results = {
+            engine: simulate(folder, "an hour", every, {"name": "epidemic"}, frames=frames, engine=engine)
+            for engine in ("compiled", "reference")
+        }
+        if not results["compiled"].events.equals(results["reference"].events):
+            raise RuntimeError("the engines' logs differ")
+        delivered = pc.sum(pc.equal(results["compiled"].events["kind"].cast(pa.string()), "deliver")).as_py()
+        rows += [
+            {
+                "log": "all" if frames else "order",
+                "engine": engine,
+                "deliveries": delivered,
+                "CPU s": result.cpu,
+                "deliveries per CPU second": delivered / result.cpu,
+                "against the reference": results["reference"].cpu / result.cpu,
+            }
+            for engine, result in results.items()
+        ]
+    return rows
 
 
 def control(folder: Path, network: str, every: str, lifetime: str | None) -> list[dict[str, Any]]:
@@ -133,6 +163,9 @@ def main() -> None:
         )
         title = f"Pedestrians, Δ-causal, lifetime {lifetime}"
         report("opportunistic", title, speed(folder, network, lifetime), note=goal)
+        title = "Epidemic exchange, pedestrians for an hour, a message every 3 minutes"
+        note = "Goal: the compiled engine at least 10 times the reference."
+        report("opportunistic", title, engines(folder, "3min"), note=note, part="engines")
         rows = control(folder, "buses", "20min", None) + control(folder, "an hour", "1min", None)
         rows += control(folder, network, "1min", lifetime)
         note = (

@@ -67,7 +67,7 @@ def simpy_rate() -> float:
 
 def main() -> None:
     sizes = [int(argument) for argument in sys.argv[1:]] or SIZES
-    prepare()
+    prepare("vcube")
     rows = [
         row
         for nodes in sizes

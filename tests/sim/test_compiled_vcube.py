@@ -331,7 +331,9 @@ def test_the_choice_is_explained(changes, engine, why):
 
 def test_what_is_asked_for_and_not_there_is_refused_before_the_run():
     values = {"engine": "compiled", "protocol": "vector", "nodes": 3}
-    with pytest.raises(ConfigurationError, match=r'protocol.name: .* vcube-single.*, or set engine to "auto"'):
+    with pytest.raises(
+        ConfigurationError, match=r'protocol.name: .* epidemic; name one of these, or set engine to "auto"'
+    ):
         make_scenario(values)
 
 

@@ -183,7 +183,7 @@ def cubes() -> dict[str, Any]:
 def test_a_sweep_compiles_once_and_its_workers_load_what_it_compiled(
     spark: Any, cubes: dict[str, Any], tmp_path: Path
 ) -> None:
-    prepare()
+    prepare("vcube")
     cache = Path(kernel.__file__).parent / "__pycache__"
     before = {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")}
     assert before
@@ -200,7 +200,7 @@ def test_the_engine_is_no_part_of_a_study(
     """Runs that one engine made need not be made again by the other; the user hears when there is something to
     compile."""
     notes: list[str] = []
-    monkeypatch.setattr(choice, "is_ready", lambda: False)
+    monkeypatch.setattr(choice, "is_ready", lambda _: False)
     made = [
         sweep(cubes, overrides=[f"engine={engine}"], out=tmp_path / folder, local=True, on_note=notes.append)
         for engine, folder in (("reference", "s"), ("compiled", "s"), ("compiled", "t"))

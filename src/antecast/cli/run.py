@@ -72,7 +72,7 @@ def run(
     chosen = folder or _new_name(loaded.name)
     for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
-    if choose(loaded).engine == "compiled" and not is_ready():
+    if choose(loaded).engine == "compiled" and not is_ready(loaded.specification.name):
         note(COMPILING)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 

@@ -66,8 +66,8 @@ def compiled(function: Callable[P, R], *, allocates: bool = True) -> Callable[P,
         import numba
 
         _register_parts()
-        options: dict[str, Any] = {"_nrt": allocates}  # known to Numba, but not to its type hints
-        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": allocates}
+        dispatcher = numba.njit(**options)(function)
         _stamp(dispatcher)
         return dispatcher
 

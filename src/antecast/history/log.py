@@ -206,7 +206,8 @@ class SampleWriter(_Writer):
     def append_all(
         self, t: int, gauges: Mapping[str, NDArray[np.int64]], order: NDArray[np.int32] | None = None
     ) -> None:
-        """Append the values of several gauges, each with one for every node, node by node; by number by default."""
+        """Append the values of several gauges, each with one for every node, node by node; by number by
+        default."""
         values = np.stack(list(gauges.values()), axis=1)
         nodes, width = values.shape
         rows = np.empty((nodes, width, self.width), np.int64)

@@ -168,8 +168,8 @@ def sweep(
         missing = sorted((each for each in planned if each.run not in there), key=lambda each: -each.steps)
         for each in missing:
             folder.forget_failure(each.run)
-        if _has_compiled(study, missing):
-            prepare(on_note)  # once, for all workers
+        for protocol in _compiled(study, missing):
+            prepare(protocol, on_note)  # once, for all workers
         try:
             if local:
                 say = on_progress or (lambda _: None)
@@ -185,10 +185,10 @@ def sweep(
     return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed)
 
 
-def _has_compiled(study: Study, runs: Sequence[PlannedRun]) -> bool:
-    """Whether a compiled engine makes any of these runs."""
-    likely = any(has_compiled_engine(name) for name in study.protocols)
-    return likely and any(choose(study.scenario_of(each.index)).engine == "compiled" for each in runs)
+def _compiled(study: Study, runs: Sequence[PlannedRun]) -> list[str]:
+    """The protocols of these runs that a compiled engine runs in one of them."""
+    likely = (study.scenario_of(each.index) for each in runs if has_compiled_engine(each.protocol))
+    return sorted({each.specification.name for each in likely if choose(each).engine == "compiled"})
 
 
 def as_study(

@@ -129,9 +129,10 @@ def _warm_up() -> None:
 def _load_engine(study: Study, index: int) -> None:
     """Load the compiled engine before a run that needs it, for the same reason."""
     with suppress(AntecastError):  # a scenario that is wrong is told in the run's row
-        likely = any(map(has_compiled_engine, study.protocols))
-        if likely and choose(study.scenario_of(index)).engine == "compiled":
-            _prepare()
+        if any(map(has_compiled_engine, study.protocols)):
+            scenario = study.scenario_of(index)
+            if choose(scenario).engine == "compiled":
+                _prepare(scenario.specification.name)
 
 
 _prepare = cache(prepare)

@@ -5,14 +5,14 @@
 - `queue` (over `heap`): events that wait, in the order of the reference's scheduler;
 - `draws`: random streams and delays, draw for draw;
 - `links`: links and packet networks;
-- `cells`, `table`: lists of any length, and what a node has few of;
+- `cells`, `table`, `sorting`: lists of any length, and what a node has few of;
 - `workload`: broadcasts and answers;
 - `wire`: the encoded lengths of frames;
 - `book`: the log.
 
-An engine adds the state of its protocol and the loop over its events: `vcube` (begin with its `arrays`). The
-engine for PC-broadcast over Spray (`sim.overlay.compiled`) is built from the first two. It writes no log, so
-`sim.run` does not use it.
+An engine adds the state of its protocol and the loop over its events: `vcube`, `epidemic` (begin with their
+`arrays`). The engine for PC-broadcast over Spray (`sim.overlay.compiled`) is built from the first two. It writes
+no log, so `sim.run` does not use it.
 
 Nothing is allocated while a kernel runs: it stops before an event for which an array might be too small, is given
 more room, and continues.

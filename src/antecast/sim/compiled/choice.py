@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias
 
 from antecast.core import ConfigurationError
 from antecast.core.compiled import is_cached
 from antecast.history.log import DiscardSink, EventWriter, SampleWriter
-from antecast.protocols.vcube import VCUBE, VCUBE_SINGLE
+from antecast.protocols import specification
 from antecast.sim.compiled.engine import Made
 from antecast.sim.scenario import Scenario, make_scenario
 from antecast.sim.study import expected_broadcasts
@@ -53,47 +54,54 @@ def choose(scenario: Scenario) -> Choice:
 
 def has_compiled_engine(protocol: str) -> bool:
     """Whether there is a compiled engine for a protocol; what it supports is another question."""
-    return protocol in (VCUBE.name, VCUBE_SINGLE.name)
+    return protocol in _PACKAGES
+
+
+_PACKAGES: Final = {"vcube": "vcube", "vcube-single": "vcube", "epidemic": "epidemic"}
+"""The engine of each protocol: a package beside this file, with `engine` and `kernel` in it."""
+
+_SMALLEST: Final = {"vcube": {"name": "vcube", "diagnosis": 0}, "epidemic": {"name": "epidemic"}}
+"""For each engine a protocol that it runs."""
+
+
+def _part(protocol: str, name: str) -> Any:
+    return import_module(f"antecast.sim.compiled.{_PACKAGES[protocol]}.{name}")
 
 
 def _check(scenario: Scenario) -> None:
-    if scenario.specification not in (VCUBE, VCUBE_SINGLE):
+    found = scenario.specification
+    if not has_compiled_engine(found.name) or found is not specification(found.name):
         raise ConfigurationError(
-            f"there is no compiled engine for {scenario.specification.name}, only for vcube and vcube-single;"
-            " name one of these",
+            f"there is no compiled engine for {found.name}, only for {', '.join(_PACKAGES)}; name one of these",
             field="protocol.name",
         )
-    from antecast.sim.compiled.vcube.engine import check
-
-    check(scenario)
+    _part(found.name, "engine").check(scenario)
 
 
 def compiled_engine(scenario: Scenario) -> Maker:
     """The compiled engine for a scenario that it supports."""
-    from antecast.sim.compiled.vcube.engine import VCubeEngine
+    make: Maker = _part(scenario.specification.name, "engine").ENGINE
+    return make
 
-    return VCubeEngine
 
-
-def is_ready() -> bool:
-    """Whether compiled engines lie on disk as machine code; if not, the first run compiles them."""
-    from antecast.sim.compiled.vcube import kernel
-
+def is_ready(protocol: str) -> bool:
+    """Whether the engine of a protocol lies on disk as machine code; if not, its first run compiles it."""
+    kernel = _part(protocol, "kernel")
     return is_cached(kernel.begin) and is_cached(kernel.advance)
 
 
 COMPILING = "compiling the engine: this takes about half a minute, once; the machine code is kept for later runs"
 
 
-def prepare(on_note: Callable[[str], None] | None = None) -> None:
-    """Load the compiled engine, and compile it where that has not been done; says so before it begins."""
-    if on_note is not None and not is_ready():
+def prepare(protocol: str, on_note: Callable[[str], None] | None = None) -> None:
+    """Load the engine of a protocol, and compile it where that has not been done; says so before it begins."""
+    if on_note is not None and not is_ready(protocol):
         on_note(COMPILING)
     smallest = make_scenario(
         {
             "engine": "compiled",
             "nodes": 2,
-            "protocol": {"name": "vcube", "diagnosis": 0},
+            "protocol": _SMALLEST[_PACKAGES[protocol]],
             "workload": [{"kind": "at", "broadcasts": [{"t": 0, "node": 0}]}],
         }
     )

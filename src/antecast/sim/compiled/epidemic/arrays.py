@@ -8,12 +8,12 @@
 | row | a set of messages | `Sets.words` |
 | cell | one entry of a list | `Cells.of` |
 
-A set has a bit for each message. A node has one, of what it holds. Offers and requests are copies on their way; then
-what a peer offered belongs to the contact, and so does what a peer was asked for and what others were asked for
-instead. Every set has one owner, who gives it back.
+A set has a bit for each message. A node has one, of what it holds. Offers and requests are copies on their way;
+then what a peer offered belongs to the contact, and so does what a peer was asked for and what others were asked
+for instead. Every set has one owner, who gives it back.
 
-Sides of contacts are used again after the contact has ended. What is still under way then is told apart by the serial
-number of the contact.
+Sides of contacts are used again after the contact has ended. What is still under way then is told apart by the
+serial number of the contact.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ ORIGIN, SEQ, PAYLOAD, BEFORE, AFTER = range(5)
 
 UP, LATEST, HELD, MEETINGS, FIRST, LAST, ASK_AT, GENERATION = range(8)
 """Columns of `Nodes.of`: whether it is there; its own last message, or -1; how many messages it holds; how many
-contacts it has had; its first and its last side of a contact, or -1; when it asks again, or -1, and the number of the
-timer for that."""
+contacts it has had; its first and its last side of a contact, or -1; when it asks again, or -1, and the number of
+the timer for that."""
 
 NODE, PEER, SERIAL, OFFERED, ASKED, ASKED_LAST, WITHHELD, WITHHELD_LAST, NEXT, PREVIOUS, DRAWN, LOSSES, ARRIVES = (
     range(13)
 )
-"""Columns of `Contacts.of`: the node and its peer; the number of the contact; the set that the peer offered, or -1;
-lists of what it was asked for (when, and a set) and of what others were asked for instead (a set); the sides before
-and after it at its node; how often delays and losses were drawn for frames to the peer, and when the last arrives."""
+"""Columns of `Contacts.of`: the node and its peer; the number of the contact; the set that the peer offered, or
+-1; lists of what it was asked for (when, and a set) and of what others were asked for instead (a set); the sides
+before and after it at its node; how often delays and losses were drawn for frames to the peer, and when the last
+arrives."""
 
 MESSAGE, OFFER, REQUEST, PLANNED, TICK, TIMER, APPEAR, LEAVE, MEET, PART, SAMPLE = range(11)
 """What an event is: a frame over a side of a contact, with a message or a set; a broadcast of the plan; the next
@@ -53,8 +54,8 @@ LINKED, WANTED, BROKEN = range(3)
 """What the table has for a pair of nodes: their contact; that they should have one; how many have ended."""
 
 PATIENCE, FIFO, FRAMES_LOST, MADE, SERIALS, HOSTS, EVERYTHING = range(7)
-"""Places in `World.at`: a setting of the protocol and one of links; frames lost; messages, contacts and nodes so far;
-whether frames are logged."""
+"""Places in `World.at`: a setting of the protocol and one of links; frames lost; messages, contacts and nodes so
+far; whether frames are logged."""
 
 MOST_NAMED: Final = 1 << 16
 """Sources and numbers that one offer can name."""

@@ -1,7 +1,7 @@
 """The compiled engine for epidemic exchange without order: the reference's run, byte for byte.
 
-`epidemic` with an unlimited cache, over contacts or a network whose links last. `check` refuses everything else, such
-as runs whose offers might not fit into one frame, nodes that go and come back, and clocks that are off.
+`epidemic` with an unlimited cache, over contacts or a network whose links last. `check` refuses everything else,
+such as runs whose offers might not fit into one frame, nodes that go and come back, and clocks that are off.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class EpidemicEngine(CompiledEngine):
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
         self._every = min(int(every), 1 << 61)
         kernel.begin(
-            self._world, self._queue, self._book, self._plan, self._ticks, np.array(present, np.int64), pairs, trace,
-            self._every, int(scenario.duration),
+            self._world, self._queue, self._book, self._plan, self._ticks, np.array(present, np.int64), pairs,
+            trace, self._every, int(scenario.duration),
         )  # fmt: skip
         if self._every:
             self._sample()
@@ -243,6 +243,9 @@ class EpidemicEngine(CompiledEngine):
         self._world = self._world._replace(table=table, cells=cells, sets=sets)
         if self._world.room[0] < self._scenario.nodes:
             self._more_contacts(max(2 * self._scenario.nodes, len(self._world.free)))
+
+
+ENGINE = EpidemicEngine
 
 
 def _trace(plan: Any, setup: int) -> Iterator[tuple[int, int, int, int]]:

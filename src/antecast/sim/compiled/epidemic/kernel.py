@@ -66,6 +66,7 @@ from antecast.sim.compiled.epidemic.arrays import (
     Sets,
     World,
 )
+from antecast.sim.compiled.heap import push
 from antecast.sim.compiled.links import FAR
 from antecast.sim.compiled.queue import (
     FREE,
@@ -78,11 +79,10 @@ from antecast.sim.compiled.queue import (
     slot_of,
 )
 from antecast.sim.compiled.queue import SIZE as WAITING
-from antecast.sim.compiled.heap import push
 from antecast.sim.compiled.sorting import sort_pairs
 from antecast.sim.compiled.table import enter, find, remove
-from antecast.sim.compiled.workload import IDLE, Plan
 from antecast.sim.compiled.wire import VERSION_BYTES, head_bytes, message_bytes, number_bytes
+from antecast.sim.compiled.workload import IDLE, Plan
 
 JOIN, GONE, LINK_UP, LINK_DOWN = (int(k) for k in (Kind.JOIN, Kind.LEAVE, Kind.UP, Kind.DOWN))
 
@@ -157,10 +157,10 @@ def _take_away(sets: Sets, row: Whole, other: Whole) -> bool:
 
 @part
 def _is_empty(sets: Sets, row: Whole) -> bool:
+    found = np.uint64(0)
     for word in range(sets.length[row]):
-        if sets.words[row, word] != np.uint64(0):
-            return False
-    return True
+        found |= sets.words[row, word]
+    return bool(found == np.uint64(0))
 
 
 @part
@@ -300,7 +300,8 @@ def _ask_later(world: World, queue: Queue, p: Whole, at: Whole) -> None:
 
 @part
 def _ask(world: World, queue: Queue, book: Book, now: Whole, c: Whole, offered: Whole) -> None:
-    """Ask a peer for what it offers, and is not here, and nobody was asked for lately. `offered` stays as it is."""
+    """Ask a peer for what it offers, and is not here, and nobody was asked for lately. `offered` stays as it
+    is."""
     sets, cells, side = world.sets, world.cells, world.contacts[c]
     p = side[NODE]
     wanted = _copy(sets, offered)
@@ -562,9 +563,7 @@ TICK_AFTER, TICK_EVERY, TICK_START, TICK_UNTIL, TICK_PAYLOAD, TICK_SENDERS = ran
 
 
 @part
-def _leave(
-    world: World, queue: Queue, book: Book, now: Whole, p: Whole, at: Longs, until: Whole
-) -> None:
+def _leave(world: World, queue: Queue, book: Book, now: Whole, p: Whole, at: Longs, until: Whole) -> None:
     """A node goes for good."""
     if not world.nodes[p, UP]:
         return

@@ -45,8 +45,6 @@ from antecast.sim.compiled.workload import check_workload, make_chat, plan_broad
 from antecast.sim.scenario import Scenario
 from antecast.sim.topology import Complete
 
-PROTOCOLS = ("vcube", "vcube-single")
-
 _BURST = 1 << 14
 """Events between two looks at the outside world."""
 
@@ -183,6 +181,9 @@ class VCubeEngine(CompiledEngine):
                 "the run has more messages than the compiled engine can count", field="workload"
             )
         self._world = world._replace(messages=messages, holds=holds, table=table, cells=cells, scratch=scratch)
+
+
+ENGINE = VCubeEngine
 
 
 def _tree_links(n: int, dimension: int, *, single: bool) -> tuple[NDArray[np.int32], Longs]:
