@@ -92,6 +92,8 @@ class Campaign:
     nodes: int = 3
     points: bool = False
     """Whether every numbered point is hit in turn."""
+    in_process: bool = False
+    """Whether random faults come to nodes in this process, many and cheap, instead of real ones."""
     control: str | None = None
     folder: Path | None = None
     """Where the summary and failed sessions are kept."""
@@ -142,11 +144,11 @@ class Campaign:
         if self.points:
             for name in self.protocols:
                 yield from self._sweep(name, summary.protocols[name])
-        index = 0
+        index, kind = 0, "memory" if self.in_process else "faults"
         while summary.faults < self.faults:
             for name in self.protocols:
-                if index not in summary.protocols[name].done.get("faults", []):
-                    yield self._session(name, "faults", index, summary.protocols[name].points)
+                if index not in summary.protocols[name].done.get(kind, []):
+                    yield self._session(name, kind, index, summary.protocols[name].points)
                 if summary.faults >= self.faults:
                     break
             index += 1
