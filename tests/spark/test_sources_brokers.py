@@ -53,9 +53,12 @@ def fill(address, stream, subjects, messages, **limits):
     asyncio.run(work())
 
 
-def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address):
-    fill(nats_address, "A", ["a.>"], [(f"a.{n % 2}", b"%d" % n) for n in range(30)])
-    reader = reader_of(NatsSource, servers=nats_address, stream="A", startingOffsets="earliest", partitions=3)
+@pytest.mark.parametrize("held", [20_000, 4])
+def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address, monkeypatch, held):
+    monkeypatch.setattr("antecast.spark.sources.nats.HELD_ROWS", held)
+    name, letter = f"A{held}", f"a{held}"
+    fill(nats_address, name, [f"{letter}.>"], [(f"{letter}.{n % 2}", b"%d" % n) for n in range(30)])
+    reader = reader_of(NatsSource, servers=nats_address, stream=name, startingOffsets="earliest", partitions=3)
     start, end = reader.initialOffset(), reader.newest()
     assert (start, end) == ({"seq": 1}, {"seq": 31})
     assert len(reader.partitions(start, end)) == 3
@@ -64,7 +67,7 @@ def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address):
     assert whole[0]["headers"] == [("kind", "test")]
     assert rows_between(reader, {"seq": 5}, {"seq": 9}) == whole[4:8]
     assert rows_between(reader, end, end) == []
-    odd = reader_of(NatsSource, servers=nats_address, stream="A", subject="a.1")
+    odd = reader_of(NatsSource, servers=nats_address, stream=name, subject=f"{letter}.1")
     assert [row["seq"] for row in rows_between(odd, {"seq": 4}, {"seq": 9})] == [4, 6, 8]
     assert odd.initialOffset() == {"seq": 31}  # the latest
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,9 @@ COLUMNS = struct(
     seq=LongType(),
     timestamp=TimestampType(),
 )
+HELD_ROWS = 20_000
+"""Messages that a task takes at a time."""
+
 T = TypeVar("T")
 
 
@@ -187,12 +191,19 @@ class NatsReader(StreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
-        return in_batches(
-            self, iter(self.server.run(lambda client: self._take(client, partition), f"stream {self.stream}"))
-        )
+        return in_batches(self, self._rows(partition))
+
+    def _rows(self, part: Range) -> Iterator[dict[str, Any]]:
+        start, full = part.start, True
+        while full and start < part.end:
+            work = partial(self._take, part=Range(start, part.end))
+            rows = self.server.run(work, f"stream {self.stream}")
+            yield from rows
+            full = len(rows) >= HELD_ROWS
+            start = rows[-1]["seq"] + 1 if rows else part.end
 
     async def _take(self, client: Client, part: Range) -> list[dict[str, Any]]:
-        """The messages of a range. Numbers may be missing in it: of other subjects, or deleted ones."""
+        """The first messages of a range, or all. Numbers may be missing: of other subjects, or deleted ones."""
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
         jetstream, timeout = client.jetstream(timeout=self.server.timeout), self.server.timeout
@@ -207,13 +218,15 @@ class NatsReader(StreamReader):
         )
         consumer = await jetstream.pull_subscribe(self.subject or "", stream=self.stream, config=config)
         rows: list[dict[str, Any]] = []
-        pending = (await consumer.consumer_info()).num_pending or 0
-        while pending:
+        made = await consumer.consumer_info()
+        pending = made.num_pending or 0
+        while pending and len(rows) < HELD_ROWS and (not rows or rows[-1]["seq"] < part.end - 1):
             for message in await consumer.fetch(min(pending, 1000, part.end - part.start), timeout=timeout):
                 found = message.metadata
                 pending = found.num_pending or 0
                 if found.sequence.stream >= part.end:
-                    return rows
+                    pending = 0
+                    break
                 rows.append(
                     {
                         "subject": message.subject,
@@ -224,8 +237,7 @@ class NatsReader(StreamReader):
                         "timestamp": found.timestamp,
                     }
                 )
-                if found.sequence.stream == part.end - 1:
-                    return rows
+        await jetstream.delete_consumer(self.stream, made.name)
         return rows
 
 
