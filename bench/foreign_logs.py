@@ -98,7 +98,7 @@ def main() -> None:
                     "CPU s": round(taken, 2),
                     "per second": round(count / taken),
                     "per minute": round(60 * count / taken),
-                    "times ShiViz": round(count / taken / SHIVIZ) if name == "clocks, 64 hosts" else None,
+                    "times ShiViz": round(count / taken / SHIVIZ) if name == "clocks, 64 hosts" else "",
                 }
             )
     note = (
