@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antecast.core.errors import InputError
-from antecast.importers.registry import recognise
+from antecast.importers.registry import importer, recognise
 from antecast.importers.source import Source
 from antecast.kv import check
 
@@ -114,7 +114,11 @@ def test_two_formats_are_two_logs(tmp_path):
         judged(files)
 
 
-def test_an_empty_file_is_refused(tmp_path):
-    (tmp_path / "history.edn").write_text("\n")
-    with pytest.raises(InputError, match="empty"):
-        judged([tmp_path / "history.edn"])
+def test_an_empty_file_never_passes_as_sound(tmp_path):
+    """Among others it is refused; alone, with its format given, nothing is judged."""
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    with pytest.raises(InputError, match="the file is empty"):
+        judged([*FORMATS["plume"](SOUND, tmp_path), empty])
+    for name in ("plume", "elle"):
+        assert check(importer(name).read(Source((empty,)))).outcome == "inconclusive"

@@ -374,7 +374,7 @@ def test_a_frame_tells_what_it_lacks_and_refuses_nul_bytes(spark: Any) -> None:
     whole = spark.createDataFrame([*rows, ("b", 1, "deliver", "a", 2)], columns)
     assert antecast.audit(whole).outcome == "causal"
     trimmed = antecast.audit(spark.createDataFrame([*rows, ("b", 2, "deliver", "a", 2)], columns))
-    assert trimmed.outcome == "inconclusive" and "1 position is missing at 1 node" in str(trimmed)
+    assert trimmed.outcome == "inconclusive" and "1 position is missing at 1 node: node b has no 1" in str(trimmed)
     assert antecast.audit(whole, complete=["a"]).outcome == "inconclusive"
     for place in (0, 3):
         bad = [tuple("a\0" if at == place else cell for at, cell in enumerate(rows[0])), *rows[1:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -314,9 +315,10 @@ def _here(log: Log, *, master: str | None, note: Callable[[str], None], **option
 def _with_spark(
     log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None], **completeness: Any
 ) -> Verdict:
-    from antecast.history.log_audit import with_completeness
+    from antecast.history.log_audit import may_be_dense
     from antecast.history.rows import BrokenLog
     from antecast.spark.audit import audit as judge
+    from antecast.spark.completeness import frame_completeness
     from antecast.spark.log_frames import log_frame
     from antecast.spark.session import reason, spark_session
     from antecast.spark.sweep import SparkFailed
@@ -326,6 +328,7 @@ def _with_spark(
         with spark_session("antecast audit", master=master) as spark:
             frame = log_frame(spark, log)
             verdict = judge(frame, clock=log.clock, pairs=pairs, limit=limit, on_progress=note)
+            found = frame_completeness(frame, look=may_be_dense(log), **completeness)
     except BrokenLog as error:
         raise log.place(error) from None
     except Exception as error:
@@ -337,7 +340,7 @@ def _with_spark(
             pass  # a malformed row says so here, with its number
         raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
     log.check_kinds(verdict.messages, verdict.tally.deliveries)
-    return with_completeness(verdict, log, **completeness)
+    return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 
 def _is_sparks(error: Exception) -> bool:

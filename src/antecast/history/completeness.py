@@ -159,7 +159,8 @@ def completeness_of(
         if complete is not None and what == "pos":
             holes = {who: span for who, span in holes.items() if str(who[1]) not in complete}
         if holes:
-            examples = [gap(numbers, who) for who in list(holes)[:EXAMPLES]]
+            first = sorted(holes, key=lambda who: tuple(map(str, who)))[:EXAMPLES]
+            examples = [gap(numbers, who) for who in first]
             count = sum(span.missing(numbers.base) for span in holes.values())
             unsettled.append(_words(what, count, len(holes), examples))
     if complete is None:
@@ -192,11 +193,16 @@ def _gap(numbers: Numbers, who: Who, batches: Callable[[], Iterable[pa.RecordBat
         if what == "seq":
             mine &= batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False) == "broadcast"
         values.append(batch.column(what).filter(pa.array(mine)).drop_null().to_numpy(zero_copy_only=False))
-    there = np.unique(np.concatenate(values))
+    return gap_words(numbers, who, np.concatenate(values))
+
+
+def gap_words(numbers: Numbers, who: Who, values: NDArray[np.int64]) -> str:
+    """The first numbers that one node or source lacks, from all that it has."""
+    there = np.unique(values)
     start = min(int(there[0]), numbers.base)
     steps = np.flatnonzero(np.diff(there, prepend=start - 1) > 1)
     first = int(there[steps[0] - 1]) + 1 if steps[0] else start
     last = int(there[steps[0]]) - 1
     run = f"run {who[0]}, " if who[0] is not None else ""
-    numbered = str(first) if first == last else f"{first} to {last}"
-    return f"{run}{owner if what == 'pos' else 'source'} {who[1]} has no {numbered}"
+    lacking = str(first) if first == last else f"{first} to {last}"
+    return f"{run}{'node' if numbers.what == 'pos' else 'source'} {who[1]} has no {lacking}"

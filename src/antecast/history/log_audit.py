@@ -48,13 +48,17 @@ def with_completeness(
     verdict: Verdict, log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None
 ) -> Verdict:
     """A verdict with what was assumed about rows that are not in the log."""
-    look: tuple[str, ...] = ("pos", "seq")
-    if log.ours:
-        look = ("pos",)  # protocols number more than their broadcasts
-    elif log.columns.get("pos") == FILE_ORDER:
-        look = ("seq",)  # the order of rows has no gaps of its own
-    found = judge_completeness(log.batches, dense=dense, complete=complete, look=look)
+    found = judge_completeness(log.batches, dense=dense, complete=complete, look=may_be_dense(log))
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
+
+
+def may_be_dense(log: Log) -> tuple[str, ...]:
+    """The numbers of a log that are looked at for gaps if nothing is said about them."""
+    if log.ours:
+        return ("pos",)  # protocols number more than their broadcasts
+    if log.columns.get("pos") == FILE_ORDER:
+        return ("seq",)  # the order of rows has no gaps of its own
+    return ("pos", "seq")
 
 
 def audit_table(

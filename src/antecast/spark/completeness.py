@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from antecast.history.completeness import OWNERS, Completeness, Numbers, Who, check_dense, completeness_of
+from antecast.history.completeness import (
+    OWNERS,
+    Completeness,
+    Numbers,
+    Who,
+    check_dense,
+    completeness_of,
+    gap_words,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,8 +26,9 @@ def frame_completeness(
     kinds: Mapping[str, str] | None = None,
     dense: Collection[str] | None = None,
     complete: Collection[object] | None = None,
+    look: Collection[str] = tuple(OWNERS),
 ) -> Completeness:
-    """One row per node, and one per source, comes to the driver."""
+    """One row per node and one per source come to the driver, and the numbers of the few that are told."""
     from pyspark.sql import functions as F  # noqa: N812
 
     check_dense(dense)
@@ -28,6 +37,8 @@ def frame_completeness(
     def column(name: str) -> str:
         return "`" + columns.get(name, name).replace("`", "``") + "`"
 
+    word = (kinds or {}).get("broadcast", "broadcast")
+    broadcasts = events.filter(F.col(column("kind")).cast("string") == word)
     found: dict[str, Numbers] = {}
     nodes: set[object] = set()
     run = [column("run")] if columns.get("run", "run") in present else []
@@ -57,9 +68,12 @@ def frame_completeness(
         nodes = {row[0] for row in events.select(F.col(column("node"))).distinct().collect()}
 
     def gap(numbers: Numbers, who: Who) -> str:
-        span = numbers.spans[who]
-        where = f"run {who[0]}, " if who[0] is not None else ""
-        noun = "node" if numbers.what == "pos" else "source"
-        return f"{where}{noun} {who[1]} has {span.count:,} of the numbers up to {span.high:,}"
+        mine = F.col(column(numbers.owner)).eqNullSafe(F.lit(who[1]))
+        if run:
+            mine = mine & F.col(run[0]).eqNullSafe(F.lit(who[0]))
+        rows = broadcasts if numbers.what == "seq" else events
+        number = F.col(column(numbers.what)).cast("long").alias("number")
+        values = rows.filter(mine & number.isNotNull()).select(number).distinct().toArrow().column("number")
+        return gap_words(numbers, who, values.to_numpy())
 
     return completeness_of(found, nodes, gap, dense=dense, complete=complete)
