@@ -96,3 +96,28 @@ def test_what_cannot_be_emulated_is_refused_in_one_line(antecast, scenario, chan
     assert code == 2, said
     assert problem in said
     assert said.count("\n") == 1
+
+
+def test_a_contact_plan_is_followed_with_real_connections(antecast, tmp_path):
+    """Messages are carried from 0 to 2 by 1, which meets one after the other."""
+    (tmp_path / "met.csv").write_text("a,b,start,end\n0,1,2,12\n1,2,16,26\n0,1,30,40\n")
+    scenario = tmp_path / "carried.toml"
+    scenario.write_text("""
+name = "carried"
+duration = "40s"
+protocol = "barrier"
+network.topology = { kind = "contacts", file = "met.csv" }
+
+[[workload]]
+kind = "periodic"
+every = "5s"
+until = "20s"
+""")
+    code, said, _ = antecast(
+        "emulate", scenario, "--speed", 20, "--out", tmp_path / "out", "--json", "--no-report"
+    )
+    compared = json.loads(said)
+    assert code == 0
+    assert compared["same_deliveries"], compared["deliveries"]
+    assert compared["messages"]["emulation"] * 3 > compared["deliveries"]["emulation"] > 20
+    assert not (tmp_path / "out" / "report.html").exists()

@@ -82,3 +82,11 @@ def test_bad_usage_is_one_line(antecast, arguments, problem):
     assert code == 2
     assert problem in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("protocol", ["vector", "pc-broadcast"])
+def test_many_crashes_in_one_process(protocol, monkeypatch):
+    monkeypatch.setattr("antecast.torture.session.MEMORY_ROUNDS", 10)
+    result = result_of(protocol, "memory", 0, 0)
+    assert result.tally.wrong == []
+    assert result.tally.faults["kill in one process"] >= 10

@@ -23,6 +23,10 @@ def torture(
     points: Annotated[
         bool, typer.Option("--points", help="First kill nodes at every numbered fault point in turn.")
     ] = False,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="For volume: nodes in this process, killed and cut from each other."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="What is done to which node is drawn from this.")] = 0,
     nodes: Annotated[int, typer.Option(min=2, max=16, help="Nodes in a group.")] = 3,
     seconds: Annotated[
@@ -48,6 +52,8 @@ def torture(
     from antecast.torture.campaign import Campaign, plain
     from antecast.torture.controls import CONTROLS
 
+    if control is not None and in_process:
+        raise ConfigurationError("controls are real processes: leave out --in-process", field="--control")
     if control is not None and control not in CONTROLS:
         raise ConfigurationError(
             f"no such control {control!r}; there are {', '.join(CONTROLS)}", field="--control"
@@ -60,7 +66,7 @@ def torture(
 
         campaign = Campaign(
             protocols, faults, seed=seed, nodes=nodes, points=points, control=control, folder=folder,
-            seconds=seconds, show=tell,
+            seconds=seconds, in_process=in_process, show=tell,
         )  # fmt: skip
         summary = campaign.run()
     if as_json:
@@ -69,6 +75,8 @@ def torture(
         _show(summary, folder)
     if summary.wrong:
         raise typer.Exit(Exit.VIOLATION)
+    if campaign.interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)
     unfinished = summary.faults < faults or (points and any(each.unhit for each in summary.protocols.values()))
     if unfinished:
         raise typer.Exit(Exit.INCONCLUSIVE)

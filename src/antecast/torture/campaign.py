@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,8 @@ class Campaign:
     nodes: int = 3
     points: bool = False
     """Whether every numbered point is hit in turn."""
+    in_process: bool = False
+    """Whether random faults come to nodes in this process, many and cheap, instead of real ones."""
     control: str | None = None
     folder: Path | None = None
     """Where the summary and failed sessions are kept."""
@@ -99,6 +102,8 @@ class Campaign:
     patience: float = CALM_SECONDS
     show: Callable[[Summary, str], None] = lambda summary, state: None
     _begun: float = field(default_factory=time.monotonic)
+    interrupted: bool = False
+    """Whether somebody wants it to end: the session at hand is finished first."""
 
     def run(self) -> Summary:
         for name in self.protocols:
@@ -107,6 +112,9 @@ class Campaign:
 
     async def _run(self) -> Summary:
         context = nursery()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt)
         summary = self._resumed()
         before = summary.seconds
         for name in self.protocols:
@@ -115,7 +123,8 @@ class Campaign:
                 counted = await count_points(name, self.nodes, context)
                 summary.protocols[name] = Standing(code, counted)
         for session in self._sessions(summary):
-            if self.seconds is not None and time.monotonic() - self._begun > self.seconds:
+            late = self.seconds is not None and time.monotonic() - self._begun > self.seconds
+            if late or self.interrupted:
                 break
             self.show(summary, session.name)
             result = await run_session(session, context, self.folder)
@@ -127,16 +136,19 @@ class Campaign:
         self.show(summary, "done")
         return summary
 
+    def _interrupt(self) -> None:
+        self.interrupted = True
+
     def _sessions(self, summary: Summary) -> Iterator[Session]:
         """First every point in turn, then whatever comes, the protocols in turn."""
         if self.points:
             for name in self.protocols:
                 yield from self._sweep(name, summary.protocols[name])
-        index = 0
+        index, kind = 0, "memory" if self.in_process else "faults"
         while summary.faults < self.faults:
             for name in self.protocols:
-                if index not in summary.protocols[name].done.get("faults", []):
-                    yield self._session(name, "faults", index, summary.protocols[name].points)
+                if index not in summary.protocols[name].done.get(kind, []):
+                    yield self._session(name, kind, index, summary.protocols[name].points)
                 if summary.faults >= self.faults:
                     break
             index += 1

@@ -18,12 +18,16 @@ from typing import Any
 
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
+from antecast.live import faults
 from antecast.torture.damage import SmallDisk
 from antecast.torture.group import CALM_SECONDS, Group, Plan, Stuck
+from antecast.torture.memory import MemoryGroup
 from antecast.torture.trials import WEATHER, Tally, Trials, quiet_folder
 
 ROUNDS = 12
 """Trials in a session."""
+MEMORY_ROUNDS = 40
+"""Trials in a session of nodes in one process."""
 BIRTH_POINTS = 12
 """Fault points of a first life that are tried: journals are created in fewer."""
 STOP_POINTS = 12
@@ -34,7 +38,7 @@ STEPS = (-86_400 * SECOND, -3_600 * SECOND, -SECOND, SECOND, 3_600 * SECOND, 86_
 
 @dataclass(frozen=True)
 class Session:
-    """What to do: its kind is `points`, `births`, `stops` or `faults`."""
+    """What to do: its kind is `points`, `births`, `stops`, `faults` or `memory`."""
 
     protocol: str
     kind: str
@@ -64,6 +68,8 @@ class Result:
 
 async def run_session(session: Session, context: ForkServerContext, keep: Path | None = None) -> Result:
     """Run a session in a folder of its own, which is removed if nothing was wrong."""
+    if session.kind == "memory":
+        return await _run_in_process(session, keep)
     folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
     disk = SmallDisk(folder / "disk") if session.kind == "faults" else None
     plan = Plan(session.protocol, folder, nodes=session.nodes, control=session.control, patience=session.patience)
@@ -86,6 +92,35 @@ async def run_session(session: Session, context: ForkServerContext, keep: Path |
             disk.close()
         shutil.rmtree(folder, ignore_errors=True)
     return Result(tally, len(group.ledger.accepted), group.ledger.deliveries, audit, kept)
+
+
+async def _run_in_process(session: Session, keep: Path | None) -> Result:
+    """The same, with nodes in this process: only kills and cuts, and many of them."""
+    folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
+    plan = Plan(session.protocol, folder, nodes=session.nodes, patience=session.patience)
+    group, tally, random = MemoryGroup(plan), Tally(), Random(f"{session.seed} {session.name}")
+    faults.armed = group.point
+    try:
+        for number in group.numbers:
+            await group.launch(number)
+        for _ in range(MEMORY_ROUNDS):
+            for _ in range(random.choice((0, 0, 1, 3))):
+                group.cut(*random.sample(group.numbers, 2))
+                tally.faults["cut in one process"] += 1
+            some = random.sample(group.numbers, random.randint(1, session.nodes))
+            await group.kill({number: _deaths(random, session.points) for number in some})
+            if not await group.calm():
+                break
+    except Stuck as stuck:
+        tally.wrong.append(str(stuck))
+    finally:
+        await group.close()
+        tally.wrong += group.ledger.wrong
+        tally.faults["kill in one process"] = len(group.deaths)
+        tally.points.update(group.deaths)
+        kept = _keep(folder, keep, session) if tally.wrong else None
+        shutil.rmtree(folder, ignore_errors=True)
+    return Result(tally, len(group.ledger.accepted), group.ledger.deliveries, "ledger only", kept)
 
 
 def _keep(folder: Path, keep: Path | None, session: Session) -> Path | None:
@@ -180,7 +215,7 @@ async def _any_trial(session: Session, trials: Trials) -> None:
         for kind in random.sample(WEATHER, random.randint(0, 2)):
             await trials.weather(kind)
         some = random.sample(numbers, random.randint(1, len(numbers)))
-        await trials.kill({each: (random.randint(1, session.points), _maybe(random, session)) for each in some})
+        await trials.kill({each: _deaths(random, session.points) for each in some})
     elif draw < 0.7:
         for kind in random.sample(WEATHER, random.randint(1, 3)):
             await trials.weather(kind, hold=random.choice((0.02, 0.1, 1.0 if kind == "half-open" else 0.1)))
@@ -194,8 +229,10 @@ async def _any_trial(session: Session, trials: Trials) -> None:
         await trials.damaged(target)
 
 
-def _maybe(random: Random, session: Session) -> int | None:
-    return random.randint(1, session.points) if random.random() < 0.5 else None
+def _deaths(random: Random, points: int) -> list[int]:
+    """Where a member is killed: once while it runs, then up to five times in a row as it recovers."""
+    again = random.choice((0, 1, 2, 5))
+    return [random.randint(1, points), *(random.randint(1, random.choice((12, 40, points))) for _ in range(again))]
 
 
 _KINDS: dict[str, Callable[[Session, Trials], Any]] = {

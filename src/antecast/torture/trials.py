@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -71,11 +71,11 @@ class Trials:
         self.tally.faults["kill"] += 1
         return int(point)
 
-    async def kill(self, plan: Mapping[int, tuple[int | None, int | None]]) -> None:
-        """Kill members at a point counted from now, then, as they recover, at one counted from their start."""
+    async def kill(self, plan: Mapping[int, Sequence[int | None]]) -> None:
+        """Kill members at a point counted from now, then, as they recover, at points counted from their starts."""
         group = self.group
         left: dict[int, list[tuple[str, int]]] = {
-            number: [(kind, point) for kind, point in zip(("calm", "birth"), points, strict=True) if point]
+            number: [("birth" if place else "calm", point) for place, point in enumerate(points) if point]
             for number, points in plan.items()
         }
         traces: dict[int, Path] = {}
