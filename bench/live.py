@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -190,8 +191,7 @@ class Nats:
         self._deliver, self._stream = deliver, stream
 
     async def start(self, number: int, folder: Path) -> None:
-        import nats
-
+        nats: Any = import_module("nats")
         port = int((folder / "nats.port").read_text())
         self._client = await nats.connect(f"nats://127.0.0.1:{port}")
 
@@ -235,8 +235,7 @@ class Zenoh:
     async def start(self, number: int, folder: Path) -> None:
         import socket
 
-        import zenoh
-
+        zenoh: Any = import_module("zenoh")
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         announce(folder, number, port)
@@ -390,6 +389,7 @@ def out_of_order(window: int, messages: int = 20 * 1024) -> float:
 
     class Owner:
         def committed(self, batch: Any) -> None: ...
+        def transmit(self, packets: list[bytes]) -> None: ...
         def failed(self, error: Exception) -> None: ...
         def fell_behind(self) -> None: ...
         def reads_slowly(self, link: Any) -> None: ...

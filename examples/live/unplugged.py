@@ -12,7 +12,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from chat import Chat
+from group_chat import Chat
 
 from antecast.live import Node
 from antecast.live.links.tcp import Tcp

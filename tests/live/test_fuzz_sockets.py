@@ -23,7 +23,7 @@ def test_hostile_bytes_do_no_harm(name):
     campaign = Campaign(specification(name))
     asyncio.run(campaign.run(inputs))
     assert campaign.sent >= inputs
-    assert campaign.inputs["frame"] and campaign.inputs["replay"] and campaign.links
+    assert campaign.tally.inputs["frame"] and campaign.tally.inputs["replay"] and campaign.tally.links
 
 
 def believe(signatures, number, endorsement):
@@ -32,7 +32,7 @@ def believe(signatures, number, endorsement):
 
 def test_a_group_that_checks_no_signatures_is_caught(monkeypatch):
     """The negative control: a message in an honest node's name takes the place of its own."""
-    monkeypatch.setattr("antecast.testing.sockets._ENDS", ("forged",))
+    monkeypatch.setattr("antecast.testing.hostile_member._ENDS", ("forged",))
     monkeypatch.setattr(
         Signatures, "introduce", lambda self, number, endorsement: believe(self, number, endorsement)
     )
@@ -53,6 +53,7 @@ def test_a_protocol_that_breaks_is_caught(monkeypatch):
         take(self, message, sender, now, out)
 
     monkeypatch.setattr(Flood, "_take", fragile)
-    monkeypatch.setattr("antecast.testing.sockets.REST", 1.0)
+    monkeypatch.setattr("antecast.testing.sockets.REST", 5.0)
+    monkeypatch.setattr("antecast.testing.hostile_member.PATIENCE", 5.0)
     with pytest.raises(Fault, match="KeyError"):
         asyncio.run(Campaign(specification("fifo")).run(2000))

@@ -558,3 +558,26 @@ def test_the_event_logs_of_several_nodes_are_judged_together_also_over_kills(tmp
     assert verdict.outcome == "causal"
     assert verdict.messages == 12
     assert verdict.tally.deliveries == 36
+
+
+def test_a_node_says_goodbye_where_its_protocol_can():
+    async def main():
+        async with Node(0, "pc-broadcast") as a, Node(1, "pc-broadcast") as b:
+            connect(a, b)
+            await a.broadcast(b"last words")
+            await a.leave()
+            assert a._engine.machine.protocol.left
+            assert await read(b, 1) == [b"last words"]
+            with pytest.raises(LocalMisuse):
+                await a.broadcast(b"too late")
+
+    run(main)
+
+
+def test_where_it_cannot_leaving_is_a_misuse():
+    async def main():
+        async with Node(0) as a:
+            with pytest.raises(LocalMisuse, match="vector has no goodbye"):
+                await a.leave()
+
+    run(main)

@@ -1,5 +1,6 @@
 """Real processes on loopback, killed at fault points: nothing acknowledged is lost, nothing comes twice."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -30,11 +31,10 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "points"
 
 
-@pytest.mark.parametrize("protocol", ["vector", "pc-broadcast"])
-def test_killed_at_fault_points_everything_that_was_acknowledged_survives(tmp_path, start, protocol):
+def test_killed_at_fault_points_everything_that_was_acknowledged_survives(tmp_path, start):
     """A dose of what `antecast torture` does at length: at a journal write, at the end and in the middle of a
     frame."""
-    options = ("--protocol", protocol, "--durability", "normal")
+    options = ("--protocol", "pc-broadcast", "--durability", "normal")
     steady = start(1, *options)
     place = steady.address()
     acknowledged = set()
@@ -86,3 +86,11 @@ def test_what_was_broken_off_is_delivered_again_and_printed_lines_are_acknowledg
     again.until(lambda: again.payloads == ["two"])
     again.stop()
     assert again.delivered[0]["number"] == 2
+
+
+def test_the_log_is_one_object_per_line(start):
+    node = start(0, "--verbose", "--log", "json")
+    node.address()
+    node.stop()
+    rows = [json.loads(line) for line in node.said if line.startswith("{")]
+    assert "node %d listens on %s" in [row["event"] for row in rows]

@@ -1,4 +1,4 @@
-"""`antecast chat`: a group chat in the terminal. Its source is an example: `examples/live/chat.py`."""
+"""`antecast chat`: a group chat in the terminal. Its source is an example: `examples/live/group_chat.py`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def chat(
 
 
 async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> None:
-    chat_class = runpy.run_path(str(source_folder() / "live" / "chat.py"))["Chat"]
+    chat_class = runpy.run_path(str(source_folder() / "live" / "group_chat.py"))["Chat"]
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)

@@ -66,6 +66,13 @@ def node(
     lan: Annotated[
         bool, typer.Option("--lan", help="Find members on the local network, and be found by them.")
     ] = False,
+    medium: Annotated[
+        str | None,
+        typer.Option("--medium", metavar="GROUP:PORT", help="A multicast group as the air between cells."),
+    ] = None,
+    role: Annotated[
+        Literal["host", "station"], typer.Option(help="In protocols for cells: a host, or a station.")
+    ] = "host",
     durability: Durable = "full",
     events: Annotated[
         Path | None, typer.Option("--events", metavar="FOLDER", help="Write the event log here, for audit.")
@@ -80,6 +87,9 @@ def node(
         bool, typer.Option("--compact", help="Replay the journal, write a snapshot, and stop: before an upgrade.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log links and refusals.")] = False,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log", help="How to write the log, on standard error.")
+    ] = "text",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -92,6 +102,11 @@ def node(
 
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    if log_format == "json":
+        from antecast.live.logs import JsonFormatter
+
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter())
     made = make_node(
         number=number,
         journal=journal,
@@ -102,6 +117,8 @@ def node(
         listen=None if compact else listen,
         peers=() if compact else peers or (),
         lan=lan and not compact,
+        medium=None if compact else medium,
+        role=role,
         durability=durability,
         events=events,
     )
@@ -130,6 +147,8 @@ def make_node(
     durability: str,
     events: Path | None,
     lan: bool = False,
+    medium: str | None = None,
+    role: str = "host",
 ) -> Node:
     """A node as options describe it. What a journal knows need not be said again."""
     from antecast.live import Node
@@ -138,7 +157,6 @@ def make_node(
     from antecast.live.links.tcp import Tcp
 
     settings: dict[str, object] = read_pairs(overrides or [])
-    role = "host"
     if journal is not None and journal.exists() and journal.stat().st_size:
         begun = Journal.look(journal)
         known = begun.identity()
@@ -166,6 +184,10 @@ def make_node(
             from antecast.live.links.lan import Lan
 
             transports.append(Lan(tcp))
+    if medium is not None:
+        from antecast.live.links.medium import Medium
+
+        transports.append(Medium(medium))
     return Node(
         number,
         protocol or "vector",

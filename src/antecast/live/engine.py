@@ -31,6 +31,7 @@ from antecast.core import (
     Send,
     SetTimer,
     Timer,
+    Transmit,
 )
 from antecast.live.calls import Call, CallKind, Group
 from antecast.live.counters import Counters
@@ -66,6 +67,8 @@ class Batch:
     count: int = 0
     size: int = 0
     frames: dict[Link, list[bytes]] = field(default_factory=dict)
+    transmissions: list[bytes] = field(default_factory=list)
+    """Packets for a shared medium."""
     unsealed: list[tuple[Frame, list[bytes], int]] = field(default_factory=list)
     """Frames that are not packets yet, and their places among `frames`: they are sealed together."""
     deliveries: list[Delivery] = field(default_factory=list)
@@ -77,6 +80,9 @@ class Owner(Protocol):
 
     def committed(self, batch: Batch) -> None:
         """A batch is durable, and its frames have been written."""
+
+    def transmit(self, packets: list[bytes]) -> None:
+        """Packets of a durable batch go on the air."""
 
     def failed(self, error: Exception) -> None:
         """Nothing more can be committed, and nothing more leaves."""
@@ -310,12 +316,15 @@ class Engine:
         elif isinstance(effect, Alert):
             self._counters["alerts"] += 1
             log.warning("node %d: %s", self.number, effect.text)
-        elif not isinstance(effect, Accepted):
-            self._transmit(effect)
+        elif isinstance(effect, Transmit):
+            self._transmit(effect.frame)
 
-    def _transmit(self, effect: Any) -> None:
-        """A frame for whoever hears it: goes to every link of a shared medium."""
-        self._perform([Send(peer, effect.frame) for peer in self.links], 0)
+    def _transmit(self, frame: Frame) -> None:
+        """A frame for whoever hears it."""
+        waiting = self._batch.transmissions
+        if self._secured:
+            self._batch.unsealed.append((frame, waiting, len(waiting)))
+        waiting.append(b"" if self._secured else self.codec.encode(frame))
 
     def _arm(self, token: Timer, at: int) -> None:
         self._disarm(token)
@@ -384,6 +393,9 @@ class Engine:
             link.write(packets)
             if link.waiting > self._most_waiting:
                 self._owner.reads_slowly(link)
+        if batch.transmissions:
+            counters["frames_sent"] += len(batch.transmissions)
+            self._owner.transmit(batch.transmissions)
         self._owner.committed(batch)
         for future, result in batch.answers:
             if not future.done():

@@ -472,6 +472,20 @@ class Node:
         if wrong is not None:
             self._drop(link, wrong)
 
+    def heard(self, sender: NodeId, packet: bytes) -> None:
+        """A packet was heard on a shared medium. There is no link to close: what is wrong with it is counted."""
+        engine = self._engine
+        if engine is not None and not engine.stopped and not self._paused:
+            wrong, refused = engine.receive(sender, [packet])
+            self.counters["dropped_refused"] += len(refused)
+            if wrong is not None:
+                forged = isinstance(wrong, ForgedPacket)
+                self.counters["dropped_forged" if forged else "dropped_malformed"] += 1
+
+    def transmit(self, packets: list[bytes]) -> None:
+        for transport in self.transports:
+            transport.transmit(packets)
+
     def _drop(self, link: Link, fault: RemoteFault) -> None:
         """What is no frame, or is forged, costs its sender the link."""
         name = "dropped_forged" if isinstance(fault, ForgedPacket) else "dropped_malformed"

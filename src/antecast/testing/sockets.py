@@ -26,40 +26,35 @@ import argparse
 import asyncio
 import logging
 import resource
-import secrets
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
-import msgspec
-
-from antecast.core import AntecastError, ConfigurationError, Frame, MessageId, NodeId, RemoteFault
+from antecast.core import AntecastError, ConfigurationError, MessageId, NodeId
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, new_group
-from antecast.live.groups.packets import decode_packet
-from antecast.live.links.hello import encode_hello, hello_of
 from antecast.live.links.tcp import Tcp, TcpOptions
 from antecast.protocols import specifications
 from antecast.protocols.registry import Guarantee, Need, Specification, specification
-from antecast.testing.frames import FrameMaker, claims, entries
+from antecast.testing.hostile_member import HONEST, HOSTILE, NAMES, Attacker, Fault, Tally, address_of
 from antecast.testing.judging import order_faults
 from antecast.testing.record import Event
-
-HONEST = (0, 1, 2)
-HOSTILE = 3
-NAMES = ("ada", "bob", "cat", "eve")
 
 ROUND = 500
 """Inputs between two looks at the honest nodes."""
 
 PART = 20_000
 """Inputs for one group; then another begins."""
+
+_PAYLOAD = b"honest"
+
+START = 60.0
+"""Seconds that honest nodes have to find each other before the first attack."""
 
 REST = 20.0
 """Seconds that honest nodes have to come to rest after an attack."""
@@ -75,15 +70,6 @@ _SETTINGS = {
 }  # fmt: skip
 """Short times, since these are real ones, and bounds that an attack can fill."""
 
-_PAYLOAD = b"honest"
-
-_ENDS = ("changed", "forged", "noise", "length")
-"""Inputs that cost the hostile node its link, most of the time."""
-
-
-class Fault(Exception):
-    """The live nodes do not withstand what was done to them."""
-
 
 def can_be_attacked(spec: Specification) -> bool:
     """Whether it runs over connections; cells need a shared medium."""
@@ -96,14 +82,12 @@ class Campaign:
 
     spec: Specification
     seed: int = 1
-    inputs: Counter[str] = field(default_factory=Counter)
-    links: int = 0
-    """Links that the hostile node has had."""
+    tally: Tally = field(default_factory=Tally)
     growth: int = 0
 
     @property
     def sent(self) -> int:
-        return sum(self.inputs.values())
+        return self.tally.sent
 
     async def run(self, inputs: int, *, tell: bool = False) -> None:
         """Attack with this many inputs; raises `Fault`."""
@@ -127,10 +111,11 @@ class Campaign:
         end = self.sent + inputs
         with tempfile.TemporaryDirectory() as folder:
             async with _group(self.spec, Path(folder)) as nodes, _Witness(self.spec, nodes) as witness:
-                attacker = Attacker(self, nodes, Path(folder) / f"{NAMES[HOSTILE]}.node")
+                keys, seed = Path(folder) / f"{NAMES[HOSTILE]}.node", f"{self.seed}/{self.sent}"
+                attacker = Attacker(self.spec.name, nodes, keys, seed=seed, tally=self.tally)
                 while self.sent < end:
                     try:
-                        await attacker.round(min(ROUND, end - self.sent), witness)
+                        await attacker.round(min(ROUND, end - self.sent), witness.broadcasts, witness.speak)
                         await witness.rest()
                     except Fault:
                         if not unhandled:
@@ -139,8 +124,8 @@ class Campaign:
                         raise Fault(unhandled[0])
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.inputs.items()))
-        return f"{self.spec.name}: {self.sent:,} inputs over {self.links:,} links ({kinds})"
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.tally.inputs.items()))
+        return f"{self.spec.name}: {self.sent:,} inputs over {self.tally.links:,} links ({kinds})"
 
 
 @asynccontextmanager
@@ -154,7 +139,7 @@ async def _group(spec: Specification, folder: Path) -> AsyncIterator[list[Node]]
     nodes: list[Node] = []
     try:
         for number in HONEST:
-            peers = [_address(node) for node in (nodes if complete else nodes[-1:])]
+            peers = [address_of(node) for node in (nodes if complete else nodes[-1:])]
             keys = GroupSecurity.load(folder / f"{NAMES[number]}.node", spec.name)
             transport = Tcp(listen="127.0.0.1:0", peers=peers, options=_QUICK)
             node = Node(
@@ -163,18 +148,13 @@ async def _group(spec: Specification, folder: Path) -> AsyncIterator[list[Node]]
             )  # fmt: skip
             await node.start()
             nodes.append(node)
-        async with asyncio.timeout(REST):
+        async with asyncio.timeout(START):
             while any(len(node.links) < (2 if complete or node.number == 1 else 1) for node in nodes):
                 await asyncio.sleep(0.01)
         yield nodes
     finally:
         for node in nodes:
             await node.stop()
-
-
-def _address(node: Node) -> str:
-    (transport,) = node.transports
-    return str(transport.describe()["listen"])
 
 
 class _Witness:
@@ -263,187 +243,6 @@ class _Witness:
                     yield Event("deliver", node, name, 0)
                     place[node] += 1
                     moved = True
-
-
-class Attacker:
-    """The hostile member."""
-
-    def __init__(self, campaign: Campaign, nodes: list[Node], path: Path) -> None:
-        self._campaign, self._nodes = campaign, nodes
-        self._draw = Random(f"{campaign.spec.name}/{campaign.seed}/{campaign.sent}")
-        self._keys = GroupSecurity.load(path, campaign.spec.name)
-        self._codec = nodes[0].codec
-        self._maker = FrameMaker(self._codec, self._draw, HONEST, HOSTILE, forge=False)
-        self._broadcasts: Counter[NodeId] = Counter()
-        self._heard: list[bytes] = []
-        """Packets that honest nodes have sent."""
-        hello = hello_of(
-            replace(nodes[0].identity, number=HOSTILE), secrets.token_bytes(16), secrets.token_bytes(8)
-        )
-        self._hello = encode_hello(hello)
-        self._makers = {
-            "frame": self._frame, "replay": self._replay, "changed": self._changed, "forged": self._forged,
-            "noise": lambda: self._draw.randbytes(self._draw.randrange(1, 400)), "length": self._length,
-        }  # fmt: skip
-
-    async def round(self, inputs: int, witness: _Witness) -> None:
-        self._broadcasts, inputs_then = witness.broadcasts, self._campaign.sent
-        while self._campaign.sent < inputs_then + inputs:
-            if self._draw.random() < 0.3:
-                await witness.speak(self._draw.choice(self._nodes))
-            node = self._draw.choice(self._nodes)
-            way = self._draw.random()
-            try:
-                async with asyncio.timeout(REST):
-                    if way < 0.05:
-                        await self._stranger(node)
-                    elif way < 0.1:
-                        await self._wrong_greeting(node)
-                    else:
-                        await self._talk(node, inputs_then + inputs - self._campaign.sent)
-            except TimeoutError:
-                raise Fault(f"node {node.number} keeps a hostile connection waiting") from None
-            except (OSError, EOFError):
-                continue  # it was shown the door
-
-    async def _stranger(self, node: Node) -> None:
-        self._campaign.inputs["stranger"] += 1
-        reader, writer = await self._dial(node, secured=False)
-        data = self._draw.randbytes(self._draw.randrange(1, 600))
-        if self._draw.random() < 0.5:
-            data = b"\x16\x03\x01" + len(data).to_bytes(2, "big") + b"\x01\x00" + data
-        await self._end(reader, writer, data)
-
-    async def _wrong_greeting(self, node: Node) -> None:
-        self._campaign.inputs["greeting"] += 1
-        reader, writer = await self._dial(node)
-        data = len(self._hello).to_bytes(4, "big") + self._hello
-        await self._end(
-            reader, writer, self._damaged(data) if self._draw.random() < 0.7 else self._draw.randbytes(90)
-        )
-
-    async def _end(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> None:
-        """Say something and hang up."""
-        writer.write(data)
-        with suppress(OSError):
-            await writer.drain()
-            if self._draw.random() < 0.5:
-                async with asyncio.timeout(0.05):
-                    await reader.read(100)
-        writer.transport.abort()
-
-    async def _talk(self, node: Node, most: int) -> None:
-        """Become a link, and send what keeps it for a while, and at last what ends it."""
-        reader, writer = await self._dial(node)
-        writer.write(len(self._hello).to_bytes(4, "big") + self._hello)
-        if not await _packet(reader):
-            return
-        self._campaign.links += 1
-        listening = asyncio.ensure_future(self._listen(reader))
-        try:
-            for _ in range(self._draw.randrange(1, 4)):
-                for _ in range(min(most, self._draw.randrange(1, 24))):
-                    self._say(writer, "frame" if self._draw.random() < 0.8 else "replay")
-                await writer.drain()
-                await asyncio.sleep(0)
-                if listening.done() or writer.is_closing() or self._draw.random() < 0.1:
-                    return
-            self._say(writer, self._draw.choice(_ENDS))
-            await writer.drain()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.02):
-                    await asyncio.shield(listening)
-        finally:
-            listening.cancel()
-            writer.transport.abort()
-
-    def _say(self, writer: asyncio.StreamWriter, kind: str) -> None:
-        data = self._makers[kind]()
-        self._campaign.inputs[kind] += 1
-        writer.write(data if kind == "length" else len(data).to_bytes(4, "big") + data)
-
-    async def _dial(
-        self, node: Node, *, secured: bool = True
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        host, _, port = _address(node).rpartition(":")
-        context = self._keys.client_context() if secured else None
-        return await asyncio.open_connection(
-            host, int(port), ssl=context, server_hostname="" if secured else None, limit=1 << 22
-        )
-
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Learn from what an honest node sends."""
-        with suppress(OSError, EOFError):
-            while True:
-                packet = await _packet(reader)
-                try:
-                    frame = self._codec.decode(self._keys.split(packet))
-                    self._keys.verify(frame, packet, 0)
-                except RemoteFault:
-                    continue  # a bulletin, or a heartbeat
-                self._maker.overhear(frame)
-                if len(self._heard) < 400:
-                    self._heard.append(packet)
-                else:
-                    self._heard[self._draw.randrange(400)] = packet
-
-    # Packets.
-
-    def _frame(self) -> bytes:
-        self._maker.now = time.time_ns()
-        while True:
-            frame = self._maker.make()
-            if not self._tells_of_more(frame):
-                with suppress(AntecastError, msgspec.MsgspecError):  # too large, or of a source that has no key
-                    return self._keys.seal(frame, self._codec.encode(frame))
-
-    def _tells_of_more(self, frame: Frame) -> bool:
-        """Whether it claims messages that honest nodes are still to broadcast: a neighbour's word for what is gone
-        is believed, and not signed by those who would know better (docs/threat-model.md)."""
-        return any(number > self._broadcasts[source] for source, number in claims(frame) if source in HONEST)
-
-    def _replay(self) -> bytes:
-        return self._draw.choice(self._heard) if self._heard else self._frame()
-
-    def _changed(self) -> bytes:
-        return self._damaged(self._replay() if self._draw.random() < 0.5 else self._frame())
-
-    def _damaged(self, data: bytes) -> bytes:
-        draw, changed = self._draw, bytearray(data)
-        for _ in range(draw.choice((1, 1, 2, 5))):
-            changed[draw.randrange(len(changed))] = draw.randrange(256)
-        way = draw.random()
-        if way < 0.2:
-            return bytes(changed[: draw.randrange(1, len(changed) + 1)])
-        return bytes(changed) + draw.randbytes(draw.randrange(1, 50)) if way < 0.4 else bytes(changed)
-
-    def _forged(self) -> bytes:
-        """A message in the name of an honest node, with what signatures there are."""
-        frame = next((each for each in map(self._maker.make, [None] * 200) if any(entries(each))), None)
-        if frame is None:
-            return self._changed()
-        name = self._draw.choice(HONEST)
-        number = self._broadcasts[name] + self._draw.choice((0, 1, 1, 2))
-        packet = decode_packet(self._replay())
-        forged = [msgspec.structs.replace(entry, origin=name, seq=max(1, number)) for entry in entries(frame)]
-        with suppress(AntecastError, msgspec.MsgspecError):
-            data = self._codec.encode(forged[0])
-            return msgspec.msgpack.encode(
-                [[self._keys.identity.endorsement], packet.signatures or [bytes(64)], data]
-            )
-        return self._changed()
-
-    def _length(self) -> bytes:
-        draw = self._draw
-        return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 24, 5 << 20, 1000)).to_bytes(
-            4, "big"
-        ) + draw.randbytes(50)
-
-
-async def _packet(reader: asyncio.StreamReader) -> bytes:
-    """The next packet; empty for a heartbeat."""
-    length = int.from_bytes(await reader.readexactly(4), "big")
-    return b"" if length == 0xFFFFFFFF else await reader.readexactly(length & 0x7FFFFFFF)
 
 
 def _memory() -> int:

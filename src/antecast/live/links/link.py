@@ -63,6 +63,9 @@ class Transport(ABC):
     async def stop(self) -> None:
         """End all links and take no new ones."""
 
+    def transmit(self, packets: list[bytes]) -> None:  # noqa: B027  (most transports are no shared medium)
+        """Send packets to whoever hears them."""
+
     def share_bulletin(self) -> None:  # noqa: B027  (most transports have no keys)
         """Hand the newest bulletin of the group's authority to all who are linked; where there are keys."""
 

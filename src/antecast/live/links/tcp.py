@@ -201,6 +201,8 @@ class Tcp(Transport):
         self._dialling.clear()
         if self._server is not None:
             self._server.close()
+        for doorstep in list(self.doorsteps):
+            doorstep.end()
         for connection in list(self.connections):
             connection.finish("the node stops")
         deadline = self.loop.time() + 2.0
@@ -240,9 +242,12 @@ class Doorstep(asyncio.Protocol):
 
     def make_room(self) -> None:
         owner = self._owner
-        owner.doorsteps.pop(self, None)
         owner.node.counters["refused_room"] += 1
         owner.strangers.warning("node %d: refused a connection: too many handshakes at once", owner.node.number)
+        self.end()
+
+    def end(self) -> None:
+        self._owner.doorsteps.pop(self, None)
         if self._task is not None:
             self._task.cancel()
         if self._transport is not None:

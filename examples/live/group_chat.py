@@ -1,6 +1,6 @@
 """A group chat on a live node: the application behind `antecast chat`, small enough to read whole and to copy.
 
-    python examples/live/chat.py FOLDER NUMBER NAME LISTEN [PEER ...]
+    python examples/live/group_chat.py FOLDER NUMBER NAME LISTEN [PEER ...]
 
 The node delivers a message once it has delivered all that the message depends on: nobody sees an answer before its
 question. The chat keeps its lines in a database of its own. Each line is saved together with the number of its
