@@ -84,6 +84,7 @@ def test_bad_usage_is_one_line(antecast, arguments, problem):
     assert said.count("\n") == 1
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is how they die
 @pytest.mark.parametrize("protocol", ["vector", "pc-broadcast"])
 def test_many_crashes_in_one_process(protocol, monkeypatch):
     monkeypatch.setattr("antecast.torture.session.MEMORY_ROUNDS", 10)
