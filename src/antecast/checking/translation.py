@@ -2,8 +2,8 @@
 
 A world is a tuple of numbers, and each process gives out its own. So a world is sent with what its numbers stand
 for, where the receiver has not been told yet. Local states and frames are not copied: they are told by the call
-that they first came from, on a state that was told before, and the receiver makes that call itself. So a protocol
-needs no form in which it could be sent.
+that they first came from, on a state that was told before, and the receiver makes that call itself, unless it has
+come to the same state or frame in its own way. So a protocol needs no form in which it could be sent.
 
 Processes that were forked from one have the numbers below those of the fork in common.
 """
@@ -92,11 +92,12 @@ class Outgoing:
         machine = worlds.machine
         match kind:
             case "state":
-                return self._call(machine.first[number])
+                call, needs = self._call(machine.first[number])
+                return (machine.digests[number], call), needs
             case "frame":
                 key, place = machine.first_sent[number]
                 call, needs = self._call(key)
-                return (call, place), needs
+                return (machine.frame_bytes[number], call, place), needs
             case "record":
                 delivered, covered, pasts = worlds.records.values[number]
                 past = [(self._names(bit), self._names(before)) for bit, before in pasts]
@@ -167,11 +168,13 @@ class Incoming:
         worlds, frame = self._worlds, self._known["frame"]
         match kind:
             case "state":
-                return self._state(value)
+                digest, call = value
+                known = worlds.machine.number_of(digest)
+                return self._state(call) if known is None else known
             case "frame":
-                call, place = value
-                effect = self._step(call).effects[place]
-                return int(effect[2])
+                data, call, place = value
+                known = worlds.machine.frame_number(data)
+                return int(self._step(call).effects[place][2]) if known is None else known
             case "record":
                 delivered, covered, pasts = value
                 past = tuple((self._bits(bit), self._bits(before)) for bit, before in pasts)
