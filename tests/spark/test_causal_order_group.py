@@ -195,3 +195,63 @@ def test_a_state_of_other_settings_is_refused():
         ConfigurationError, match="made with id id, needs needs, key k; this query has id id, needs deps"
     ):
         group(needs="deps").step(state, [])
+
+
+def operator(how, mode):
+    """The operator in Spark's own harness for such operators, which needs no session."""
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from antecast.spark.causal_order_needs import _Processor
+
+    when = {"eventTimeExtractor": lambda row: 1 << 60} if mode == "EventTime" else {}
+    return TwsTester(_Processor(how, timed=mode != "None"), timeMode=mode, **when)
+
+
+def packed(now, *rows):
+    import pandas as pd
+
+    from antecast.spark.observe_rows import write_stream
+
+    return pd.DataFrame({"rows": [write_stream(table(list(rows)))], "__now": [now]})
+
+
+def left_in(frames):
+    from antecast.spark.observe_rows import read_stream
+
+    rows = [] if frames is None or not len(frames) else [read_stream(blob).to_pylist() for blob in frames["rows"]]
+    return [(row["id"], row["missing"]) for each in rows for row in each]
+
+
+def test_without_timers_a_group_is_looked_at_when_its_rows_come():
+    tester = operator(group(wait=100), "None")
+    assert left_in(tester.testInPandas("k", packed(0, row(2, 1)))) == []
+    assert left_in(tester.testInPandas("k", packed(50, row(5)))) == [(5, None)]
+    for now in (75, 100, 125):
+        tester.testInPandas("k", packed(now, row(now)))
+    assert (
+        tester.peekValueState("group", "k")[0] == 0
+    )  # a step counts 25 ms at most, and the fifth has released it
+
+
+def test_with_processing_time_a_silent_group_gives_up_in_time():
+    tester = operator(group(wait=100), "ProcessingTime")
+    tester.setProcessingTime(1000)
+    assert left_in(tester.testInPandas("k", packed(0, row(2, 1)))) == []
+    found = [(now, left_in(tester.setProcessingTime(now))) for now in range(1005, 1150, 5)]
+    given_up = [(now, rows) for now, rows in found if rows]
+    assert [rows for _, rows in given_up] == [[(2, [1])]]
+    assert 1100 <= given_up[0][0] <= 1120
+    assert left_in(tester.setProcessingTime(9000)) == []
+
+
+def test_with_event_time_a_silent_group_gives_up_with_the_watermark():
+    how = group(wait=100, event="when")
+    tester = operator(how, "EventTime")
+    import pandas as pd
+
+    from antecast.spark.observe_rows import write_stream
+
+    rows = table([row(2, 1)]).set_column(3, "when", pa.array([1_000_000], pa.timestamp("us", "UTC")))
+    assert left_in(tester.testInPandas("k", pd.DataFrame({"rows": [write_stream(rows)], "__now": [0]}))) == []
+    assert left_in(tester.setWatermark(1099)) == []
+    assert left_in(tester.setWatermark(1101)) == [(2, [1])]
