@@ -1,6 +1,6 @@
 """Causal convergence (CCv): one order of all transactions that explains every read.
 
-Theory of operation. Bouajjani et al. (Theorem on CyclicCF) and Biswas and Enea (Causal): a read of key x by t
+Theory of operation. Bouajjani et al. (CyclicCF) and Biswas and Enea (Causal): a read of key x by t
 from w demands that every other transaction u that wrote x and is in the causal past of t comes before w. The
 history is CCv exactly if these demands and causality together have no cycle. Of each group of writers only the
 last one in the past of t is demanded: the others precede it in their session. Demands on one write from many

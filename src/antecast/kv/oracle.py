@@ -1,14 +1,16 @@
 """The oracle: every level from its definition, as plainly as it can be written. For tests.
 
 It shares nothing with the engine but the history. CC, CCv and CM follow Bouajjani, Enea, Guerraoui and Hamza
-(definitions 5 to 7) with transactions in place of operations: there is a causal order `co` that contains the
+with transactions in place of operations: there is a causal order `co` that contains the
 session order, and
 - CC: each transaction has a sequence of its causal past that respects `co` and in which its own reads are right;
 - CM: as CC, with the reads of all earlier transactions of its session right as well;
 - CCv: there is one sequence `arb` of all transactions that respects `co`, and the past of each, in that order,
-  makes its reads right. A transaction in a sequence is right if each of its reads returns its own last write or
-  else the last one before it in the sequence. A larger causal order only asks for more, and it must contain who
-  read from whom, so the least one is enough; `every_order=True` tries all of them, for very small histories.
+  makes its reads right.
+
+A transaction in a sequence is right if each of its reads returns its own last write or else
+the last one before it in the sequence. A larger causal order only asks for more, and it must contain who read from
+whom, so the least one is enough; `every_order=True` tries all of them, for very small histories.
 """
 
 from __future__ import annotations
