@@ -2,13 +2,12 @@
 
 The full search of three nodes and three broadcasts (less where that takes too long) gives the transitions per CPU
 second, and how many there are per call of a protocol object: the others are looked up. Where a space is small, as
-that of `vcube` is, nearly all the time goes into those calls; and as its trees send each message once and depend
+that of `vcube` is, most of the time goes into those calls; and as its trees send each message once and depend
 on the numbers of nodes, there is nothing to reduce. The reduced search of the same scope gives the factor in
 states, and what is left of the time.
 
 A shared search is compared with that of one process side by side. The machine may be busy, so what counts is CPU
-time: that of the search alone, over that of the busiest process of the shared one. Each process makes most calls
-of protocol objects itself, so sharing brings the more, the more worlds there are per local state.
+time: that of the search alone, over that of the busiest process of the shared one.
 
     python -m bench.checking [PROTOCOL ...]
     python -m bench.checking --shared [PROTOCOL ...]
