@@ -7,7 +7,6 @@ such as runs whose offers might not fit into one frame, nodes that go and come b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ from antecast.sim.compiled.links import FAR, LONGEST, check_links
 from antecast.sim.compiled.queue import FREE, Longs, make_queue, refill, roomier_queue
 from antecast.sim.compiled.table import make_table, roomier_table
 from antecast.sim.compiled.workload import Plan, check_workload, plan_broadcasts
-from antecast.sim.contact_plan import load_plan
+from antecast.sim.contact_plan import ContactPlan, load_plan
 from antecast.sim.radio.layout import Cells as CellNetwork
 from antecast.sim.scenario import Scenario
 from antecast.sim.streams import stream_key
@@ -135,8 +134,9 @@ class EpidemicEngine(CompiledEngine):
         at[PATIENCE], at[FIFO], at[EVERYTHING] = settings.patience, network.fifo, scenario.log.events == "all"
         plan = load_plan(topology) if isinstance(topology, Contacts) else None
         pairs = np.array(edges(topology, n, scenario.seed), np.int64).reshape(-1, 2)
-        rows = [] if plan is None else list(_trace(plan, int(topology.setup)))  # type: ignore[union-attr]
-        trace = np.array(rows, np.int64).reshape(-1, 4)
+        trace = np.empty((0, 4), np.int64)
+        if plan is not None and isinstance(topology, Contacts):
+            trace = _trace(plan, min(int(topology.setup), FAR))
         present = [p for p in range(n) if plan is None or p not in plan.presence]
         room = 4 * n + 64
         self._world = World(
@@ -248,16 +248,27 @@ class EpidemicEngine(CompiledEngine):
 ENGINE = EpidemicEngine
 
 
-def _trace(plan: Any, setup: int) -> Iterator[tuple[int, int, int, int]]:
+def _trace(plan: ContactPlan, setup: int) -> Longs:
     """What a trace says, in the order in which the reference schedules it: time, kind, two nodes."""
-    for node, spans in plan.presence.items():
-        for start, end in spans:
-            yield start, APPEAR, node, 0
-            yield end, LEAVE, node, 0
-    for start, end, a, b in plan.contacts:
-        if start + setup < end:
-            yield start + setup, MEET, a, b
-            yield end, PART, a, b
+    spans = [(node, *span) for node, each in plan.presence.items() for span in each]
+    nodes, appear, leave = np.array(spans, np.int64).reshape(-1, 3).T
+    start, end, a, b = np.array(plan.contacts, np.int64).reshape(-1, 4).T
+    usable = start + setup < end
+    start, end, a, b = (column[usable] for column in (start + setup, end, a, b))
+    return np.concatenate(
+        [
+            _alternating((appear, APPEAR, nodes, 0 * nodes), (leave, LEAVE, nodes, 0 * nodes)),
+            _alternating((start, MEET, a, b), (end, PART, a, b)),
+        ]
+    )
+
+
+def _alternating(*kinds: tuple[Longs, int, Longs, Longs]) -> Longs:
+    """Rows of one kind and of the other in turn."""
+    rows = np.empty((len(kinds[0][0]), len(kinds), 4), np.int64)
+    for index, (at, kind, one, other) in enumerate(kinds):
+        rows[:, index, 0], rows[:, index, 1], rows[:, index, 2], rows[:, index, 3] = at, kind, one, other
+    return rows.reshape(-1, 4)
 
 
 def _make_ticks(scenario: Scenario) -> Longs:
