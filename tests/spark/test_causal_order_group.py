@@ -212,7 +212,7 @@ def packed(now, *rows):
 
     from antecast.spark.observe_rows import write_stream
 
-    return pd.DataFrame({"rows": [write_stream(table(list(rows)))], "__now": [now]})
+    return pd.DataFrame({"rows": [write_stream(table(list(rows)))], "antecast_now": [now]})
 
 
 def left_in(frames):
@@ -252,6 +252,8 @@ def test_with_event_time_a_silent_group_gives_up_with_the_watermark():
     from antecast.spark.observe_rows import write_stream
 
     rows = table([row(2, 1)]).set_column(3, "when", pa.array([1_000_000], pa.timestamp("us", "UTC")))
-    assert left_in(tester.testInPandas("k", pd.DataFrame({"rows": [write_stream(rows)], "__now": [0]}))) == []
+    assert (
+        left_in(tester.testInPandas("k", pd.DataFrame({"rows": [write_stream(rows)], "antecast_now": [0]}))) == []
+    )
     assert left_in(tester.setWatermark(1099)) == []
     assert left_in(tester.setWatermark(1101)) == [(2, [1])]

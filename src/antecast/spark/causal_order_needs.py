@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 Timers: TypeAlias = Literal["none", "processing"]
 
 ADDED = ("position", "waited", "late", "reason", "missing")
-_ALL, _EVENT, _NOW = "__group", "__event_time", "__now"
+_ALL, _EVENT = "__group", "__event_time"
+_NOW = "antecast_now"  # Spark renames columns that begin with an underscore on their way to the operator
 
 
 def order_by_needs(
