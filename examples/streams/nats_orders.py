@@ -58,9 +58,11 @@ async def ordered(server: str) -> list[dict[str, Any]]:
     """The ordered events, as any client of NATS would read them."""
     client = await nats.connect(server)
     jetstream = client.jetstream()
-    found = await jetstream.subscribe("shop.ordered", ordered_consumer=True)
+    found = await jetstream.pull_subscribe("shop.ordered", stream="SHOP")
     count = (await found.consumer_info()).num_pending or 0
-    events = [json.loads((await found.next_msg()).data) for _ in range(count)]
+    events: list[dict[str, Any]] = []
+    while len(events) < count:
+        events += [json.loads(message.data) for message in await found.fetch(count - len(events))]
     await client.close()
     return events
 
