@@ -29,8 +29,7 @@ The rules (docs/preventive.md says why each holds, and where the paper differs):
 6. *Break, crash, reconnection*: a link that comes back is a new link.
 7. *Join.* A newcomer takes the base and the log of one neighbour; both directions of that link are then safe.
 8. *Come and go.* Processes beyond the `founders` are announced by a neighbour before their first message goes
-   out, and forgotten at their `leave`. A source that leaves announces its neighbours first, so that one is left
-   that can announce others.
+   out, and forgotten at their `leave`.
 
 Each part of this is an object: the past (`past`), the links (`links`), the pings (`pings`), catching up by syncs
 and bases (`catching_up`), this process as a source (`source`, `membership`), and what is said when something
@@ -301,7 +300,7 @@ class PreventiveBroadcast(Protocol):
         self._safe[link.peer] = None
         out.append(CancelTimer(f"{LINK}{link.peer}"))
         if self._membership.standing is Standing.GONE:
-            self._source.let_go(link, out)
+            self._pings.farewell(link, out)
 
     def _begin_anew(self, link: Link, now: int, out: list[Effect]) -> None:
         """A neighbour has found a gap: what it has not dropped was sent before this. No ping would tell what it

@@ -7,7 +7,7 @@ neighbours; what follows from it is here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from antecast.core import Effect, LocalMisuse, Message, NodeId, Send
 from antecast.protocols.preventive.catching_up import CatchingUp
@@ -119,29 +119,12 @@ class Source:
         membership = self._membership
         if membership.standing is not Standing.LEAVING or not membership.settled:
             return
-        if membership.known:
-            self._hand_on(self._links, out)
         membership.standing = Standing.GONE
         membership.owes = not self._past.empty
         if self.node in self._past.vector and self.node >= self._past.founders:
             self._announce(self.node, out, gone=True)
         for peer in self._links.safe:
             self._pings.farewell(self._links[peer], out)
-
-    def _hand_on(self, peers: Iterable[NodeId], out: list[Effect]) -> None:
-        """Announce neighbours, asked or not, before a source goes. One of them, who stays, has that when it lets
-        this process go; so there is always a source that can announce others, even if no founder is left."""
-        for peer in list(peers):
-            unknown = self._past.count(peer) is None and peer not in self._past.forgotten
-            if unknown and not self._past.full:
-                self._announce(peer, out, gone=False)
-
-    def let_go(self, link: Link, out: list[Effect]) -> None:
-        """A link has become safe while this process is going. A founder is never forgotten, so it can still hand
-        on."""
-        if self.node < self._past.founders:
-            self._hand_on([link.peer], out)
-        self._pings.farewell(link, out)
 
     @property
     def left(self) -> bool:
