@@ -185,11 +185,18 @@ def test_a_sweep_compiles_once_and_its_workers_load_what_it_compiled(
 ) -> None:
     prepare("vcube")
     cache = Path(kernel.__file__).parent / "__pycache__"
-    before = {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")}
-    assert before
-    result = sweep(cubes, overrides=["engine=compiled"], out=tmp_path / "s", spark=spark)
-    assert result.complete
-    assert {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")} == before
+
+    def stamps() -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in cache.glob("kernel.advance*")}
+
+    for number in range(3):  # another process may be compiling the same code for the first time
+        before = stamps()
+        assert before
+        result = sweep(cubes, overrides=["engine=compiled"], out=tmp_path / f"s{number}", spark=spark)
+        assert result.complete
+        if stamps() == before:
+            break
+    assert stamps() == before
     for manifest in result.folder.glob("runs/*/manifest.json"):
         assert json.loads(manifest.read_text())["engine"] == "compiled"
 

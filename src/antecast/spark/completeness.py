@@ -43,15 +43,10 @@ def frame_completeness(
     nodes: set[object] = set()
     run = [column("run")] if columns.get("run", "run") in present else []
     for what, owner in OWNERS.items():
-        if not {columns.get(what, what), columns.get(owner, owner)} <= present or not (
-            dense is None or what in dense
-        ):
+        wanted = what in (look if dense is None else dense)
+        if not wanted or not {columns.get(what, what), columns.get(owner, owner)} <= present:
             continue
-        rows = events
-        if what == "seq":
-            rows = events.filter(
-                F.col(column("kind")).cast("string") == (kinds or {}).get("broadcast", "broadcast")
-            )
+        rows = broadcasts if what == "seq" else events
         keys = [
             F.col(each).alias(name)
             for each, name in zip([*run, column(owner)], ["r", "o"][-len(run) - 1 :], strict=True)
