@@ -2,7 +2,7 @@
 
     python -m bench.foreign_logs
 
-Clocks: 10 000 events over 64 hosts, against the 1.1 k events a second at which ShiViz takes a log of that size.
+Clocks: 10 000 events over 64 hosts, against the 1.1 k events per second at which ShiViz takes a log of that size.
 Spans: OTLP lines and CSV, in spans per minute. Times are CPU seconds of this process, the best of three, without
 the time to start Python.
 """
@@ -101,9 +101,7 @@ def main() -> None:
                     "times ShiViz": round(count / taken / SHIVIZ) if name == "clocks, 64 hosts" else "",
                 }
             )
-    note = (
-        f"ShiViz takes {SHIVIZ:,} events a second at 10,000 events over 64 hosts. CPU seconds, the best of three."
-    )
+    note = f"ShiViz takes {SHIVIZ:,} events per second at 10,000 events over 64 hosts. CPU seconds, best of three."
     report("foreign_logs", "Foreign logs, from file to verdict", found, note=note)
 
 

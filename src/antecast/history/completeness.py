@@ -4,7 +4,7 @@ The auditor takes a log for complete: every broadcast and every delivery of its 
 like a message that never came, so a log that was rotated or trimmed can look causal where the whole one is
 violated. Two things show that rows are missing: positions of a node that skip numbers, and numbers of a source's
 messages that do. Both only mean something where numbers are dense, that is, given one by one from 0 or 1. `dense`
-says which are; without a word, they are taken to be if most nodes begin with 0 or 1 and most numbers are there.
+says which are. Default: numbers are taken to be dense if most nodes begin with 0 or 1 and most numbers are there.
 """
 
 from __future__ import annotations
