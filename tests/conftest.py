@@ -39,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("antecast")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuses to draw cases from a set: its order differs between the processes that share the suite."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if any(isinstance(values, set | frozenset) for values in (*mark.args, *mark.kwargs.values())):
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: cases in a set have no order, sort them")
+
+
 @pytest.fixture
 def antecast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
