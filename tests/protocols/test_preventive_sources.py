@@ -4,9 +4,10 @@ import pytest
 from by_hand import ByHand, kinds
 from restless import SECOND
 
-from antecast.core import Leaving, LocalMisuse, Message, Send
+from antecast.core import Alert, Leaving, LocalMisuse, Message, Send
 from antecast.protocols import specification
 from antecast.protocols.preventive.frames import Notice, Ping
+from antecast.protocols.preventive.membership import SPONSOR
 from antecast.protocols.preventive.past import Past
 
 A, B = range(2)
@@ -21,6 +22,17 @@ def test_a_newcomer_is_announced_when_it_first_broadcasts():
     assert kinds(net.queues[A, B]) == ["Notice"]
     net.carry()
     assert net.delivered[A] == net.delivered[B] == net.delivered[newcomer] == [(newcomer, 1)]
+
+
+def test_a_newcomer_whom_nobody_can_announce_says_so_once():
+    spec = specification("pc-broadcast")
+    newcomer = spec.make(5, spec.settings(founders=1, timeout=SECOND))
+    newcomer.link_up(6, 0)
+    newcomer.broadcast(b"", 0)
+    said = [
+        effect.text for at in range(1, 20) for effect in newcomer.timer(SPONSOR, at) if isinstance(effect, Alert)
+    ]
+    assert len(said) == 1 and "(1 so far)" in said[0]
 
 
 def test_a_message_of_an_unknown_source_is_a_leftover():

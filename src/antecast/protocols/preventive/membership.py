@@ -17,12 +17,15 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from antecast.core import Effect, Message, NodeId, SetTimer, State, Timer
+from antecast.core import Alert, Effect, Message, NodeId, SetTimer, State, Timer
 from antecast.protocols.preventive.frames import CODEC, EVERYTHING, Ask, Claim, Known
 from antecast.protocols.preventive.links import SLOWEST, Link, Links
 from antecast.protocols.preventive.past import Past
 
 SPONSOR: Final[Timer] = "pc/sponsor"
+
+UNHEARD: Final = 6
+"""Requests to be announced, one after the other, after which a person is told."""
 
 
 class Standing(Enum):
@@ -78,10 +81,16 @@ class Membership:
             self._links.send([peer], Ask(), out)
             out.append(SetTimer(SPONSOR, now + (self._timeout << min(self._turn, SLOWEST))))
 
-    def ask_elsewhere(self) -> None:
+    def ask_elsewhere(self, out: list[Effect]) -> None:
         """The neighbour that was asked has not answered in time."""
         self._asking = None
         self._turn += 1
+        if self._turn == UNHEARD and self.waiting and not self.known:
+            text = (
+                f"nobody has announced this node after {UNHEARD} requests, and its broadcasts wait for that"
+                f" ({len(self.waiting)} so far): a founder or a process that was announced has to be within reach"
+            )
+            out.append(Alert(text))
 
     def ask_again(self, link: Link, out: list[Effect]) -> None:
         """A question, or its answer, may have been lost with a link."""

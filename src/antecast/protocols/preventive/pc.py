@@ -324,7 +324,7 @@ class PreventiveBroadcast(Protocol):
         elif token == JOIN:
             self._catching_up.join_elsewhere(now, out)
         elif token == SPONSOR:
-            self._membership.ask_elsewhere()
+            self._membership.ask_elsewhere(out)
             self._membership.ask(self._catching_up.provider, now, out)
         return out
 
