@@ -18,6 +18,14 @@ def test_two_nodes_and_one_fault(name):
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)
 
 
+@pytest.mark.parametrize("name", [each.name for each in specifications()])
+@pytest.mark.parametrize("scope", [{"nodes": 2, "joins": 1}, {"nodes": 3, "leaves": 1}], ids=str)
+def test_three_nodes_one_of_which_comes_or_goes(name, scope):
+    spec = specification(name)
+    done = check(spec, fitting(spec, spec.configure({}), Scope(broadcasts=1, bound=2, **scope)))
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
 @pytest.mark.parametrize("name", ["pc-broadcast", "vcube-single"])
 def test_three_nodes_and_two_answers(name):
     """Question, answer, and an answer to either, at any node, in any order of arrival."""

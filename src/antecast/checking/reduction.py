@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
+from antecast.checking.machine import ABSENT
 from antecast.checking.performing import CALLS, Action, World
 from antecast.core import NodeId
 
@@ -124,7 +125,7 @@ class Followed:
     def note(self, world: World, action: Action, after: World) -> None:
         for node in self._nodes:
             before, then = world[node], after[node]
-            if before != then:
+            if before != then and before != ABSENT and then != ABSENT:
                 verb, ended = action[0], None
                 if action[1] == node:
                     if verb == "crash" or (verb in CALLS and action[-1] >= 0):
