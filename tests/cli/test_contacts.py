@@ -1,19 +1,13 @@
 """`antecast generate` and `antecast contacts` as a user meets them: processes, their output and exit codes."""
 
 import json
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import antecast
 
 from antecast.traces.schema import CONTACTS, TRAJECTORIES
-
-
-def antecast(*arguments, cwd):
-    command = [sys.executable, "-m", "antecast", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

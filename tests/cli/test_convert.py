@@ -3,20 +3,14 @@
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import antecast
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 ONE = "0 CONN 0 1 up\n1 CONN 1 0 up\n2 CONN 0 1 down\n5 CONN 1 0 down\n7 CONN 0 2 down\n"
 WALK = "0 create 0 0 0 0\n0 setdest 0 5 5 0 1 10\n10 destroy 0\n"
-
-
-def antecast(*arguments, cwd, **options):
-    command = [sys.executable, "-m", "antecast", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, **options)
 
 
 def assert_one_line_of_error(done, *words):

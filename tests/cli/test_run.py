@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from commands import antecast, antecast_process
 
 from antecast.history.log import read_events
 
@@ -40,11 +41,6 @@ def scenario(tmp_path):
     path = tmp_path / "small.toml"
     path.write_text(SCENARIO)
     return path
-
-
-def antecast(*arguments, cwd, **options):
-    command = [sys.executable, "-m", "antecast", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, **options)
 
 
 def assert_one_line_of_error(done, *words):
@@ -146,7 +142,7 @@ def test_no_room_to_write_is_one_line(scenario, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     arguments = ["--set", "workload.0.rate=500", "--out", "here"]
-    done = antecast("run", scenario, *arguments, cwd=tmp_path, preexec_fn=small_files)
+    done = antecast_process("run", scenario, *arguments, cwd=tmp_path, preexec_fn=small_files)
     assert_one_line_of_error(done, "here/events.parquet: cannot write: File too large")
 
 
@@ -198,7 +194,7 @@ def test_protocols_and_doctor_speak_json(tmp_path):
 
 
 def test_a_missing_java_is_found_and_its_cure_told(tmp_path):
-    done = antecast("doctor", cwd=tmp_path, env=os.environ | {"JAVA_HOME": str(tmp_path)})
+    done = antecast_process("doctor", cwd=tmp_path, env=os.environ | {"JAVA_HOME": str(tmp_path)})
     assert done.returncode == 2
     assert "not found" in done.stdout and "openjdk-17" in done.stdout
 
