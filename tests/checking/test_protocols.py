@@ -1,9 +1,12 @@
 """Every protocol keeps its promises at small scope; `python tools/checking.py` looks further."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antecast.checking.check import check
-from antecast.checking.scope import Scope, fitting
+from antecast.checking.limits import Limits
+from antecast.checking.scope import ADVERSITY, Scope, fitting
 from antecast.core import Deliver
 from antecast.protocols import specification, specifications
 from antecast.protocols.preventive.pc import PreventiveBroadcast
@@ -23,6 +26,30 @@ def test_two_nodes_and_one_fault(name):
 def test_three_nodes_one_of_which_comes_or_goes(name, scope):
     spec = specification(name)
     done = check(spec, fitting(spec, spec.configure({}), Scope(broadcasts=1, bound=2, **scope)))
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
+@given(
+    name=st.sampled_from([each.name for each in specifications()]),
+    adversity=st.dictionaries(st.sampled_from(ADVERSITY), st.integers(1, 2), max_size=4),
+    nodes=st.integers(2, 4),
+    answers=st.integers(0, 1),
+    topology=st.sampled_from(["complete", "line", "ring", "star"]),
+    strategy=st.sampled_from(["breadth", "depth", "walk", "growing", "overtaking"]),
+)
+def test_no_mixture_of_faults_is_too_much(name, adversity, nodes, answers, topology, strategy):
+    """However little of the space is seen in so short a time: nothing breaks, the search least of all."""
+    spec = specification(name)
+    scope = Scope(nodes=nodes, broadcasts=2, answers=answers, topology=topology, **adversity)
+    scope = fitting(spec, spec.configure({}), scope)
+    done = check(spec, scope, strategy=strategy, limits=Limits(cpu=0.2))
+    assert done.found.problem is None
+
+
+@pytest.mark.parametrize("name", ["epidemic", "pc-broadcast"])
+def test_time_passes_while_a_node_is_down(name):
+    spec = specification(name)
+    done = check(spec, Scope(nodes=2, broadcasts=1, crashes=1, ticks=1, bound=3))
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)
 
 

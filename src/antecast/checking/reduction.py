@@ -127,7 +127,7 @@ class Followed:
             before, then = world[node], after[node]
             if before != then and before != ABSENT and then != ABSENT:
                 verb, ended = action[0], None
-                if action[1] == node:
+                if action[1:2] == (node,):  # a tick has no node
                     if verb == "crash" or (verb in CALLS and action[-1] >= 0):
                         continue  # its links are gone
                     ended = action[2] if verb in ("up", "down") else None
