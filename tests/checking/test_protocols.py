@@ -29,6 +29,13 @@ def test_three_nodes_one_of_which_comes_or_goes(name, scope):
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)
 
 
+@pytest.mark.parametrize("name", ["fifo", "vector", "vcube-single"])
+def test_what_depends_on_a_message_that_left_with_its_node_may_be_held_back_for_ever(name):
+    """Its second message arrives, the first is lost with it: nobody will ever have that."""
+    done = check(specification(name), Scope(nodes=3, broadcasts=2, leaves=1, bound=3, probes=False))
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
 @given(
     name=st.sampled_from([each.name for each in specifications()]),
     adversity=st.dictionaries(st.sampled_from(ADVERSITY), st.integers(1, 2), max_size=4),

@@ -5,8 +5,8 @@ course: crashed nodes recover, links come back, frames arrive as they were sent,
 timer that is due first fires. This is one fair schedule, and it has to end with
 
 - *agreement*: what one node that is there has delivered, all have that were there from the start;
-- *termination*: nothing held back, no link unsafe, and, asked once more (`probes`), a broadcast of each node
-  reaches all. If the same world comes back but for the time, or no timer is left, it never will; if so many timers
+- *termination*: nothing held back but what depends on messages that are gone with their node, no link unsafe,
+  and, asked once more (`probes`), a broadcast of each node reaches all. If the same world comes back but for the time, or no timer is left, it never will; if so many timers
   have fired as the scope allows (`calm`), that is told too.
 
 Where a protocol may give messages up (`retain` or `capacity` is less than what is broadcast, newcomers start with
@@ -18,6 +18,7 @@ Worlds that have been seen to end well are remembered, so a calm that runs into 
 
 from __future__ import annotations
 
+from antecast.checking.machine import ABSENT
 from antecast.checking.records import Problem
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds
@@ -202,11 +203,28 @@ class Calm:
             gauges = protocol.gauges()
             held += gauges.get(HOLDS, 0)
             for gauge in HELD_BACK:
-                if gauges.get(gauge) and not self._scarce:
+                if gauges.get(gauge, 0) > self._undeliverable(world) and not self._scarce:
                     return f"node {node} holds {gauges[gauge]} back ({gauge})"
         if worlds.cells and held != members:
             return f"stations hold {held} hosts, and there are {members}"
         return None
+
+    def _undeliverable(self, world: World) -> int:
+        """How many messages depend on one that nobody has any more: it is gone with the node that broadcast it."""
+        worlds = self.worlds
+        if not worlds.scope.leaves:
+            return 0
+        there = gone = 0
+        for node in worlds.hosts:
+            record = worlds.record(world, node)
+            if world[node] != ABSENT:
+                there |= record.delivered
+            else:
+                for bit, _ in record.pasts:
+                    gone |= bit
+        lost = gone & ~there
+        records = (worlds.record(world, node) for node in worlds.hosts)
+        return sum(bool((bit | past) & lost) and not bit & there for each in records for bit, past in each.pasts)
 
     def _unsafe(self, world: World) -> str | None:
         for node, protocol in self.worlds.protocols(world).items():
