@@ -36,6 +36,11 @@ def test_what_depends_on_a_message_that_left_with_its_node_may_be_held_back_for_
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)
 
 
+def test_probes_that_are_under_way_together_may_be_given_up_where_little_is_kept():
+    done = check(specification("vcube-single"), Scope(nodes=2, broadcasts=1, breaks=1), settings={"retain": 1})
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
 @given(
     name=st.sampled_from([each.name for each in specifications()]),
     adversity=st.dictionaries(st.sampled_from(ADVERSITY), st.integers(1, 2), max_size=4),

@@ -6,8 +6,9 @@ timer that is due first fires. This is one fair schedule, and it has to end with
 
 - *agreement*: what one node that is there has delivered, all have that were there from the start;
 - *termination*: nothing held back but what depends on messages that are gone with their node, no link unsafe,
-  and, asked once more (`probes`), a broadcast of each node reaches all. If the same world comes back but for the time, or no timer is left, it never will; if so many timers
-  have fired as the scope allows (`calm`), that is told too.
+  and, asked once more (`probes`), a broadcast of each node reaches all. If the same world comes back but for the
+  time, or no timer is left, it never will; if so many timers have fired as the scope allows (`calm`), that is told
+  too.
 
 Where a protocol may give messages up (`retain` or `capacity` is less than what is broadcast, newcomers start with
 what is to come), what was broadcast before the calm need not reach everyone, nor need probes that are under way
@@ -69,13 +70,14 @@ class Calm:
                 return problem, way
             if stage == len(rounds):
                 break
-            world, excused = ended, self.broadcast_so_far(ended)
+            world = ended
             for node in rounds[stage]:
                 probe = self.worlds.label("broadcast", node, 0, GO_ON)
                 way.append(probe)
                 world, problem = self.worlds.perform(world, probe, free=True)
                 if problem is not None:
                     return problem, way
+            excused = self.excused(ended, world, len(rounds[stage]))
             stage += 1
         self._fine.update(passed)
         return None
@@ -157,6 +159,11 @@ class Calm:
         worlds = self.worlds
         found = worlds.hosts if down else worlds.protocols(world)
         return [n for n in found if n in worlds.hosts and world[n] and worlds.may_speak(world, n)]
+
+    def excused(self, before: World, after: World, probes: int) -> int:
+        """What need not reach everyone once probes are under way: what there was before them, and where messages
+        may be given up, several probes too."""
+        return self.broadcast_so_far(after if self._scarce and probes > 1 else before)
 
     def broadcast_so_far(self, world: World) -> int:
         """All messages that there are."""

@@ -218,7 +218,7 @@ def replay(
     steps: list[str] = []
     problem: Problem | None = None
     calm = Calm(worlds)
-    excused, probing = -1, False
+    excused, probes, calmed = -1, 0, world
     for place, listed in enumerate(found.actions):
         action: Action = tuple(listed)
         free = place >= found.calm
@@ -227,10 +227,13 @@ def replay(
         words = teller.words(world, action)
         if before is not None:
             before(place + 1, words)
-        if (free and action[0] == "broadcast" and not probing) or (free and excused < 0):
+        if free and excused < 0:
             excused = calm.broadcast_so_far(world)
-        probing = free and action[0] == "broadcast"
         after, problem = worlds.perform(world, action, free=free)
+        probes = probes + 1 if free and action[0] == "broadcast" else 0
+        if probes:
+            calmed = world if probes == 1 else calmed
+            excused = calm.excused(calmed, after, probes)
         steps.append(teller.told(words, world, after, action, problem))
         story.step(place + 1, world, action, after, problem)
         world = after
