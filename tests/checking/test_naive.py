@@ -36,6 +36,12 @@ SLOW = [
         {"newcomers": "now"},
         {"broadcasts": 3, "appears": 1, "breaks": 1, "joins": 1},
     ),
+    (
+        naive.NoBirths,
+        "walk",
+        {"retain": 2, "founders": 3},
+        {"topology": "ring", "broadcasts": 5, "breaks": 4, "joins": 2, "leaves": 1, "probes": False},
+    ),
     (naive.BaseKeepsLinks, "walk", {"retain": 1}, {"broadcasts": 4, "appears": 1, "breaks": 2}),
     (
         naive.AnyPong,
@@ -48,7 +54,7 @@ SLOW = [
 
 def assert_noticed(make, strategy, settings, scope):
     weak = replace(PC, name=make.__name__, make=make)
-    wanted = Scope(**LINE, **scope)
+    wanted = Scope(**LINE | scope)
     done = check(weak, wanted, settings=settings, strategy=strategy, limits=Limits(cpu=60))
     assert done.found.verdict == "violated"
     assert replay(done.counterexample, weak).problem is not None

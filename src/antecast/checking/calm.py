@@ -36,6 +36,10 @@ HOLDS = "station_hosts"
 """The gauge of hosts that a station holds: in the end each host is held by one."""
 
 
+STORM = 5_000
+"""Things that may happen by themselves, one after the other, before it is said that they never end."""
+
+
 class Calm:
     """The judgement of worlds at rest."""
 
@@ -91,10 +95,15 @@ class Calm:
 
     def _rest(self, world: World, excused: int, way: list[Action]) -> tuple[World, Problem | None]:
         """Let things take their course until all is well; or what keeps them from it."""
-        firings, seen = 0, set()
+        firings, last_firing, seen = 0, len(way), set()
         while True:
             action = self._next(world)
-            if action is None:
+            if action is not None:
+                if len(way) - last_firing == STORM:
+                    del way[last_firing:]  # a replay goes on by itself
+                    words = self.lacking(world, excused) or "nodes never stop talking"
+                    return world, Problem("termination", f"{words}; frames go to and fro without an end")
+            else:
                 lacking = self.lacking(world, excused)
                 if lacking is None:
                     return world, None
@@ -106,7 +115,7 @@ class Calm:
                 if relative in seen:
                     return world, Problem("termination", f"{lacking}; from here on everything repeats")
                 seen.add(relative)
-                firings += 1
+                firings, last_firing = firings + 1, len(way)
                 if firings > self.worlds.scope.calm:
                     words = f"{lacking}, after {firings - 1} timers have fired in a network where all is well"
                     return world, Problem("termination", words)
