@@ -1,8 +1,11 @@
 """Kernels may call parts, also of other files, and never run machine code that a part has outlived."""
 
+import importlib
 import os
 import subprocess
 import sys
+
+from antecast.core import compiled
 
 KERNEL = """
 from antecast.core.compiled import bare, compiled, is_cached
@@ -53,3 +56,26 @@ def test_a_kernel_is_compiled_again_when_a_part_in_another_file_changes(tmp_path
     assert outcome(tmp_path) == "11 kernel\nTrue True"
     (tmp_path / "parts.py").write_text(PARTS.format(expression="x + n"))
     assert outcome(tmp_path) == "8 kernel\nFalse False"
+
+
+def test_the_stamp_of_a_kernel_follows_its_parts_and_their_constants_and_nothing_else(tmp_path, monkeypatch):
+    """So that processes that import different things share the machine code."""
+    part = "from antecast.core.compiled import part\n"
+    (tmp_path / "numbers_of_parts.py").write_text("FACTOR = 3\n")
+    (tmp_path / "parts_used.py").write_text(
+        f"{part}from numbers_of_parts import FACTOR\n\n@part\ndef thrice(x):\n    return FACTOR * x\n"
+    )
+    (tmp_path / "parts_beside.py").write_text(f"{part}\n@part\ndef unused(x):\n    return x\n")
+    (tmp_path / "kernel_of_parts.py").write_text(
+        "from antecast.core.compiled import compiled\nfrom parts_used import thrice\n\n"
+        "@compiled\ndef kernel(x):\n    return thrice(x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = importlib.import_module("kernel_of_parts").kernel.__wrapped__
+    importlib.import_module("parts_beside")
+    compiled._register_parts()
+    assert {path.name for path in compiled._sources(kernel)} == {
+        "kernel_of_parts.py",
+        "parts_used.py",
+        "numbers_of_parts.py",
+    }

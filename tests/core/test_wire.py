@@ -1,5 +1,7 @@
 """The wire format: what is encoded comes back, and nothing a stranger sends does harm."""
 
+import sys
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -110,7 +112,11 @@ def test_control_bytes_are_what_the_encoding_adds_to_the_payload():
     assert len(encoded) - message.payload_size == 1 + 1 + 1 + 1 + 2 + 2 + 1 + 2 + 6
 
 
-@pytest.mark.parametrize("depth", [1_200, 100_000])
+DEEP = 1_200 if sys.version_info < (3, 12) else 12_000
+"""A little more than the interpreter's limit; from 3.12 on, C code has one of its own."""
+
+
+@pytest.mark.parametrize("depth", [DEEP, 100_000])
 def test_nests_without_end_are_malformed_wherever_they_are(depth):
     nest = b"\x91" * depth + b"\x90"
     frame = msgspec.msgpack.encode([0, 0, 1, b"", {}])[1:]

@@ -76,13 +76,21 @@ def in_batches(run, r, policy, size, *, together):
 
 
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize("whose", ["one source", "every 20th row"])
-@pytest.mark.parametrize("ahead", [HOUR, 2 * DAY])
+@pytest.mark.parametrize("whose", ["one source", "two sources", "every 20th row", "any row"])
+@pytest.mark.parametrize("ahead", [HOUR, 2 * DAY, "either"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rows_of_wrong_clocks_are_refused_and_the_rest_is_in_order(together, whose, ahead, seed):
+    """Where several sources are wrong, their rows come one right behind the other now and then."""
     run = generate(ObserverModel(epsilon=4, delta=6, nodes=6, messages=3000, seed=seed))
-    wrong = run.source == 2 if whose == "one source" else np.arange(len(run)) % 20 == 10
-    r = run.r + np.where(wrong, ahead, 0)
+    draw = np.random.default_rng(seed)
+    wrong = {
+        "one source": run.source == 2,
+        "two sources": (run.source == 2) | (run.source == 4),
+        "every 20th row": np.arange(len(run)) % 20 == 10,
+        "any row": draw.random(len(run)) < 0.05,
+    }[whose]
+    wrong[0] = False  # a wrong first row sets the clock, which is another test
+    r = run.r + np.where(wrong, draw.choice([HOUR, 2 * DAY], len(run)) if ahead == "either" else ahead, 0)
     policy = Policy(bounds=run.model.bounds, mode="exact", stamps="hybrid")
     order, refused, late = in_batches(run, r, policy, 150, together=together)
     right = order[~wrong[order]]
@@ -99,6 +107,19 @@ def test_another_source_confirms_a_leap_and_the_same_one_does_not():
     observer.receive("other", hybrid(9040), 1)
     assert observer.now == 9049
     assert [each.reason for each in observer.flush() if each.reason] == []
+
+
+@pytest.mark.parametrize(("leap", "rows"), [(60, 2), (32 * 55, 3), (HOUR, 13)])
+def test_the_further_a_leap_the_more_rows_it_takes(leap, rows):
+    """And a row that was in time before the leap refutes those before it."""
+    before = [(1000 + n, n % 2) for n in range(20)]
+    after = [(1019 + leap + n, n % 2) for n in range(20)]
+    for count in range(20):
+        observer, _ = see([*before, *after[:count]])
+        assert (observer.now > 1019 + leap - 1) == (count >= rows), count
+    observer, out = see([*before, *after[: rows - 1], (1010, 1), after[-1]])
+    assert observer.now == 1019
+    assert sorted(each.item for each in out if each.reason) == list(range(20, 19 + rows))
 
 
 def test_the_last_source_that_still_speaks_is_believed_in_the_end():

@@ -386,9 +386,8 @@ def impatient_plan(seed):
     draw = random.Random(seed)
     evict = draw.choice([0, 0, "3s", "10s"])
     plan = random_plan(seed, evict=evict, handoff=draw.choice(["200ms", "500ms", "1s", "2s"]))
-    return replace(
-        plan, wire_delay=draw.choice([300, 1000, 2000]), wire_delay_at_rest=10, joins=draw.randint(0, 2)
-    )
+    delay, joins = draw.choice([300, 1000, 2000]), draw.randint(0, 2)
+    return replace(plan, wire_delay=delay, wire_delay_at_rest=draw.choice([10, delay]), joins=joins)
 
 
 def goes_wrong(plan):

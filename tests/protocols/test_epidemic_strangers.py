@@ -321,6 +321,17 @@ def test_a_late_copy_of_a_delivered_message_is_not_logged_as_expired():
     assert node.receive(seen, 1, 60 * SECOND) == []
 
 
+def test_the_end_of_a_message_that_came_too_late_is_told_once():
+    """Every neighbour with a slow clock may hand over a copy, before and after a crash here."""
+    node = node_of("delta", lifetime="10s", clock_bound="1s", broadcasts=0)
+    late = Message(7, 1, b"", Stamp(5 * SECOND, {}))
+    assert [each.id for each in node.receive(late, 1, 6 * SECOND)] == [MessageId(7, 1)]
+    assert node.receive(late, 1, 7 * SECOND) == []
+    again = node_of("delta", lifetime="10s", clock_bound="1s", broadcasts=0)
+    again.restore(node.snapshot())
+    assert again.receive(late, 1, 8 * SECOND) == []
+
+
 @pytest.mark.parametrize("protocol", ["barrier", "epidemic-vector"])
 def test_what_depended_on_a_message_to_come_is_asked_for_soon_after_its_broadcast(protocol):
     """The stranger's message names one that node 0 broadcasts minutes later. By then 0 has asked for it in vain so

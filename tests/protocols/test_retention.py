@@ -146,6 +146,40 @@ def test_a_line_of_three_agrees_after_a_partition(protocol):
     assert all(late <= names for names in delivered.values())
 
 
+def test_a_base_holds_what_it_depends_on_though_that_is_still_kept():
+    """2 gives up messages of 1 that depend on one of its own. It keeps that one, and offers 0 what it gave up."""
+    bench = Bench("vector-changes", nodes=3, settings={"retain": 2})
+    bench.link(1, 2)
+    bench.broadcast(2)
+    bench.transfer()
+    bench.unlink(1, 2)
+    for _ in range(4):
+        bench.broadcast(1)  # the first depends on 2:1; 1 keeps the last two, and no longer 2:1
+    bench.link(1, 2)
+    for flight in arrivals(bench, lost=(1, 4)):
+        bench.arrive(flight)
+    bench.unlink(1, 2)
+    bench.pass_time(bench.now + bench.settings.patience)
+    assert bench.delivered[2] == [(2, 1), (1, 3)]
+    bench.link(0, 2)
+    for flight in arrivals(bench, last=(2, 1)):
+        bench.arrive(flight)
+    bench.pass_time(bench.now + 2 * bench.settings.patience)
+    assert bench.delivered[0] == [(1, 3)]
+
+
+def arrivals(bench, *, lost=None, last=None):
+    """What is in flight, one by one, with one message lost or kept back until nothing else is."""
+    late = []
+    while bench.flying or late:
+        flight = bench.wiring.pop() if bench.flying else late.pop()
+        names = [each.id for each in flight.frame.carried]
+        if names == [last] and bench.flying:
+            late.append(flight)
+        elif names != [lost]:
+            yield flight
+
+
 PLANS = {
     "what is held and precedes what is given up is not delivered behind it": Plan(
         "vector-changes",

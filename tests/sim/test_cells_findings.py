@@ -72,7 +72,7 @@ def calm():
 
 
 def test_a_calm_cell_needs_a_third_of_the_frames_of_tcp_flooding_and_a_fraction_of_its_delay(calm):
-    """The paper: 0.4 against 1.58 messages a delivery, 0.20 s against 2 s, losses of 10 % against 5 %."""
+    """The paper: 0.4 against 1.58 messages per delivery, 0.20 s against 2 s, losses of 10 % against 5 %."""
     tcp = run(evaluation(5.6, protocol="tcp-flooding", duration=150, drain=60, start=20))
     assert complete(calm)
     assert audit(tcp).outcome == "causal"
@@ -84,7 +84,7 @@ def test_a_calm_cell_needs_a_third_of_the_frames_of_tcp_flooding_and_a_fraction_
 
 
 def test_35_broadcasts_a_second_are_sustained():
-    """The paper: 0.31 s, 35 messages kept by a station, 6 by a host, 0.29 messages a delivery."""
+    """The paper: 0.31 s, 35 messages kept by a station, 6 by a host, 0.29 messages per delivery."""
     busy = run(evaluation(35, duration=45))
     assert complete(busy)
     assert delay(busy) < 0.3
@@ -94,7 +94,7 @@ def test_35_broadcasts_a_second_are_sustained():
 
 
 def test_movement_costs_little():
-    """The paper: 0.3 s at 25 broadcasts a second, 0.05 s more than without movement; losses of 8 %."""
+    """The paper: 0.3 s at 25 broadcasts per second, 0.05 s more than without movement; losses of 8 %."""
     walking = run(evaluation(25, mobility={"kind": "waypoint"}))
     standing = run(evaluation(25))
     assert complete(walking)
@@ -127,7 +127,7 @@ def test_the_backlog_of_a_fault_drains_within_seconds():
 
 
 def test_a_large_run_is_quick():
-    """300 simulated seconds at 25 broadcasts a second in less than 2 minutes of one core; here a sixth of it."""
+    """300 simulated seconds at 25 broadcasts per second in less than 2 minutes of one core; here a sixth of it."""
     result = run(evaluation(25, duration=40, drain=10, mobility={"kind": "waypoint"}))
     assert result.cpu < 20
 

@@ -5,10 +5,13 @@ and the machine code is cached on disk. Kernels release the interpreter lock and
 given. They do not call each other: to Numba a wrapper is an opaque Python object.
 
 What several kernels need is a `part`: a plain function, compiled into each kernel that calls it. Parts
-may call parts. The machine code on disk is used only while no file that holds a part has changed.
+may call parts. The machine code on disk is used only while no file has changed that holds a part of the kernel, or
+the constants (in capitals) of one.
 """
 
+import ast
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
 from hashlib import blake2b
@@ -32,6 +35,19 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     """
     _parts.append(function)
     return function
+
+
+def inlined_part(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that becomes a piece of its callers.
+
+    A part that is given a world of fifty arrays gets hundreds of words at each call. Where that is often, and in
+    few places, this is quicker, to compile too.
+    """
+    _inlined.add(function)
+    return part(function)
+
+
+_inlined: set[Callable[..., Any]] = set()
 
 
 def allocating_part(function: Callable[P, R]) -> Callable[P, R]:
@@ -97,19 +113,62 @@ def _register_parts() -> None:
 
     while _parts:
         each = _parts.pop()
-        _registered.append(each)
-        register_jitable(_nrt=each in _allocating)(each)
+        _registered.add(each)
+        register_jitable(_nrt=each in _allocating, forceinline=each in _inlined)(each)
 
 
-_registered: list[Callable[..., Any]] = []
+_registered: set[Callable[..., Any]] = set()
 
 
 def _stamp(dispatcher: Any) -> None:
-    """Numba notes the source file of a kernel beside its machine code; add the files of all parts."""
+    """Numba notes the source file of a kernel beside its machine code; add the files that the code comes from."""
     file = getattr(dispatcher._cache, "_cache_file", None)
     if file is not None:
         digest = blake2b(digest_size=16)
-        files = {Path(inspect.getfile(each)) for each in _registered}
-        for path in sorted(path for path in files if path.is_file()):  # one typed at a prompt has no file
+        for path in sorted(_sources(dispatcher.py_func)):
             digest.update(path.read_bytes())
         file._source_stamp = (file._source_stamp, digest.digest())
+
+
+def _sources(kernel: Callable[..., Any]) -> set[Path]:
+    """The files of all parts that a kernel calls, and those that their constants come from: the same in every
+    process, whatever else it has imported."""
+    reached: set[Callable[..., Any]] = set()
+    called = [kernel]
+    while called:
+        function = called.pop()
+        if function not in reached:
+            reached.add(function)
+            called += _parts_named(function)
+    files = {Path(inspect.getfile(each)) for each in reached}
+    left = [path for path in files if path.is_file()]  # one typed at a prompt has no file
+    found: set[Path] = set()
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += _constants_of(path)
+    return found
+
+
+def _parts_named(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    values = [function.__globals__.get(name) for name in function.__code__.co_names]
+    return [each for each in values if callable(each) and each in _registered]
+
+
+@cache
+def _constants_of(path: Path) -> list[Path]:
+    """The loaded modules from which a file imports constants, by the look of their names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    wanted = (
+        each.module
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ImportFrom) and each.module and any(alias.name.isupper() for alias in each.names)
+    )
+    found = (getattr(sys.modules.get(name), "__file__", None) for name in wanted if _is_ours(name))
+    return [Path(file) for file in found if file is not None]
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a module may change: those of installed packages and of Python do so with a version."""
+    return module.partition(".")[0] not in sys.stdlib_module_names | {"numpy", "numba"}

@@ -31,10 +31,13 @@
    deliveries, one could be lost. Several calls may share one save, if none of their effects leaves before it.
 10. After a crash: a new object of the same number and settings, `restore(snapshot)`, deliveries that were
     saved but not handed on, `resume(now)` and its effects, then `link_up` for each link. Frames that had not been
-    sent are lost with their links.
+    sent are lost with their links. A delivery belongs to the time of its call: one that is handed on after its
+    deadline was in time.
 11. A number stands for one life of a node. A node that has lost its state, or has only an older copy of it,
     never comes back under its number: it joins under one that was never used (see `core.ids`). A protocol
-    that hears of messages of its own that it never broadcast says so in an `Alert`, and goes on.
+    that hears of messages of its own that it never broadcast says so in an `Alert`, and goes on. (It hears of
+    none if, before its first link, it broadcasts as many as in its old life: others take these for copies. And
+    what depends on its old messages it neither delivers nor passes on. So the rule is the driver's to keep.)
 
 Rules a protocol keeps:
 

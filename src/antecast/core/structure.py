@@ -12,12 +12,13 @@ help. Both walk the same structure:
 - *Methods* and functions with a closure are known by their name and by what they are bound to.
 
 What is reached twice stays one thing: two attributes that share a list differ from two that hold equal lists.
-Anything else, such as an iterator or an open file, is a `TypeError` that names it; a class that needs one
-implements `clone()`.
+Anything else, such as an iterator, a generator of random numbers or an open file, is a `NotAStructure` that names
+it; a class that needs one implements `clone()` and `canonical()`.
 """
 
 from __future__ import annotations
 
+import struct
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -41,6 +42,11 @@ _BARE = frozenset({dict, list, set, frozenset, deque})
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _OF_A_CLASS_STATEMENT = 1 << 9
 """A flag of types that a `class` statement made, not an extension in C."""
+_POINTER = struct.calcsize("P")
+
+
+class NotAStructure(TypeError):
+    """Something has a state that is not in its attributes."""
 
 
 def copy_structure(thing: T) -> T:
@@ -266,10 +272,13 @@ def _is_empty(cell: types.CellType) -> bool:
 
 
 def _check_object(thing: object, kind: type) -> None:
-    own = hasattr(thing, "__dict__") or bool(_slots(kind)) or issubclass(kind, msgspec.Struct)
-    if not own and not kind.__flags__ & _OF_A_CLASS_STATEMENT:
+    if issubclass(kind, msgspec.Struct):
+        return
+    own = hasattr(thing, "__dict__") or bool(_slots(kind)) or bool(kind.__flags__ & _OF_A_CLASS_STATEMENT)
+    room = object.__basicsize__ + _POINTER * (len(_slots(kind)) + 2)  # for attributes, and for what refers to it
+    if not own or kind.__basicsize__ > room or kind.__itemsize__:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        raise TypeError(f"a {name} cannot be copied as a structure; keep plain values, or write clone()")
+        raise NotAStructure(f"a {name} cannot be copied as a structure; keep plain values, or write clone()")
 
 
 def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:

@@ -8,10 +8,14 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
   takes the clock of the rows no further than ε + δ from where the others are.
 - A row beyond ground + ε + δ is **doubted**: it is held back until a later row of another source shows that it is
   at least as late, up to ε + δ. Then at least one of two sources has it right, and the ground is the smaller r.
-- A doubted row is **refused** when the clock moves on without it: a row that arrives later, advances the clock and
-  is more than ε + δ behind it. Where the guarantees hold this cannot happen: when a row with r has arrived,
-  its source's clock shows r or more, every other clock r − ε or more, and what arrives from now on was sent at
-  r − ε − δ or later. So no right row is ever refused because of right rows.
+- A doubted row is **refused** when the stream goes on without it: a row arrives later that is no more than ε + δ
+  behind the ground, and more than ε + δ behind the doubted one. Where the guarantees hold this cannot happen: when
+  a row with r has arrived, its source's clock shows r or more, every other clock r − ε or more, and what arrives
+  from now on was sent at r − ε − δ or later. So no right row is ever refused because of right rows.
+- **The further the leap, the more rows it takes.** Where several sources are wrong, two of their rows arrive one
+  right behind the other now and then. A leap of up to `NEAR` (ε + δ) takes two consecutive doubted rows that
+  agree; one more for each doubling beyond, 13 for an hour at ε + δ = 55 ms. With one row in twenty wrong, that
+  happens once in 20¹³. After a true leap all rows are doubted, and 13 have come soon compared with the leap.
 - A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` consecutive
   doubted rows confirm it; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the
   only one.
@@ -20,7 +24,8 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
   vouches for the clock, by more than `gap` where two do. Rows that are merely late do not set it back.
 
 Rows that arrive *together*, in one micro-batch without an order of arrival, are sorted by r, which puts all wrong
-rows side by side at the end. They cannot confirm each other: only a row of a later moment can.
+rows side by side at the end. They cannot confirm each other: only a row of a later moment can. Behind right rows
+of their moment they count as one.
 """
 
 from __future__ import annotations
@@ -41,6 +46,9 @@ CONFIRM = 3
 ALONE = 100
 """How many consecutive rows confirm a source where others were seen before."""
 
+NEAR = 32
+"""Leaps of up to so many times ε + δ are short: a stream whose rows are that far apart makes one with each."""
+
 
 class Front(msgspec.Struct, omit_defaults=True):
     """What is known of the time: of a fixed size, whatever the number of sources."""
@@ -57,6 +65,9 @@ class Front(msgspec.Struct, omit_defaults=True):
     run: int = 0
     """How many consecutive doubted rows came from one source, and which."""
     run_source: Source | None = None
+    streak: int = 0
+    """How many consecutive doubted rows agree, and the largest r of these."""
+    level: int = 0
     behind: int = 0
     """How many consecutive rows were too far behind, their largest r, the first one's source, and whether they are
     of two sources or of the leader."""
@@ -96,6 +107,8 @@ class RowClock(Generic[T]):
         self.front = Front() if front is None else front
         self.held: list[Doubted[T]] = []
         self._moment: int | None = None
+        self._sorted: int | None = None
+        """A moment in which doubted rows stand behind others only because they were sorted."""
 
     def offer(
         self, item: T, r: int, source: Source, moment: int, now: int | None, evidence: int | None = None
@@ -117,7 +130,8 @@ class RowClock(Generic[T]):
         if r > front.ground + self.reach:
             self._doubt(item, r, source, moment, out)
         else:
-            if r > now:
+            if r >= front.ground - self.reach:
+                self._sorted = moment
                 self._contradict(r, out)
             now = self._ordinary(item, r, source, now, out)
         self._release(now, out)
@@ -152,7 +166,7 @@ class RowClock(Generic[T]):
                 out.append(Ruling("take", each.item, now))
             else:
                 out.append(Ruling("refuse", each.item, now))
-        self.front.run = 0
+        self.front.run = self.front.streak = self.front.level = 0
         return out
 
     def _accept(self, item: T, r: int, source: Source, now: int) -> Ruling[T]:
@@ -179,11 +193,15 @@ class RowClock(Generic[T]):
             front.run_source, front.run = source, 1
         elif moment != self._moment:
             front.run += 1
+        self._count(r, moment)
         self._moment = moment
         agreed = [
             min(each.r, r)
             for each in self.held
-            if each.source != source and each.moment < moment and each.r <= r + self.reach
+            if each.source != source
+            and each.moment < moment
+            and each.r <= r + self.reach
+            and front.streak >= self._needed(min(each.r, r))
         ]
         self.held.append(Doubted(item, r, source, moment))
         if agreed:
@@ -193,12 +211,29 @@ class RowClock(Generic[T]):
             front.leader, front.several, front.shown = source, False, CONFIRM
             front.leader_r = front.ground = max(each.r for each in self.held if each.source == source)
 
+    def _count(self, r: int, moment: int) -> None:
+        """A doubted row agrees with those before it, unless one of them is impossible beside it, or it leaps
+        again, and further than they did."""
+        front = self.front
+        furthest = front.level + max(NEAR * self.reach, front.level - front.ground)
+        if front.streak and front.level - self.reach <= r <= furthest:
+            front.streak += moment != self._sorted
+            front.level = max(r, front.level)
+            return
+        if front.streak and moment == self._moment:
+            self._sorted = moment
+        front.streak, front.level = 1, r
+
+    def _needed(self, r: int) -> int:
+        """How many doubted rows must agree before the ground is r."""
+        return 2 + ((r - self.front.ground) // (NEAR * max(self.reach, 1))).bit_length()
+
     def _contradict(self, r: int, out: list[Ruling[T]]) -> None:
-        """The clock moves on to r without the rows that are impossibly far ahead."""
+        """The stream goes on at r without the rows that are impossibly far ahead."""
         if self.held:
             out += [Ruling("refuse", each.item, r) for each in self.held if each.r > r + self.reach]
             self.held = [each for each in self.held if each.r <= r + self.reach]
-        self.front.run = 0
+        self.front.run = self.front.streak = self.front.level = 0
 
     def _ordinary(self, item: T, r: int, source: Source, now: int, out: list[Ruling[T]]) -> int:
         front = self.front
@@ -236,7 +271,7 @@ class RowClock(Generic[T]):
             for each in ready:
                 out.append(self._accept(each.item, each.r, each.source, now))
                 now = out[-1].reading
-        self.front.run = 0
+        self.front.run = self.front.streak = self.front.level = 0
         return now
 
 

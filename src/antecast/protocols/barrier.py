@@ -31,7 +31,9 @@ class Barrier(Ordering[dict[NodeId, int]]):
         self._node = node
         self._prune = prune
         self._delivery = CausalDelivery(node)
-        self.admit = self._delivery.admit  # type: ignore[method-assign]  # one call less for each message
+        # One call less for each message.
+        self.admit = self._delivery.admit  # type: ignore[method-assign]
+        self.weight = self._delivery.weight  # type: ignore[method-assign]
         self._changed: dict[NodeId, int] = {}
         """The barrier: the stamp of this node's next message."""
 
@@ -61,9 +63,6 @@ class Barrier(Ordering[dict[NodeId, int]]):
 
     def early(self, message: Message[dict[NodeId, int]], now: int) -> bool:
         return bool(self._delivery.missing(message))
-
-    def weight(self, message: Message[dict[NodeId, int]]) -> int:
-        return self._delivery.weight(message)
 
     def missing(self, message: Message[dict[NodeId, int]]) -> Mapping[NodeId, int]:
         return self._delivery.missing(message)

@@ -75,6 +75,11 @@ class Dissemination(ABC):
         """The layer above is done with this message: delivered or given up."""
         return
 
+    def all_settled(self, messages: list[Message[Any]]) -> None:
+        """The same for several, first the one that arrived if it is among them. Called for every arrival."""
+        for message in messages:
+            self.settled(message)
+
     @abstractmethod
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None: ...
 

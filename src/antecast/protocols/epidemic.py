@@ -93,6 +93,7 @@ class Epidemic(Dissemination):
         """The message that is being handed up, until the layer above is done with it."""
         self._quotas = Quotas(early)
         """The bytes of messages that wait, by who sent them; kept when the contact ends."""
+        self._early = self._quotas.charged
         self._full = self._quotas.full
         self._purge_at: int | None = None
         self._ask_at: int | None = None
@@ -103,7 +104,8 @@ class Epidemic(Dissemination):
 
     def attach(self, above: Above) -> None:
         super().attach(above)
-        self._admit, self._deadline = above.admit, above.deadline  # asked for every message
+        # Asked for every message.
+        self._admit, self._deadline, self._arrived = above.admit, above.deadline, above.arrived
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
@@ -117,10 +119,14 @@ class Epidemic(Dissemination):
 
     def settled(self, message: Message[Any]) -> None:
         """Delivered or not, others may still want it; but it waits no longer."""
-        if message is self._arriving:
-            self._arriving = None
-        elif self._quotas.charged:
-            self._quotas.remove((message.origin, message.seq))
+        self.all_settled([message])
+
+    def all_settled(self, messages: list[Message[Any]]) -> None:
+        for message in messages:
+            if message is self._arriving:
+                self._arriving = None
+            elif self._early:
+                self._quotas.remove((message.origin, message.seq))
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
         contact = self._contacts.get(sender)
@@ -154,13 +160,14 @@ class Epidemic(Dissemination):
             return
         refusal = self._admit(message, now)
         if refusal is not None:
-            if self._cache.never_seen(key, self.above.deadline(message)):
+            if self._cache.never_seen(key, self._deadline(message)):
                 self._refuse(message, refusal, sender, contact, now, out)
             return
         seen = self._seen
         if seq > LAST:
             raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, beyond the last number")
-        if origin not in seen.spans and len(seen.spans) >= self._most_sources:
+        spans = seen.spans
+        if origin not in spans and len(spans) >= self._most_sources:
             raise RemoteFault(
                 f"node {sender} sent message {MessageId(origin, seq)} of another source, but {self._most_sources}"
                 " are known here, as many as a stamp can name"
@@ -173,12 +180,13 @@ class Epidemic(Dissemination):
         if not seen.add(origin, seq):
             return
         self._keep(key, message, now, out)
-        if len(self._contacts) > 1:
-            for peer, other in self._contacts.items():
+        contacts = self._contacts
+        if len(contacts) > 1:
+            for peer, other in contacts.items():
                 if peer != sender and not bisect_right(other.offered.get(origin, ()), seq) & 1:
                     out.append(Send(peer, message))
         self._arriving = message
-        self.above.arrived(message, now, out)
+        self._arrived(message, now, out)
         if self._arriving is message:
             self._arriving = None
             self._quotas.add(key, sender, self.above.weight(message))
@@ -196,6 +204,7 @@ class Epidemic(Dissemination):
     ) -> None:
         self._refused += 1
         if refusal == EXPIRED:
+            self._cache.refuse((message.origin, message.seq))
             out.append(Discard(message.id, refusal))
             return
         if refusal == UNKNOWN:

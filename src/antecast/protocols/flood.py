@@ -65,7 +65,7 @@ class Flood(Dissemination):
         self._log = RetainedLog(
             node, retain=retain, patience=patience, ordered=ordered, names_held=ordered, neighbours=self._peers
         )
-        self._received = self._log.received
+        self._received, self._store = self._log.received, self._log.store
         self._quotas = Quotas(early)
         self._early = self._quotas.charged
         self._full = self._quotas.full
@@ -129,7 +129,11 @@ class Flood(Dissemination):
         if (self._full or seq != last + 1) and self._is_too_early(message, sender, now):
             self._owe(sender, now, out)
             return
-        self._log.add(message)
+        if seq == last + 1 and origin not in received.beyond:
+            received.upto[origin] = seq
+            self._store[origin, seq] = message
+        else:
+            self._log.add(message)
         for peer in self._peers:
             if peer != sender:
                 out.append(Send(peer, message))

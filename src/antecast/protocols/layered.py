@@ -122,10 +122,8 @@ class Layered(Protocol):
         elif not self._dissemination.keeps:
             out += map(Deliver, released.ready)
         else:
-            settled = self._dissemination.settled
-            for ready in released.ready:
-                settled(ready)
-                out.append(Deliver(ready))
+            self._dissemination.all_settled(released.ready)
+            out += map(Deliver, released.ready)
         if self._ordering.timed:
             self._set_wakeup(out)
 

@@ -25,6 +25,9 @@ Name: TypeAlias = tuple[NodeId, int]
 PURGE_SHARE = 64
 """Without contacts, expired messages stay for up to this part of a lifetime: at most 1.6 % more of them."""
 
+_MOST_REFUSED = 1 << 16
+"""So many names are remembered of messages that had expired before they came."""
+
 _LONG_AGO = -(1 << 62) - 1
 _MASK = (1 << 64) - 1
 
@@ -53,6 +56,8 @@ class MessageCache:
         """What has expired here lately."""
         self.dropped = 0
         self._expired_in_turn: deque[tuple[int, Name]] = deque()
+        self._refused: dict[Name, None] = {}
+        """What had expired before it came, in turn."""
         self._forgotten = _LONG_AGO
         """Names of messages with deadlines up to this one are no longer remembered."""
         self._deadlines: list[tuple[int, Name]] = []
@@ -114,13 +119,20 @@ class MessageCache:
     def never_seen(self, name: Name, deadline: int | None) -> bool:
         """Whether a message has surely never been here."""
         remembered = deadline is None or deadline > self._forgotten
-        return remembered and name not in self.seen and name not in self.expired
+        return remembered and name not in self.seen and name not in self.expired and name not in self._refused
+
+    def refuse(self, name: Name) -> None:
+        """A message had expired before it came: its end is told once, and not again with every copy."""
+        if len(self._refused) >= _MOST_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._refused[name] = None
 
     def snapshot(self) -> State:
         return {
             "seen": {origin: list(runs) for origin, runs in self.seen.spans.items()},
             "deadlines": sorted([deadline, *name] for deadline, name in self._deadlines),
             "expired": [[deadline, *name] for deadline, name in self._expired_in_turn],
+            "refused": list(self._refused),
             "forgotten": self._forgotten,
             "longest": self._longest,
             "dropped": self.dropped,
@@ -133,6 +145,7 @@ class MessageCache:
         self._expired_in_turn = deque((deadline, (origin, seq)) for deadline, origin, seq in state["expired"])
         self.expired.clear()
         self.expired.update(name for _, name in self._expired_in_turn)
+        self._refused = dict.fromkeys((origin, seq) for origin, seq in state["refused"])
         self._forgotten, self._longest, self.dropped = state["forgotten"], state["longest"], state["dropped"]
         for message in messages:
             self.messages[message.origin, message.seq] = message

@@ -7,7 +7,7 @@ itself. This is an offer to go on without them. What is taken of it, and when:
 - *Only what is needed.* A message is given up only when a message held here waits for it. Where stamps name the
   whole past (`Ordering.complete`), just what is waited for is given up; otherwise the whole base, together with
   what came of it and is held here, since what is given up must be causally closed, and only the base as a whole is
-  known to be.
+  known to be. What was delivered of it counts as given up, too, when this node offers a base of its own.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
   goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
   as soon as it is needed, unless it would drop messages.
@@ -44,9 +44,9 @@ class _Offer:
 
     def __init__(self, base: Mapping[NodeId, int], whole: Mapping[NodeId, int], *, prompt: bool = False) -> None:
         self.base = base
-        """What had not come when the offer was made."""
+        """What had not come when the offer was made; where it is given up as a whole, all of it."""
         self.whole = whole
-        """What was not settled when the latest base came, held messages included."""
+        """The latest base, with what is held here of it."""
         self.prompt = prompt
         self.due: int | None = None
         """When patience ends; None while nothing waits for what the base holds."""
@@ -77,10 +77,10 @@ class Offers:
         self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
     ) -> None:
         """A neighbour's base."""
-        whole, base = self._unsettled(base), self._left_of(base)
+        whole, base = base, self._left_of(base)
         offer = self.pending.get(peer)
         if offer is None or (offer.due is None and not self._lacking(offer.base)):
-            if not whole:
+            if not self._unsettled(whole):
                 self.pending.pop(peer, None)
                 return
             offer = self.pending[peer] = _Offer(base, whole, prompt=prompt)
@@ -133,9 +133,8 @@ class Offers:
                 self._give_up(needed, peer, out)
             # This base is done: go on with the one that came later, or with what is left of this one.
             del self.pending[peer]
-            base, whole = self._left_of(offer.later or offer.base), self._unsettled(offer.whole)
-            if whole and peer in self.linked:
-                offer = self.pending[peer] = _Offer(base, whole)
+            if self._unsettled(offer.whole) and peer in self.linked:
+                offer = self.pending[peer] = _Offer(self._left_of(offer.later or offer.base), offer.whole)
                 self._look(peer, offer, now, out)
         self._set_timer(out)
 
@@ -175,9 +174,10 @@ class Offers:
         return {source: count for source, count in base.items() if count > settled.get(source, 0)}
 
     def _left_of(self, base: Mapping[NodeId, int]) -> Mapping[NodeId, int]:
-        """What is left of a base. Where it is given up as a whole this includes what is held of it: what came and
-        waits may precede what never came, and must not be delivered after it."""
-        return self._unsettled(base) if self._closed else self._lacking(base)
+        """What is left of a base. Where it is given up as a whole, that is all of it: what came and waits may
+        precede what never came, and must not be delivered after it; and what was delivered here may not have been
+        where this node's own bases go, which must be closed by themselves."""
+        return base if self._closed else self._lacking(base)
 
     @property
     def _closed(self) -> bool:
@@ -215,7 +215,7 @@ class Offers:
             for source, count in wanted.items()
             if (least := min(count, base.get(source, 0))) > upto.get(source, 0)
         }
-        return self._unsettled(base) if needed and self._closed else needed
+        return base if needed and self._closed else needed
 
     def link_down(self, peer: NodeId) -> None:
         self.linked.discard(peer)

@@ -31,11 +31,14 @@ class Quotas:
 
     def remove(self, message: tuple[NodeId, int]) -> None:
         """A message is no longer early, if it was."""
-        peer, weight = self.charged.pop(message, (None, 0))
-        if peer is None:
+        charge = self.charged.pop(message, None)
+        if charge is None:
             return
-        total = self._weights[peer] = self._weights[peer] - weight
-        if total <= self._limit:
-            self.full.discard(peer)
-        if not total:
+        peer, weight = charge
+        total = self._weights[peer] - weight
+        if total:
+            self._weights[peer] = total
+        else:
             del self._weights[peer]
+        if self.full and total <= self._limit:
+            self.full.discard(peer)

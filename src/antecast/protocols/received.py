@@ -63,7 +63,7 @@ class Received:
         if seq == upto + 1:
             self.upto[origin] = seq
             if origin in self.beyond:
-                self._close(origin)
+                self._follow(origin)
             return True
         beyond = self.beyond.setdefault(origin, set())
         if seq in beyond:
@@ -77,7 +77,8 @@ class Received:
             if seq > self.upto.get(origin, 0):
                 self.upto[origin] = seq
                 if origin in self.beyond:
-                    self._close(origin)
+                    self.beyond[origin] = {each for each in self.beyond[origin] if each > seq}
+                    self._follow(origin)
 
     def forget(self, origin: NodeId, seq: int) -> None:
         """Drop what is no longer of use: this message and, when it is the newest, its source."""
@@ -88,17 +89,14 @@ class Received:
             if not self.beyond[origin]:
                 del self.beyond[origin]
 
-    def _close(self, origin: NodeId) -> None:
-        """Move what now follows without a gap from `beyond` into the count."""
-        upto = self.upto[origin]
-        beyond = {seq for seq in self.beyond[origin] if seq > upto}
+    def _follow(self, origin: NodeId) -> None:
+        """Move what now follows without a gap from `beyond` into the count; costs as much as it moves."""
+        upto, beyond = self.upto[origin], self.beyond[origin]
         while upto + 1 in beyond:
             upto += 1
             beyond.remove(upto)
         self.upto[origin] = upto
-        if beyond:
-            self.beyond[origin] = beyond
-        else:
+        if not beyond:
             del self.beyond[origin]
 
     @property

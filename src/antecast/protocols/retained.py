@@ -94,7 +94,8 @@ class RetainedLog:
         self.offers = Offers(
             self.received, patience=patience, ordered=ordered, ask=self.compare, give_up=self.give_up
         )
-        self._store: dict[tuple[NodeId, int], Message[Any]] = {}
+        self.store: dict[tuple[NodeId, int], Message[Any]] = {}
+        """The messages kept, and those that wait."""
         self._settled: deque[tuple[NodeId, int]] = deque()
         self._trimmed: dict[NodeId, int] = {}
         self._when_given_up: dict[NodeId, int] = {}
@@ -129,19 +130,19 @@ class RetainedLog:
         origin, seq = key = message.origin, message.seq
         if not self.received.add(origin, seq):
             return False
-        self._store[key] = message
+        self.store[key] = message
         return True
 
     def settled(self, message: Message[Any]) -> None:
         """The layer above is done with a message: from now on it counts among the last ones, unless it was given
         up. (In order, a message that is delivered is beyond all that were given up or dropped of its source.)"""
         if self._ordered and message.seq <= self._trimmed.get(message.origin, 0):
-            del self._store[message.origin, message.seq]
+            del self.store[message.origin, message.seq]
             return
         self._settled.append((message.origin, message.seq))
         if self._retain is not None and len(self._settled) > self._retain:
             origin, seq = self._settled.popleft()
-            del self._store[origin, seq]
+            del self.store[origin, seq]
             self._trimmed[origin] = max(seq, self._trimmed.get(origin, 0))
 
     # Comparisons.
@@ -188,7 +189,7 @@ class RetainedLog:
         return self._holds() and any(each.seq <= upto.get(each.origin, 0) for each in self.above.pending())
 
     def _holds(self) -> bool:
-        return self._names_held and len(self._store) > len(self._settled)
+        return self._names_held and len(self.store) > len(self._settled)
 
     def _missing_in(
         self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]
@@ -196,7 +197,7 @@ class RetainedLog:
         if not self.received.beyond and covers(upto, self.received.upto):
             return  # the usual case of a repair: nothing to send, no need to walk the store
         single = {origin: set(numbers) for origin, numbers in beyond.items()}
-        for (origin, seq), message in self._store.items():
+        for (origin, seq), message in self.store.items():
             if seq > upto.get(origin, 0) and seq not in single.get(origin, ()):
                 yield message
 
@@ -286,7 +287,7 @@ class RetainedLog:
 
     def stored(self) -> list[Message[Any]]:
         """The messages kept, in the order in which they came."""
-        return list(self._store.values())
+        return list(self.store.values())
 
     def snapshot(self) -> State:
         return {
@@ -304,8 +305,9 @@ class RetainedLog:
         self._settled = deque((origin, seq) for origin, seq in state["settled"])
         self._trimmed = dict(state["trimmed"])
         self._when_given_up = dict(state["when_given_up"])
-        self._store = {(message.origin, message.seq): message for message in messages}
+        self.store.clear()
+        self.store.update(((message.origin, message.seq), message) for message in messages)
         self.offers.restore(state)
 
     def gauges(self) -> dict[str, int]:
-        return {"stored": len(self._store), "out_of_turn": self.received.out_of_turn}
+        return {"stored": len(self.store), "out_of_turn": self.received.out_of_turn}

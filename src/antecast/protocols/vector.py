@@ -30,7 +30,9 @@ class Vector(Ordering[dict[NodeId, int]]):
     def __init__(self, node: NodeId) -> None:
         self._node = node
         self._delivery = CausalDelivery(node)
-        self.admit = self._delivery.admit  # type: ignore[method-assign]  # one call less for each message
+        # One call less for each message.
+        self.admit = self._delivery.admit  # type: ignore[method-assign]
+        self.weight = self._delivery.weight  # type: ignore[method-assign]
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
         clock = dict(self._delivery.counts.items())
@@ -44,9 +46,6 @@ class Vector(Ordering[dict[NodeId, int]]):
 
     def early(self, message: Message[dict[NodeId, int]], now: int) -> bool:
         return bool(self._delivery.missing(message))
-
-    def weight(self, message: Message[dict[NodeId, int]]) -> int:
-        return self._delivery.weight(message)
 
     def missing(self, message: Message[dict[NodeId, int]]) -> Mapping[NodeId, int]:
         return self._delivery.missing(message)

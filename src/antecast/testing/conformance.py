@@ -9,6 +9,8 @@ state and come back under a new number. `assert_contract` plays a plan, lets the
 - *liveness*: once the network is whole and quiet, a new broadcast of any node reaches all of them, whatever was
   lost or given up before. Where next to nothing is kept, the first may only show that something is missing, and be
   given up with it; the second must arrive;
+- *deadlines* end every wait: where messages expire, nodes are cut off in the middle of a conversation and crash;
+  once they are back, alone, nothing waits for longer than it lives;
 - a node is a function of its calls: repeated without the refused frames, on a new object and on a clone, they give
   the same effects and end in the same canonical state;
 - a state that is saved and restored does not change; frames of peers without a link are refused; a `link_down`
@@ -182,6 +184,8 @@ class Restless:
         together = self._round(SECOND)
         self._judge_delivery(together & self.kept(), "broadcast after all had healed")
         self._judge_delivery(self._round(self.quiet), "broadcast when all had been quiet for long", skipping=False)
+        if Guarantee.DEADLINE in self.spec.guarantees:
+            self._strand()
         self.judge()
         return self.bench
 
@@ -251,6 +255,22 @@ class Restless:
             bench.crash(node, notice=self._notice)
         self.heal()
         bench.run(self.quiet)
+
+    def _strand(self) -> None:
+        """Nodes that hold back messages lose their links and crash. Only their own timers can end the wait."""
+        bench, longest = self.bench, self.spec.lifetime(self.bench.settings)
+        assert longest is not None
+        for node in (*self.members, *self.members):
+            bench.broadcast(node)
+            bench.run(bench.random.randrange(1 + self.plan.delay) * MS)
+        for node in self.members:
+            bench.crash(node)
+        for node in self.members:
+            bench.recover(node)
+        bench.run(2 * longest + self.quiet)
+        for node in self.members:
+            if held := bench.nodes[node].gauges().get("pending"):
+                raise ContractBroken("waits", f"node {node} still holds back {held} messages that have expired")
 
     def _relink(self, a: NodeId, b: NodeId) -> None:
         if a in self.bench.nodes and b in self.bench.nodes:

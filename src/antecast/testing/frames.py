@@ -11,6 +11,7 @@ name of a node that did not send them, and two different messages under one name
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -212,9 +213,17 @@ def _is(value: Any, kind: inspect.Type) -> bool:
             return isinstance(value, bytes | str | list | tuple)
 
 
+_HAVE_PARTS = (msgspec.Struct, dict, list, tuple)
+
+
 def is_entry(value: Any) -> bool:
     """Whether this is a message or the like: something with a source and its number there."""
-    return isinstance(value, msgspec.Struct) and {"origin", "seq"} <= set(value.__struct_fields__)
+    return isinstance(value, msgspec.Struct) and _names_a_message(type(value))
+
+
+@cache
+def _names_a_message(kind: type[msgspec.Struct]) -> bool:
+    return {"origin", "seq"} <= set(kind.__struct_fields__)
 
 
 def name_of(entry: Any) -> tuple[object, ...]:
@@ -225,7 +234,8 @@ def entries(value: Any) -> Iterator[Any]:
     if is_entry(value):
         yield value
     for each in _parts(value):
-        yield from entries(each)
+        if isinstance(each, _HAVE_PARTS):
+            yield from entries(each)
 
 
 def claims(value: Any) -> Iterator[tuple[NodeId, int]]:

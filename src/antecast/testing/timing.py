@@ -47,6 +47,16 @@ class VirtualTime:
         """When a timer fires, on the clock of the bench."""
         return max(self.now, self.timers[node][token] - self._offsets.get(node, 0))
 
+    def _next_timer(self) -> tuple[int, NodeId, Timer] | None:
+        now, soonest = self.now, None
+        for node, timers in self.timers.items():
+            offset = self._offsets.get(node, 0)
+            for token, at in timers.items():
+                each = max(now, at - offset), node, token
+                if soonest is None or each < soonest:
+                    soonest = each
+        return soonest
+
     def pass_until(
         self,
         until: int,
@@ -59,10 +69,7 @@ class VirtualTime:
         there is none), and what is on the agenda happens: at one moment frames first, timers last."""
         calls = 0
         while True:
-            due = [
-                (self.due(node, token), node, token) for node, timers in self.timers.items() for token in timers
-            ]
-            timer = min(due, default=None)
+            timer = self._next_timer()
             frame, action = arrival(), self._agenda[0][0] if self._agenda else None
             soonest = min(
                 (each for each in (frame, action, timer and timer[0]) if each is not None), default=until + 1

@@ -47,6 +47,9 @@ from antecast.protocols.cellular.searches import Searches
 from antecast.protocols.cellular.settings import CellularSettings
 from antecast.protocols.cellular.wires import Wires
 
+PATIENCE = 30 * 10**9
+"""A handoff that may take this long gets no more time after one that failed: locked records pin buffers."""
+
 
 @dataclass(slots=True)
 class Costs:
@@ -81,6 +84,8 @@ class Handoffs:
         self.membership = Membership(settings, rules, records, wires, downlink, self.searches)
         self.requests = 0
         self.costs = Costs()
+        self._limit: int = settings.handoff
+        """How long a handoff may take."""
 
     # The new station asks.
 
@@ -292,14 +297,21 @@ class Handoffs:
         given up, and made anew when the host asks again; an answer that comes later is declined. Where the answer
         has come and the host may be on its way here, only `evict` ends the wait.
         """
-        limit, evict = self._settings.handoff, self._settings.evict
+        limit, evict = self._limit, self._settings.evict
         for host, record in list(self._records.items()):
             lasts = now - record.handoff.since
             if record.state is HostState.LOCKED and lasts > limit:
                 self._unlock(record, now, out)
+                self._be_patient(limit)
             hopeless = lasts > limit and (not record.handoff.offered or 0 < evict < lasts)
             if record.state is HostState.AWAITED and hopeless:
                 self.membership.drop(host, now, out, unsure=True)
+                self._be_patient(limit)
+
+    def _be_patient(self, limit: int) -> None:
+        """A handoff was broken off. Wires lose nothing, so the answer is on its way: the next one gets twice as
+        long. Otherwise none would ever end where `handoff` is below the delay of the wires."""
+        self._limit = max(self._limit, min(2 * limit, PATIENCE))
 
     def _offered(self, frame: Rsp1, record: Record, peer: NodeId, out: list[Effect]) -> None:
         handoff = record.handoff

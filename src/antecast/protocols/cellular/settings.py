@@ -40,7 +40,7 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     """A host not heard of for this long is given up, and starts anew when it comes back; 0 for never."""
     handoff: Duration = Duration(30_000 * _MS)
     """After how long an unfinished handoff is broken off: longer than frames take to cross all wires three
-    times."""
+    times. A station where that was too short allows twice as long the next time, up to 30 s."""
     forget: Duration = Duration(60_000 * _MS)
     """How long a radio frame may be under way: a station remembers the sessions of hosts elsewhere for this
     long."""
