@@ -1,10 +1,8 @@
 """The compiled engine makes the reference's run: every frame, at the same nanosecond, in the same order."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import same_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,9 +16,6 @@ from antecast.sim.overlay.compiled.arrays import UNHEARD
 from antecast.sim.overlay.compiled.simulation import simulate
 from antecast.sim.scenario import make_scenario
 
-_spec = importlib.util.spec_from_file_location("same_run", Path(__file__).parent / "same_run.py")
-same_run = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(same_run)
 assert_same_run = same_run.assert_same_run
 
 DELAYS = [

@@ -1,6 +1,5 @@
 """The compiled overlay engine makes the reference's run or refuses before it starts, whatever a scenario says."""
 
-import importlib.util
 import tempfile
 import typing
 from pathlib import Path
@@ -8,6 +7,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+import same_run
+from changed import changed, scenario_or_none
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -20,14 +21,10 @@ from antecast.sim.network import NetworkSettings
 from antecast.sim.overlay.compiled import arrays, kernel, simulate, simulation
 from antecast.sim.overlay.compiled.snapshots import spray_views
 from antecast.sim.overlay.views import first_views
-from antecast.sim.scenario import LogSettings, Scenario, make_scenario
+from antecast.sim.scenario import LogSettings, Scenario
 from antecast.sim.streams import Stream
 from antecast.sim.topology import Spray, Topology
 from antecast.sim.workload_kinds import Workload
-
-_spec = importlib.util.spec_from_file_location("same_run", Path(__file__).parent / "same_run.py")
-same_run = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(same_run)
 
 BASE = {
     "nodes": 8,
@@ -143,20 +140,9 @@ CHOICES = {
 
 
 def scenario_with(changes):
-    """The base with some fields changed; None where that is no scenario."""
-    values = msgspec.convert(msgspec.to_builtins(BASE), dict)
-    if "protocol.name" in changes:
-        del values["protocol"]["timeout"]  # another protocol has settings of its own
-    for path, value in sorted(changes.items()):
-        *parents, last = path.split(".")
-        table = values
-        for each in parents:
-            table = table.setdefault(each, {})
-        table[last] = value
-    try:
-        return make_scenario(values)
-    except ConfigurationError:
-        return None
+    # Another protocol has settings of its own.
+    others = {"protocol.timeout": None} if "protocol.name" in changes else {}
+    return scenario_or_none(changed(BASE, others | changes))
 
 
 def assert_same_or_refused(changes):

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from changed import changed, scenario_or_none
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
@@ -161,23 +162,10 @@ SUPPORTED = sorted(
 
 
 def scenario_with(changes):
-    """The base with some fields changed; None where that is no scenario."""
-    values = msgspec.convert(msgspec.to_builtins(BASE), dict)
-    for path, value in sorted(changes.items()):
-        *parents, last = path.split(".")
-        table = values
-        for each in parents:
-            table = table.setdefault(each, {})
-        if value is None:
-            table.pop(last, None)
-        else:
-            table[last] = value
+    values = changed(BASE, changes)
     if values["protocol"]["name"] == "vector":
         values["protocol"] = {"name": "vector"}
-    try:
-        return make_scenario(values)
-    except ConfigurationError:
-        return None
+    return scenario_or_none(values)
 
 
 def made_by(engine_type, scenario):
@@ -332,7 +320,7 @@ def test_the_choice_is_explained(changes, engine, why):
 def test_what_is_asked_for_and_not_there_is_refused_before_the_run():
     values = {"engine": "compiled", "protocol": "vector", "nodes": 3}
     with pytest.raises(
-        ConfigurationError, match=r'protocol.name: .* epidemic; name one of these, or set engine to "auto"'
+        ConfigurationError, match=r'protocol.name: .* delta; name one of these, or set engine to "auto"'
     ):
         make_scenario(values)
 
@@ -398,8 +386,12 @@ def test_batches_are_the_same_however_rows_come():
     one, many = (EventWriter("run", sink, batch_rows=10) for sink in sinks)
     for row in rows.tolist():
         one.append(*row)
-    for start, end in ((0, 3), (3, 3), (3, 40), (40, 50), (50, 57)):
+    for start, end in ((0, 3), (3, 3), (3, 40), (40, 50)):
         many.append_rows(rows[start:end])
+    many.append(*rows[50].tolist())
+    many.append_rows(rows[51:53])
+    for row in rows[53:].tolist():
+        many.append(*row)
     one.close()
     many.close()
     assert [len(batch) for batch in sinks[1].batches] == [len(batch) for batch in sinks[0].batches]

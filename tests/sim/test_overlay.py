@@ -1,9 +1,8 @@
 """Spray keeps its promises: views of ln n, no arc and no connection lost, every new connection safe or dropped."""
 
-import importlib.util
 import math
-from pathlib import Path
 
+import pinging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +14,6 @@ from antecast.sim.scenario import make_scenario
 from antecast.sim.streams import Stream
 from antecast.sim.study import link_count
 from antecast.sim.topology import Spray
-
-_spec = importlib.util.spec_from_file_location("pinging", Path(__file__).parent / "pinging.py")
-pinging = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pinging)
 
 SECOND = 10**9
 

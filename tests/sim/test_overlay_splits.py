@@ -1,9 +1,8 @@
 """Spray after crashes, cuts and partitions of any length: whoever is there at the end is in one overlay."""
 
-import importlib.util
 import random
-from pathlib import Path
 
+import pinging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +11,6 @@ from antecast.history.oracle import judge
 from antecast.sim import run
 from antecast.sim.overlay.memory import KEPT, Memory
 from antecast.sim.scenario import make_scenario
-
-_spec = importlib.util.spec_from_file_location("pinging", Path(__file__).parent / "pinging.py")
-pinging = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pinging)
 
 SECOND = 10**9
 EVERY = 5

@@ -62,6 +62,14 @@ def test_other_contacts_need_not_wait_for_one_that_ended():
     assert sent[0]["t"] == 11 * SECOND
 
 
+def test_a_frame_withdrawn_leaves_no_turn_behind():
+    """The frame for 3 is withdrawn while another is on the air; two more come just when that one has been sent."""
+    contacts = [(0, 30_000, 0, 1), (0, 30_000, 0, 2), (10_000, 10_250, 0, 3)]
+    result = run(scenario(contacts, [(10_100, 0), (10_300, 0)], transmission="100ms"))
+    sent = [row["t"] // 10**6 for row in rows(result, "send") if row["node"] == 0 and row["t"] > 10_050 * 10**6]
+    assert sent == [10_100, 10_200, 10_300, 10_400]
+
+
 def by_bytes(size):
     return size * BITS_NS // BANDWIDTH
 
@@ -88,18 +96,21 @@ def assert_one_at_a_time(result, takes):
 
 @st.composite
 def meetings(draw):
+    grid, steps = draw(st.sampled_from([(1, 30_000), (100, 30)]))
+    """On a coarse one, contacts end, frames leave and broadcasts are made at the same instant."""
+    times = st.integers(0, steps).map(lambda step: step * grid)
     contacts, free = [], {}
     for _ in range(draw(st.integers(1, 12))):
         a, b = draw(st.sampled_from([(a, b) for a in range(4) for b in range(a + 1, 4)]))
-        start = max(draw(st.integers(0, 30_000)), free.get((a, b), 0))
-        end = start + draw(st.sampled_from([1, 300, 1_000, 20_000]))
-        free[a, b] = end + 1
+        start = max(draw(times), free.get((a, b), 0))
+        end = start + draw(st.sampled_from([grid, 300, 1_000, 20_000]))
+        free[a, b] = end + grid
         contacts.append((start, end, a, b))
-    broadcasts = draw(st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 3)), max_size=30))
+    broadcasts = draw(st.lists(st.tuples(times, st.integers(0, 3)), max_size=30))
     if draw(st.booleans()):
         network = {"queue_limit": draw(st.sampled_from([None, 300, 2000]))}
         return scenario(contacts, broadcasts, **network), by_bytes
-    packet = draw(st.sampled_from([1, 70, 900]))
+    packet = draw(st.sampled_from([grid, 70, 900]))
     network = {"transmission": f"{packet}ms", "processing": draw(st.sampled_from(["0s", "40ms"]))}
     return scenario(contacts, broadcasts, **network), lambda size: packet * 10**6
 

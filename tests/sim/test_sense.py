@@ -64,6 +64,7 @@ def test_the_defaults_of_a_topology_fit_any_network(kind):
         ([("recover", {"node": 2})], {}, ["faults[0].node: node 2 has not crashed, so it does not recover at 1s"]),
         ([("crash", {"node": 1}), ("recover", {"node": 2})], {}, ["faults[1].node: node 2 has not crashed"]),
         ([("crash", {"node": 2}), ("recover", {"node": 2})], {}, []),
+        ([("crash", {"node": 2}), ("crash", {"node": 2})], {}, ["faults[1].node: node 2 is down already"]),
         (
             [("crash", {"node": 2}), ("recover", {"node": 2}), ("recover", {"node": 2})],
             {},

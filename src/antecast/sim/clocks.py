@@ -59,22 +59,22 @@ class Clock:
     (1500, 1000)
     """
 
-    __slots__ = ("_bound", "_drift", "_offset")
+    __slots__ = ("bound", "drift", "offset")
 
     def __init__(self, offset: int, drift_ppb: int, bound: int | None) -> None:
-        self._offset = offset
-        self._drift = drift_ppb
-        self._bound = bound
+        self.offset = offset
+        self.drift = drift_ppb
+        self.bound = bound
 
     def read(self, now: int) -> int:
-        error = self._offset + now * self._drift // _BILLION
-        if self._bound is not None:
-            error = max(-self._bound, min(self._bound, error))
+        error = self.offset + now * self.drift // _BILLION
+        if self.bound is not None:
+            error = max(-self.bound, min(self.bound, error))
         return now + error
 
     def when(self, local: int) -> int:
         """The first true instant at which the clock shows `local` or more, 0 at the earliest."""
-        low, high = 0, max(local, 0) + abs(self._offset) + 1
+        low, high = 0, max(local, 0) + abs(self.offset) + 1
         while self.read(high) < local:
             high *= 2
         while low < high:

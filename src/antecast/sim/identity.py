@@ -15,6 +15,7 @@ really imports.
 from __future__ import annotations
 
 import json
+import pkgutil
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -90,7 +91,21 @@ def _file_hash(path: Path, changed: int, size: int) -> str:
 def code_version(package: Path | None = None) -> str:
     """A digest of our code that determines what a run does."""
     base = Path(antecast.__file__).parent if package is None else package
+    if (packed := packed_code(base)) is not None:
+        return packed
     return digest_of(determining(base), base)
+
+
+PACKED = "packed.json"
+"""In an archive of the package for workers: the digest of what was packed."""
+
+
+def packed_code(base: Path) -> str | None:
+    """The digest that an archive carries; None if the package lies in a folder, whose files can be read."""
+    if base.is_dir():
+        return None
+    content = pkgutil.get_data("antecast", PACKED)
+    return None if content is None else str(json.loads(content)["code"])
 
 
 def determining(package: Path) -> list[Path]:

@@ -61,6 +61,7 @@ class Port:
         self._backlog = 0
         """How long all of them take."""
         self._wakes_at: int | None = None
+        """When the first of them has its turn; None while nothing waits."""
 
     def room(self, size: int, medium: Medium, bandwidth: int) -> bool:
         """Whether the queue, if it is limited, has room for so many bytes."""
@@ -116,6 +117,8 @@ class Port:
             self._waiting = deque(frame for frame in self._waiting if frame[0] is not link)
             link.lose(before - len(self._waiting))
             self._backlog = sum(takes for _, _, takes in self._waiting)
+            if not self._waiting:
+                self._wakes_at = None  # nobody's turn: a frame that comes now must not be taken for the next one
         if self._on_air is link:
             self._on_air = None
             if self.free_at > now:

@@ -34,6 +34,7 @@ from antecast.history.log import (
 from antecast.history.manifest import git_revision, write_json
 from antecast.history.schema import EVENTS, SAMPLES, SCHEMA_VERSION
 from antecast.sim.compiled.choice import Choice, Maker, choose, compiled_engine
+from antecast.sim.compiled.engine import OutOfReach
 from antecast.sim.engine import Engine
 from antecast.sim.identity import code_version, input_hashes, run_id
 from antecast.sim.radio.layout import Cells
@@ -136,22 +137,51 @@ def run(
     *,
     out: Path | str | None = None,
     replace: bool = False,
+    sinks: tuple[Sink, Sink] | None = None,
     on_progress: Callable[[Progress], bool | None] | None = None,
 ) -> RunResult:
     """Simulate a scenario.
 
     Without `out` the logs stay in memory; with it they are written to that folder, which must not
-    exist yet unless `replace` is set. `on_progress` is called now and then; when it returns False
+    exist yet unless `replace` is set. `sinks` for events and samples take them in place of both, and begin anew
+    after `abandon`; the result has no tables then. `on_progress` is called now and then; when it returns False
     the run ends early, with everything so far kept and marked as interrupted. A run that fails leaves
     no half folder behind.
     """
     scenario.check()
     choice = choose(scenario)
-    name = run_id(scenario)
     is_new = out is not None and not Path(out).exists()
     folder = None if out is None else new_folder(Path(out), replace=replace)
-    sinks: tuple[Sink, Sink]
-    if folder is None:
+    started = datetime.now(UTC)
+    try:
+        try:
+            result = _made(scenario, choice, folder, sinks, on_progress)
+        except OutOfReach as error:
+            if scenario.engine == "compiled":
+                raise ConfigurationError(f'{error.problem}; set engine to "auto"', field=error.field) from None
+            result = _made(scenario, Choice("reference", str(error)), folder, sinks, on_progress)
+    except BaseException:
+        if is_new and folder is not None:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+    if folder is not None:
+        write_json(folder / "manifest.json", manifest(result, started))
+    return result
+
+
+def _made(
+    scenario: Scenario,
+    choice: Choice,
+    folder: Path | None,
+    sinks: tuple[Sink, Sink] | None,
+    on_progress: Callable[[Progress], bool | None] | None,
+) -> RunResult:
+    """A run by the chosen engine. One that fails leaves no log behind."""
+    name = run_id(scenario)
+    if sinks is not None:
+        pass
+    elif folder is None:
         sinks = MemorySink(EVENTS), MemorySink(SAMPLES)
     else:
         sinks = (
@@ -159,7 +189,7 @@ def run(
             ParquetSink(folder / "samples.parquet", SAMPLES),
         )
     events, samples = EventWriter(name, sinks[0]), SampleWriter(name, sinks[1])
-    started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), time.process_time()
     interrupted = False
 
     def between() -> bool:
@@ -179,14 +209,11 @@ def run(
     except BaseException:
         for sink in sinks:
             sink.abandon()
-        if is_new and folder is not None:
-            with suppress(OSError):
-                folder.rmdir()
         raise
     tables: dict[str, Any] = {}
     if isinstance(sinks[0], MemorySink) and isinstance(sinks[1], MemorySink):
         tables = {"_events": sinks[0].table(), "_samples": sinks[1].table()}
-    result = RunResult(
+    return RunResult(
         scenario=scenario,
         choice=choice,
         run=name,
@@ -205,9 +232,6 @@ def run(
         cpu=time.process_time() - cpu,
         **tables,
     )
-    if folder is not None:
-        write_json(folder / "manifest.json", manifest(result, started))
-    return result
 
 
 def make_engine(scenario: Scenario, events: EventWriter, samples: SampleWriter) -> Engine:

@@ -136,6 +136,8 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield field, f"there is no partition to heal at {when}"
             parted = False
         elif isinstance(fault, Crash):
+            if fault.node in down and not chance:
+                yield f"{field}.node", f"node {fault.node} is down already, so it does not crash at {when}"
             down.add(fault.node)
         elif isinstance(fault, Recover):
             if fault.node not in down and not chance:

@@ -5,12 +5,15 @@
 - `queue` (over `heap`): events that wait, in the order of the reference's scheduler;
 - `draws`: random streams and delays, draw for draw;
 - `links`: links and packet networks;
-- `cells`, `table`, `sorting`: lists of any length, and what a node has few of;
+- `cells`, `pool`, `table`, `sorting`, `skew`: lists of any length, rows that come and go, what a node has few of,
+  small priority queues;
+- `sets`: sets of messages, as bits;
+- `clocks`: local clocks;
 - `workload`: broadcasts and answers;
 - `wire`: the encoded lengths of frames;
 - `book`: the log.
 
-An engine adds the state of its protocol and the loop over its events: `vcube`, `epidemic` (begin with their
+An engine adds the state of its protocol and the loop over its events: `vcube`, `opportunistic` (begin with their
 `arrays`). The engine for PC-broadcast over Spray (`sim.overlay.compiled`) is built from the first two. It writes
 no log, so `sim.run` does not use it.
 

@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
+from antecast.core import ConfigurationError
 from antecast.sim.host import Troubles
+
+
+class OutOfReach(ConfigurationError):
+    """A run has come to something that the compiled engine does not support, and that shows only as it goes on."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"the compiled engine cannot go on: {problem}", field=field)
 
 
 class Made(Protocol):

@@ -85,17 +85,20 @@ def make_links(scenario: Scenario, ends: Longs) -> Links:
     )
 
 
-def check_links(scenario: Scenario) -> None:
-    """Refuse networks with links that there is no code for."""
+def check_links(scenario: Scenario, *, bandwidth: bool = False, faults: bool = False) -> None:
+    """Refuse networks with links that there is no code for; some engines know bandwidth, and some know faults."""
     network = scenario.network
-    for field, given in (("bandwidth", network.bandwidth), ("queue_limit", network.queue_limit)):
-        if given is not None:
-            raise ConfigurationError("the compiled engine knows no bandwidth", field=f"network.{field}")
+    if network.bandwidth is not None and not bandwidth:
+        raise ConfigurationError("the compiled engine does not support bandwidth", field="network.bandwidth")
+    if network.queue_limit is not None:
+        raise ConfigurationError(
+            "the compiled engine has queues without a limit; leave this out", field="network.queue_limit"
+        )
     if network.notice is not None:
         raise ConfigurationError("the compiled engine has both ends notice a link at once", field="network.notice")
     if any(special.bandwidth is not None for special in network.links):
-        raise ConfigurationError("the compiled engine knows no bandwidth", field="network.links")
-    if scenario.faults:
+        raise ConfigurationError("the compiled engine does not support bandwidth", field="network.links")
+    if scenario.faults and not faults:
         raise ConfigurationError("the compiled engine knows no faults", field="faults")
     for field in ("processing", "transmission"):
         if (getattr(network, field) or 0) > LONGEST:

@@ -37,3 +37,17 @@ def payload_bytes(length: Whole) -> Whole:
 def message_bytes(origin: Whole, seq: Whole, payload: Whole, stamp: Whole) -> Whole:
     """Of a `Message` whose stamp takes so many bytes: a short list of its tag, which is 0, and four fields."""
     return 2 + number_bytes(origin) + number_bytes(seq) + payload_bytes(payload) + stamp
+
+
+@part
+def whole_bytes(number: Whole) -> Whole:
+    """Of a whole number, negative ones included."""
+    if number >= 0:
+        return number_bytes(number)
+    if number >= -(1 << 5):
+        return 1
+    if number >= -(1 << 7):
+        return 2
+    if number >= -(1 << 15):
+        return 3
+    return 5 if number >= -(1 << 31) else 9

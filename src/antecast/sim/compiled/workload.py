@@ -25,8 +25,8 @@ from antecast.sim.streams import Stream, stream_key
 from antecast.sim.workload_kinds import At, Chatter, Once, Periodic, Poisson, Trace
 from antecast.sim.workloads import broadcast_times, origin_of, read_broadcasts
 
-_Chain: TypeAlias = tuple[int, int, Iterable[int]]
-"""A sender, the size of its payloads, and its times."""
+_Chain: TypeAlias = tuple[int, int, int | None, Iterable[int]]
+"""A sender, the size of its payloads, the lifetime of its messages, and its times."""
 
 IDLE = -1
 """Instead of the size of a payload: nothing is broadcast."""
@@ -38,6 +38,8 @@ class Plan(NamedTuple):
     at: Longs
     node: Ints
     payload: Ints
+    lifetime: Longs
+    """Of its message, or -1 for the protocol's own."""
     following: Ints
     """The broadcast that is scheduled when this one has been made; -1 for none."""
     first: Ints
@@ -50,6 +52,7 @@ class Chat(NamedTuple):
     start: Longs
     until: Longs
     payload: Longs
+    lifetime: Longs
     below: NDArray[np.uint64]
     """A draw below this means an answer."""
     inside: NDArray[np.bool_]
@@ -61,9 +64,9 @@ class Chat(NamedTuple):
     drawn: Longs
 
 
-def check_workload(scenario: Scenario) -> None:
+def check_workload(scenario: Scenario, *, lifetimes: bool = False) -> None:
     """Refuse lifetimes, which the reference refuses, too, unless the protocol knows them."""
-    for field, _ in scenario.lifetimes():
+    for field, _ in () if lifetimes else scenario.lifetimes():
         raise ConfigurationError("the compiled engine knows no lifetimes", field=field)
     for index, workload in enumerate(scenario.workload):
         if isinstance(workload, Chatter) and workload.delay is not None:
@@ -76,9 +79,10 @@ def plan_broadcasts(scenario: Scenario, left_out: Container[int] = ()) -> Plan:
     at: list[int] = []
     node: list[int] = []
     payload: list[int] = []
+    lifetime: list[int] = []
     following: list[int] = []
     first: list[int] = []
-    for sender, size, times in _chains(scenario, left_out):
+    for sender, size, lives, times in _chains(scenario, left_out):
         before = -1
         for t in times:
             if before < 0:
@@ -89,11 +93,12 @@ def plan_broadcasts(scenario: Scenario, left_out: Container[int] = ()) -> Plan:
             at.append(min(t if t >= 0 else -t - 1, FAR))
             node.append(sender)
             payload.append(size if t >= 0 else IDLE)
+            lifetime.append(-1 if lives is None else lives)
             following.append(-1)
             if at[-1] > scenario.horizon:
                 break
-    columns = (np.array(column, np.int32) for column in (node, payload, following, first))
-    return Plan(np.array(at, np.int64), *columns)
+    nodes, payloads, then, started = (np.array(column, np.int32) for column in (node, payload, following, first))
+    return Plan(np.array(at, np.int64), nodes, payloads, np.array(lifetime, np.int64), then, started)
 
 
 def _chains(scenario: Scenario, left_out: Container[int]) -> Iterator[_Chain]:
@@ -108,17 +113,17 @@ def _chains(scenario: Scenario, left_out: Container[int]) -> Iterator[_Chain]:
                 until = scenario.duration if workload.until is None else workload.until
                 for node in range(scenario.nodes) if workload.senders is None else workload.senders:
                     stream = Stream(scenario.seed, "workload", index, node)
-                    yield node, workload.payload, broadcast_times(workload, until, stream)
+                    yield node, workload.payload, workload.lifetime, broadcast_times(workload, until, stream)
             case At(broadcasts=broadcasts):
-                yield from ((each.node, each.payload, (each.t,)) for each in broadcasts)
+                yield from ((each.node, each.payload, each.lifetime, (each.t,)) for each in broadcasts)
             case Trace(file=file):
                 rows = list(read_broadcasts(Path(file), scenario.nodes))
                 origin = origin_of(scenario, [t for t, _, _ in rows])
-                yield from ((node, payload, (t - origin,)) for t, node, payload in rows)
+                yield from ((node, payload, None, (t - origin,)) for t, node, payload in rows)
     for node in range(scenario.nodes):
         for workload in on_arrival:
             if workload.senders is None or node in workload.senders:
-                yield node, workload.payload, _since_arrival(workload, scenario)
+                yield node, workload.payload, workload.lifetime, _since_arrival(workload, scenario)
 
 
 def _since_arrival(workload: Periodic, scenario: Scenario) -> Iterator[int]:
@@ -152,6 +157,7 @@ def make_chat(scenario: Scenario) -> Chat:
             [scenario.duration if each.until is None else min(each.until, FAR) for _, each in chatters], np.int64
         ),
         payload=np.array([each.payload for _, each in chatters], np.int64),
+        lifetime=np.array([-1 if each.lifetime is None else each.lifetime for _, each in chatters], np.int64),
         below=np.array([int(each.answers / max(1, nodes - 1) * 2**64) for _, each in chatters], np.uint64),
         inside=np.array([each.delay is None for _, each in chatters], np.bool_),
         models=models,
