@@ -94,7 +94,7 @@ def test_the_figures_of_a_trace_agree_with_its_logs(spark, tmp_path, walkers):
 
     runs = pq.read_table(tmp_path / "out" / "pedestrians" / "runs.parquet").to_pylist()
     run = next(row["run"] for row in runs if '"5min"' in row["protocol"])
-    events = pq.read_table(tmp_path / "out" / "pedestrians" / "runs" / run / "events.parquet").to_pylist()
+    events = pq.read_table(tmp_path / "out" / "pedestrians" / "events", filters=[("run", "=", run)]).to_pylist()
     sent, received, delivered = {}, {}, defaultdict(int)
     for event in events:
         message = event["origin"], event["seq"]

@@ -21,6 +21,7 @@ import pyarrow as pa
 import antecast
 from antecast.core.errors import AntecastError, OutputError
 from antecast.history.manifest import write_json
+from antecast.sim.compiled.choice import prepare
 from antecast.sim.identity import code_version, digest_of
 from antecast.sim.study import describe, make_study
 from antecast.spark.session import job_description
@@ -84,8 +85,14 @@ class Job:
         self.say(stage, 1.0, "runs are there; making figures")
         return read_sweep(self.spark, folder)
 
-    def map(self, name: str, function: Experiment, points: Sequence[Point]) -> pa.Table:
-        """The function's values at all points, beside the points themselves; one Spark task per point."""
+    def map(
+        self, name: str, function: Experiment, points: Sequence[Point], *, engines: Sequence[str] = ()
+    ) -> pa.Table:
+        """The function's values at all points, beside the points themselves; one Spark task per point.
+
+        `engines` are protocols whose compiled engines the function uses: they are compiled before the tasks start,
+        and not by each worker.
+        """
         folder = self.folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -95,6 +102,8 @@ class Job:
         missing = [index for index, file in enumerate(files) if not file.is_file()]
         stage = f"{self.study}: {name}"
         if missing:
+            for protocol in engines:
+                prepare(protocol, lambda text: self.say(stage, 0.0, text))
             work = _Work(function, [(dict(points[index]), files[index]) for index in missing])
             done = len(points) - len(missing)
             with job_description(self.spark, f"{stage}: {len(missing)} points"):

@@ -26,7 +26,7 @@ def test_the_study_is_what_the_plain_functions_find(spark, tmp_path, monkeypatch
     paper = load_paper("cellular")
     found = {(each.item, each.quantity, each.setting): each for each in results.findings}
     plain = evaluate(CELLULAR, CALM, 37, 1)
-    assert found["Fig. 6", "messages sent a delivery", CELLULAR].ours == plain["traffic"]["frames a delivery"]
+    assert found["Fig. 6", "messages sent per delivery", CELLULAR].ours == plain["traffic"]["frames per delivery"]
     assert found["Fig. 6", "delivery delay", CELLULAR].ours == plain["delay"]["mean"]
     assert {(each.item, each.quantity) for each in results.findings} == {
         (item, name) for item, of in paper.items.items() for name in of.quantities

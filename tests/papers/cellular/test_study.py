@@ -59,10 +59,10 @@ def test_frames_bytes_and_deliveries_are_counted(made, log):
     found = measures.traffic(log)
     assert deliveries > 1000
     assert found["broadcasts"] == broadcasts
-    assert found["frames a delivery"] == pytest.approx(air / deliveries)
+    assert found["frames per delivery"] == pytest.approx(air / deliveries)
     assert found["with wires"] == pytest.approx((air + wires) / deliveries)
-    assert found["frames a second"] == pytest.approx(loaded / (SECONDS - START))
-    assert found["bytes a frame"] == pytest.approx(octets / air)
+    assert found["frames per second"] == pytest.approx(loaded / (SECONDS - START))
+    assert found["bytes per frame"] == pytest.approx(octets / air)
     assert found["delivered"] == pytest.approx(deliveries / broadcasts / HOSTS)
 
 
@@ -177,11 +177,11 @@ def measured(protocol, rate, **more):
         "verdict": "causal",
         "traffic": {
             "delivered": 0.9 if tcp and rate > CALM else 1.0,
-            "frames a delivery": 1.58 if tcp else 0.4,
+            "frames per delivery": 1.58 if tcp else 0.4,
             "with wires": 1.7 if tcp else 0.5,
-            "frames a second": 700.0,
-            "bytes a second": 4_300_000.0 * (2 if tcp else 1),
-            "bytes a frame": 300.0 if tcp else 150.0,
+            "frames per second": 700.0,
+            "bytes per second": 4_300_000.0 * (2 if tcp else 1),
+            "bytes per frame": 300.0 if tcp else 150.0,
             "message, largest": 112.0,
         },
         "delay": {"mean": 2.0 if tcp else {CALM: 0.2, HEAVY: 0.31}.get(rate, 0.25), "median": 0.02, "95 %": 1.0,
@@ -272,8 +272,8 @@ def walking(data):
 @pytest.mark.parametrize(
     ("item", "quantity", "setting", "row", "path", "value"),
     [
-        ("Fig. 6", "messages sent a delivery", CELLULAR, calm, "traffic/frames a delivery", 0.5),
-        ("Fig. 6", "messages sent a delivery", TCP, tcp, "traffic/frames a delivery", 1.2),
+        ("Fig. 6", "messages sent per delivery", CELLULAR, calm, "traffic/frames per delivery", 0.5),
+        ("Fig. 6", "messages sent per delivery", TCP, tcp, "traffic/frames per delivery", 1.2),
         ("Fig. 6", "delivery delay", CELLULAR, calm, "delay/mean", 0.4),
         ("Fig. 6", "losses", CELLULAR, calm, "loss", 0.05),
         ("Fig. 6", "delays compared", "", tcp, "delay/mean", 0.7),
@@ -283,13 +283,13 @@ def walking(data):
         ("Fig. 6", "variation of stations' buffers", "", tcp, f"buffers/{STATION}/swing", 20.0),
         ("Fig. 6", "early messages at hosts", "", calm, "buffers/host_received_buffer/mean", 0.6),
         ("Fig. 6", "early messages at hosts compared", "", tcp, "buffers/host_received_buffer/mean", 1.5),
-        ("Fig. 6", "data sent", "", tcp, "traffic/bytes a frame", 100.0),
-        ("Fig. 6", "messages sent a delivery over time", "", calm, "series/ratio", [0.9] * 60 + [0.4]),
+        ("Fig. 6", "data sent", "", tcp, "traffic/bytes per frame", 100.0),
+        ("Fig. 6", "messages sent per delivery over time", "", calm, "series/ratio", [0.9] * 60 + [0.4]),
         ("Heavy load", "delivery delay", "35/s", heavy, "delay/mean", 0.5),
         ("Heavy load", "messages kept by a station", "35/s", heavy, f"buffers/{STATION}/mean", 60.0),
         ("Heavy load", "early messages at a host", "35/s", heavy, "buffers/host_received_buffer/mean", 3.0),
-        ("Heavy load", "messages sent a second", "35/s", heavy, "traffic/frames a second", 900.0),
-        ("Heavy load", "bytes sent a second", "35/s", heavy, "traffic/bytes a second", 1e5),
+        ("Heavy load", "messages sent per second", "35/s", heavy, "traffic/frames per second", 900.0),
+        ("Heavy load", "bytes sent per second", "35/s", heavy, "traffic/bytes per second", 1e5),
         ("Heavy load", "sustained", "35/s", heavy, f"buffers/{STATION}/growth", 1.4),
         ("Heavy load", "sustained", "35/s", heavy, "verdict", "violated"),
         ("Heavy load", "sustained", "35/s", heavy, "traffic/delivered", 0.999),

@@ -51,7 +51,7 @@ def test_a_summary_agrees_with_a_plain_walk_through_the_log(events):
     found = measures.summary(measures.Log(events, NODES), 50)
     assert found["packets"] == len(packets)
     together = Counter(len(inside) for _, inside in packets)
-    assert {n: count for n, count in enumerate(found["messages a packet"]) if count} == dict(together)
+    assert {n: count for n, count in enumerate(found["messages per packet"]) if count} == dict(together)
     assert found["several"] == sum(count for n, count in together.items() if n > 1)
     assert found["aggregated messages"] == sum(n * count for n, count in together.items() if n > 1)
     sizes = Counter(20 + sum(50 + 4 * (dependencies[m] + 1) for m in inside) for _, inside in packets)
@@ -91,7 +91,7 @@ def test_split_packets_are_counted():
 def test_packets_of_two_are_set_beside_the_same_messages_alone(model):
     found = compare(NODES, model, 1)
     assert found["without"]["packets"] == NODES * (NODES - 1) > found["with"]["packets"]
-    assert found["pairs"]["packets"] == found["with"]["messages a packet"][2] > 0
+    assert found["pairs"]["packets"] == found["with"]["messages per packet"][2] > 0
     assert found["pairs"]["held"] < found["pairs"]["held, plain"]
     assert found["pairs"]["reception"] > found["pairs"]["reception, plain"]
 
@@ -122,7 +122,7 @@ class Here:
     def runs(self, *, quick, full):
         return 2
 
-    def map(self, name, function, points):
+    def map(self, name, function, points, *, engines):
         return pa.Table.from_pylist([point | function(**point) for point in points])
 
 

@@ -96,7 +96,7 @@ class Part:
         self._there = _presence(job, places)
         sweep = job.sweep(experiment(network, places))
         self._rules: Rows = job.map(
-            f"{network.name}-rules", measured, rules(network, places, quick=job.quick)
+            f"{network.name}-rules", measured, rules(network, places, quick=job.quick), engines=["delta"]
         ).to_pylist()
         with job_description(job.spark, f"barrier: {network.name}: figures"):
             self.figures = self._query(job, sweep, places)

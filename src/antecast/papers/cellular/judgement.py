@@ -89,8 +89,8 @@ def _static(data: Data) -> Iterator[Finding]:
     ours, tcp = runs.values()
     said = {"runs": len(ours)}
     for quantity, path in {
-        "messages sent a delivery": ("traffic", "frames a delivery"),
-        "messages sent a delivery, with wires": ("traffic", "with wires"),
+        "messages sent per delivery": ("traffic", "frames per delivery"),
+        "messages sent per delivery, with wires": ("traffic", "with wires"),
         "delivery delay": ("delay", "mean"),
         "losses": ("loss",),
     }.items():
@@ -133,11 +133,11 @@ def _static(data: Data) -> Iterator[Finding]:
     text = f"a host {small[0]:.2f}, a station {small[1]:.2f}; with TCP {small[2]:.2f} and {small[3]:.2f}"
     yield compared("other buffers", max(small) <= limit("other buffers", "small"), text)
 
-    sent = [mean(rows, "traffic", "bytes a second") for rows in (ours, tcp)]
-    size = [mean(rows, "traffic", "bytes a frame") for rows in (ours, tcp)]
+    sent = [mean(rows, "traffic", "bytes per second") for rows in (ours, tcp)]
+    size = [mean(rows, "traffic", "bytes per frame") for rows in (ours, tcp)]
     text = f"{sent[1]:,.0f} bytes per second against {sent[0]:,.0f}, {size[1]:.0f} per frame against {size[0]:.0f}"
     yield compared("data sent", sent[1] > sent[0] and size[1] > size[0], text)
-    over_time = "messages sent a delivery over time"
+    over_time = "messages sent per delivery over time"
     settled = int(limit(over_time, "quickly"))
     off = {name: max(_unsettled(row, settled) for row in rows) for name, rows in runs.items()}
     text = f"after {settled} s off by {off[CELLULAR]:.1%} at most, TCP by {off[TCP]:.1%}"
@@ -163,8 +163,8 @@ def _heavy(data: Data) -> Iterator[Finding]:
     for quantity, path in {
         "messages kept by a station": ("buffers", "station_sent_buffer", "mean"),
         "early messages at a host": ("buffers", "host_received_buffer", "mean"),
-        "messages sent a second": ("traffic", "frames a second"),
-        "bytes sent a second": ("traffic", "bytes a second"),
+        "messages sent per second": ("traffic", "frames per second"),
+        "bytes sent per second": ("traffic", "bytes per second"),
     }.items():
         yield paper.figure(item, quantity, setting(HEAVY), estimate(heavy, *path))
     growth = kept(heavy, "station_sent_buffer", "growth")
@@ -412,7 +412,7 @@ def _timers(data: Data) -> Iterator[Finding]:
     paper, item = load_paper("cellular"), "Timers"
     for quantity, path in {
         "delivery delay": ("delay", "mean"),
-        "messages sent a delivery": ("traffic", "frames a delivery"),
+        "messages sent per delivery": ("traffic", "frames per delivery"),
         "messages kept by a station": ("buffers", "station_sent_buffer", "mean"),
     }.items():
         for rate in sorted({row["rate"] for row in data.measured}):

@@ -136,8 +136,8 @@ def _points(data: Data) -> dict[str, Iterator[dict[str, Any]]]:
 _METRICS = {
     "station": "messages kept by a station",
     "host": "early messages at a host",
-    "bytes": "bytes sent a second",
-    "ratio": "messages sent a delivery, so far",
+    "bytes": "bytes sent per second",
+    "ratio": "messages sent per delivery, so far",
 }
 
 

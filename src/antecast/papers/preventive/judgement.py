@@ -16,7 +16,7 @@ Rows: TypeAlias = list[dict[str, Any]]
 _METRICS = {
     "path": "path length (hops)",
     "unsafe": "unsafe links a process",
-    "buffered": "buffered messages a process",
+    "buffered": "buffered messages per process",
 }
 
 

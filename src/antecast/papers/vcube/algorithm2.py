@@ -46,9 +46,10 @@ class Node:
         aggregate: bool = True,
         freed_by_last: bool = True,
         deliver_first: bool = False,
+        smallest: int = 1,
         on_deliver: Callable[[Stamped], None] | None = None,
     ) -> None:
-        self.i, self.d, self.aggregate = i, dimension, aggregate
+        self.i, self.d, self.aggregate, self.smallest = i, dimension, aggregate, smallest
         self.freed_by_last, self.deliver_first, self.on_deliver = freed_by_last, deliver_first, on_deliver
         self.clock = [0] * 2**dimension
         self.max = [0] * 2**dimension
@@ -57,7 +58,7 @@ class Node:
         self.sends: list[tuple[int, list[Stamped]]] = []
 
     def children(self, r: int, h: int) -> list[int]:
-        return children(self.i, r, h)
+        return children(self.i, r, h, smallest=self.smallest)
 
     def broadcast(self) -> Stamped:
         self.clock[self.i] += 1

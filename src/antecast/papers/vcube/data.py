@@ -89,7 +89,7 @@ def histogram_mean(histograms: Sequence[Sequence[int]]) -> float:
 
 def load_curves(loads: Rows) -> pa.Table:
     rows = []
-    for trees, name in (("one", "vcube-single"), ("one a source", "vcube")):
+    for trees, name in (("one", "vcube-single"), ("one per source", "vcube")):
         for rate in RATES:
             found = Estimate.of(row["latency"] for row in loads if row["name"] == name and row["rate"] == rate)
             rows.append({"trees": trees, "rate": rate, "latency": found.mean} | _ends(found))
@@ -165,9 +165,9 @@ def _packet_points(data: Data) -> Iterator[Row]:
 
 def _tree_points(data: Data) -> Iterator[Row]:
     for name in ("aggregated messages", "delayed messages"):
-        for trees in ("one a source", "one"):
+        for trees in ("one per source", "one"):
             for size in data.sizes:
-                runs = data.runs(size, "calibrated") if trees == "one a source" else data.single(size)
+                runs = data.runs(size, "calibrated") if trees == "one per source" else data.single(size)
                 messages = mean(runs, "with", name)
                 if messages > 0:  # the axis is logarithmic
                     yield {"kind": f"{name}, trees: {trees}", "nodes": size, "messages": messages}

@@ -46,6 +46,14 @@ ON_THE_WAY: Final = {"calibrated": 101.0, "literal": 102.0}
 """Processing, transmission and mean propagation: the rest of a packet's time is spent in the queue."""
 
 
+COMPILED: Final = 64
+"""From this size on the compiled engine makes the runs: each worker makes hundreds, and loads it once."""
+
+
+def _engine(nodes: int) -> str:
+    return "compiled" if nodes >= COMPILED else "reference"
+
+
 def scenario(
     nodes: int,
     model: str,
@@ -60,6 +68,7 @@ def scenario(
     return make_scenario(
         {
             "name": f"vcube {model}",
+            "engine": _engine(nodes),
             "nodes": nodes,
             "seed": seed,
             "duration": "60s",
@@ -109,6 +118,7 @@ def load(nodes: int, rate: float, name: str, seed: int) -> dict[str, Any]:
     chosen = make_scenario(
         {
             "name": "vcube load",
+            "engine": _engine(nodes),
             "nodes": nodes,
             "seed": seed,
             "duration": f"{LOAD}ms",

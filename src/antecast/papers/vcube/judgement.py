@@ -99,7 +99,7 @@ def _table_1(data: Data) -> Iterator[Finding]:
 
 
 def _table_2(data: Data) -> Iterator[Finding]:
-    name = "messages a packet"
+    name = "messages per packet"
     for quantity, least in (("of all packets", 1), ("of packets with several", 2)):
         everything = within("with", name, least)
         for count in range(least, 6):

@@ -156,7 +156,7 @@ def summary(log: Log, payload: int) -> dict[str, Any]:
         "packets": log.sent.count,
         "several": int((messages > 1).sum()),
         "aggregated messages": int(messages[messages > 1].sum()),
-        "messages a packet": np.bincount(messages).tolist(),
+        "messages per packet": np.bincount(messages).tolist(),
         "sizes": np.histogram(sizes, (0, 100.5, 200.5, 300.5, 400.5, np.inf))[0].tolist(),
         "above 1400": int((sizes > 1400).sum()),
         "size histogram": np.bincount(sizes).tolist(),

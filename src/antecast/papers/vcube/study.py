@@ -56,7 +56,7 @@ def _compared(job: Job, sizes: tuple[int, ...], seeds: range) -> Rows:
         for model in MODELS
         for seed in seeds
     ]
-    rows: Rows = job.map("compare", compare, points).to_pylist()
+    rows: Rows = job.map("compare", compare, points, engines=["vcube"]).to_pylist()
     return rows
 
 
@@ -69,7 +69,7 @@ def _variants(job: Job, sizes: tuple[int, ...], seeds: range) -> Rows:
         for size, name, payload in chosen
         for seed in seeds
     ]
-    rows: Rows = job.map("variants", variant, points).to_pylist()
+    rows: Rows = job.map("variants", variant, points, engines=["vcube"]).to_pylist()
     return rows
 
 
@@ -80,5 +80,5 @@ def _loads(job: Job, nodes: int, seeds: range) -> Rows:
         for name in ("vcube", "vcube-single")
         for seed in seeds
     ]
-    rows: Rows = job.map("load", load, points).to_pylist()
+    rows: Rows = job.map("load", load, points, engines=["vcube"]).to_pylist()
     return rows
