@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from antecast.checking.check import Checked, Strategy, check
+from antecast.checking.check import WALKS, Checked, Strategy, check
 from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope, described
 from antecast.core.settings import read_settings
@@ -119,16 +119,7 @@ HOLES = (
         {"nodes": 4, "broadcasts": 4, "ticks": 1, "tick": "11s", "clocks": ["2s"]},
     ),
     _cell("take-always", nodes=2, stations=1, broadcasts=1, joins=1, quick=True),
-    _cell(
-        "ack-always",
-        nodes=2,
-        stations=2,
-        broadcasts=2,
-        moves=1,
-        timeouts=2,
-        probes=False,
-        strategy="overtaking",
-    ),
+    _cell("ack-always", nodes=2, stations=2, broadcasts=2, moves=1, timeouts=1, probes=False, strategy="patient"),
     _cell(
         "mark-copies",
         nodes=2,
@@ -147,14 +138,14 @@ HOLES = (
     _cell("catch-up-first", nodes=2, stations=2, broadcasts=1, moves=1, losses=1, timeouts=1),
     _cell(
         "list-all",
-        nodes=2,
+        nodes=3,
         stations=2,
         broadcasts=1,
         moves=1,
         crashes=1,
-        timeouts=2,
+        timeouts=1,
         probes=False,
-        strategy="overtaking",
+        strategy="patient",
     ),
     _cell("any-session", nodes=2, stations=1, broadcasts=1, crashes=2),
     _cell("no-floor", nodes=2, stations=2, broadcasts=1, joins=1, moves=1),
@@ -163,8 +154,16 @@ HOLES = (
     _cell("leave-if-known", nodes=3, stations=2, broadcasts=1, moves=1, leaves=1),
     _cell("save-with-acks", nodes=2, stations=1, broadcasts=1, crashes=1, quick=True),
     *(Hole(name=name, beyond=_OBSERVER) for name in ("c-is-epsilon", "modulus", "end-of-tick", "bad-row")),
-    Hole(name="reply", beyond="the order of two printed lines, which no setting of `vcube` brings back"),
-    Hole(name="first-cluster", beyond="a slip of the pen, which no setting of `vcube` brings back"),
+    Hole(
+        name="reply",
+        beyond="an answer is the next call here (rule 1 of the contract), so none comes between the two lines",
+    ),
+    Hole(
+        name="first-cluster",
+        protocol="antecast.papers.vcube.printed:ALGORITHM_2",
+        scope={"nodes": 4, "broadcasts": 1, "probes": False},
+        quick=True,
+    ),
     Hole(
         name="order-in-packet", beyond="about how soon a message is delivered, not about whether or in which order"
     ),
@@ -213,7 +212,7 @@ def told(hole: Hole, cpu: float) -> dict[str, object]:
     done = hole.look(Limits(cpu=cpu))
     found = done.found
     return row | {
-        "how": "random walk" if hole.strategy in ("walk", "overtaking") else hole.strategy,
+        "how": "random walk" if hole.strategy in WALKS else hole.strategy,
         "scope": described(done.scope),
         "verdict": found.verdict,
         "property": None if found.problem is None else found.problem.property,

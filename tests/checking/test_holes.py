@@ -28,6 +28,12 @@ def test_a_hole_is_found_and_is_cured(hole, request):
         assert cured.found.verdict == "exhausted"
 
 
+def test_algorithm_2_of_vcube_reaches_all_once_the_first_cluster_counts():
+    spec = specification("antecast.papers.vcube.printed:ALGORITHM_2")
+    done = check(spec, Scope(nodes=4, broadcasts=1, answers=1), settings={"smallest": 1})
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
 def test_every_hole_has_its_row():
     assert {hole.name for hole in HOLES} == {each.name for each in demonstrations()}
     assert [each["name"] for each in json.loads(FILE.read_text())] == [hole.name for hole in HOLES]

@@ -47,7 +47,7 @@ def test_probes_that_are_under_way_together_may_be_given_up_where_little_is_kept
     nodes=st.integers(2, 4),
     answers=st.integers(0, 1),
     topology=st.sampled_from(["complete", "line", "ring", "star"]),
-    strategy=st.sampled_from(["breadth", "depth", "walk", "growing", "overtaking"]),
+    strategy=st.sampled_from(["breadth", "depth", "walk", "growing", "overtaking", "patient"]),
 )
 def test_no_mixture_of_faults_is_too_much(name, adversity, nodes, answers, topology, strategy):
     """However little of the space is seen in so short a time: nothing breaks, the search least of all."""

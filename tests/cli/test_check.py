@@ -58,6 +58,7 @@ def test_what_is_no_longer_possible_is_said(antecast, tmp_path):
     ("arguments", "said"),
     [
         (["vectr"], "did you mean 'vector'?"),
+        (["cellular", "--breaks", "1"], "wires between stations stay"),
         (["vector", "--promise", "orderly"], "unknown promise 'orderly'"),
         (["vector", "--property", "nowhere:at_all"], "unknown property"),
         (["vector", "--nodes", "1"], "nodes: one node alone keeps every order"),
@@ -81,6 +82,29 @@ def test_a_mistake_is_one_line(antecast, arguments, said):
     assert code == 2
     assert said in told
     assert len(told.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"actions": [[]]}, "length >= 1"),
+        ({"actions": [["receive", 1, {}]]}, "Expected `int | str`"),
+        ({"promises": ["haste"]}, "Invalid enum value 'haste'"),
+        ({"calm": -1}, ">= 0"),
+        ({"protocol": "none"}, "unknown protocol 'none'"),
+        ({"settings": {"speed": 1}}, "unknown key 'speed'"),
+        ({"scope": {"nodes": 3, "stations": 2}}, "stations: fifo does not support cells"),
+    ],
+    ids=str,
+)
+def test_a_counterexample_that_means_nothing_is_one_line_that_names_the_file(antecast, tmp_path, change, said):
+    antecast("check", "fifo", "--promise", "causal", "--out", "it.json")
+    file = tmp_path / "it.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    code, _, error = antecast("check", "--replay", file)
+    assert (code, len(error.splitlines())) == (2, 1)
+    assert "it.json: " in error
+    assert said in error
 
 
 def test_what_is_not_a_counterexample_is_named(antecast, tmp_path):

@@ -21,8 +21,9 @@ from antecast.core import ConfigurationError
 from antecast.core.settings import plain_settings
 from antecast.protocols.registry import Guarantee, Specification, address
 
-Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk", "overtaking"]
+Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk", "overtaking", "patient"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
+WALKS = ("walk", "overtaking", "patient")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +79,9 @@ def check(
 
     def search(scope: Scope) -> tuple[Worlds, Found]:
         made = worlds(scope)
-        if strategy in ("walk", "overtaking"):
-            slow = strategy == "overtaking"
-            return made, walk(made, seed=seed, properties=properties, progress=stop, overtaking=slow)
+        if strategy in WALKS:
+            way = {"overtaking": strategy == "overtaking", "patient": strategy == "patient"}
+            return made, walk(made, seed=seed, properties=properties, progress=stop, **way)
         if elsewhere is not None:
             order = Order(
                 protocol=address(spec),

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 import antecast
 from antecast.checking.calm import Calm
-from antecast.checking.machine import LiveMachine
+from antecast.checking.machine import HiddenState, LiveMachine
 from antecast.checking.properties import BoundedBuffers, Property, addresses, broken_property, own_property
 from antecast.checking.records import Problem
-from antecast.checking.scope import Scope
+from antecast.checking.scope import Scope, check_scope
 from antecast.checking.story import Story
 from antecast.checking.world import Action, World, Worlds
-from antecast.core import InputError, MessageId
+from antecast.core import ConfigurationError, InputError, MessageId
 from antecast.core.forms import form
 from antecast.core.settings import plain_settings, read_settings
 from antecast.history.witness import Event, Witness
@@ -43,12 +43,12 @@ class Counterexample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A digest of the code of the protocol."""
     settings: dict[str, Any]
     scope: dict[str, Any]
-    promises: list[str]
+    promises: list[Guarantee]
     property: str
     words: str
-    calm: int
+    calm: Annotated[int, msgspec.Meta(ge=0)]
     """How many actions come before the network calms down."""
-    actions: list[list[Any]]
+    actions: list[Annotated[list[int | str], msgspec.Meta(min_length=1)]]
     properties: list[str] = []
     """Functions of one's own that were judged, too."""
     bounds: dict[str, int] = {}
@@ -136,8 +136,13 @@ def counterexample(
         properties=addresses(properties),
         bounds={k: v for each in properties if isinstance(each, BoundedBuffers) for k, v in each.limits.items()},
     )
-    steps = replay(found, worlds.spec, properties=properties).steps
-    return msgspec.structs.replace(found, steps=list(steps))
+    played = replay(found, worlds.spec, properties=properties)
+    if played.problem is None:
+        words = (
+            f"a search found that it breaks a promise ({problem.words}), but played on real objects it does not"
+        )
+        raise HiddenState(f"{worlds.spec.name}: {words}")
+    return msgspec.structs.replace(found, steps=list(played.steps))
 
 
 def as_json(found: Counterexample) -> str:
@@ -159,9 +164,15 @@ def read_counterexample(path: Path) -> Counterexample:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from None
     try:
-        return msgspec.json.decode(data, type=Counterexample)
+        found = msgspec.json.decode(data, type=Counterexample)
     except msgspec.MsgspecError as error:
         raise InputError(f"not a counterexample of `antecast check`: {error}", path=path) from None
+    try:
+        spec = specification(found.protocol)
+        check_scope(spec, spec.configure(found.settings), read_settings(found.scope, Scope, path="scope"))
+    except ConfigurationError as error:
+        raise InputError(str(error), path=path) from None
+    return found
 
 
 def check_version(found: Counterexample, path: Path) -> None:
@@ -210,7 +221,7 @@ def replay(
         properties = (*named, BoundedBuffers(found.bounds)) if found.bounds else named
     settings: Any = spec.configure(found.settings)
     scope = read_settings(found.scope, Scope, path="scope")
-    promises = frozenset(map(Guarantee, found.promises))
+    promises = frozenset(found.promises)
     worlds = Worlds(spec, settings, scope, promises=promises, machine=LiveMachine)
     world = worlds.beginning()
     teller, story = Teller(worlds), Story(worlds)

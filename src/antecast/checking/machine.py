@@ -20,6 +20,7 @@ from antecast.core import (
     Accepted,
     Alert,
     CancelTimer,
+    ConfigurationError,
     Deliver,
     Discard,
     Frame,
@@ -33,6 +34,7 @@ from antecast.core import (
     SetTimer,
     Transmit,
 )
+from antecast.core.structure import NotAStructure
 from antecast.protocols.registry import Specification
 
 ABSENT: Final = 0
@@ -42,6 +44,20 @@ EVERYBODY: Final = -1
 """Where a `Transmit` goes."""
 
 PAYLOAD: Final = b"x"
+
+COMPARED: Final = 200
+"""Calls that are made twice, to see that they do the same; then one of so many."""
+
+TWINS: Final = 200
+"""States of which a second object is kept, that came there in another way."""
+
+
+class HiddenState(ConfigurationError):
+    """A protocol does two things in what should be one state."""
+
+    def __init__(self, problem: str) -> None:
+        rules = "draws no random numbers, and all its state is in its attributes (rules 1 and 8 of core.protocol)"
+        super().__init__(f"{problem}: a protocol {rules}")
 
 
 class Down(NamedTuple):
@@ -122,6 +138,8 @@ class Machine:
         self.first_set: dict[tuple[NodeId, str], tuple[tuple[Any, ...], int]] = {}
         """The same for each timer of a node."""
         self._cause: tuple[Any, ...] = ()
+        self._twins: dict[int, Protocol] = {}
+        """Objects that came to a state in another way than the first."""
 
     # Numbers.
 
@@ -130,7 +148,10 @@ class Machine:
             owed = tuple(tuple(self.messages[each]) for each in state.owed)
             value: tuple[Any, ...] = ("down", node, state.saved, owed)
         else:
-            value = (node, state.canonical())
+            try:
+                value = (node, state.canonical())
+            except NotAStructure as error:
+                raise ConfigurationError(f"{self.spec.name}: {error}") from None
         digest = self._digest(value)
         number = self._numbers.get(digest)
         if number is None:
@@ -138,6 +159,8 @@ class Machine:
             self.states.append(state)
             self.digests.append(digest)
             self.first.append(self._cause)
+        elif len(self._twins) < TWINS and isinstance(state, Protocol):
+            self._twins.setdefault(number, state)
         return number
 
     @staticmethod
@@ -197,8 +220,24 @@ class Machine:
         if found is None:
             self._cause = key
             found = self.memo[key] = self._call(state, node, now, method, arguments)
+            if self.calls <= COMPARED or not self.calls % COMPARED:
+                self._compare(found, key, node)
             found.idle = found.state == state and not (found.effects or found.problem or found.refused)
         return found
+
+    def _compare(self, step: Step, key: tuple[Any, ...], node: NodeId) -> None:
+        """Make a call again, on another copy of the state and on an object that came there in another way."""
+        state, now, method, *arguments = key
+        first = self.states[state]
+        for other in (first, self._twins.get(state, first)):
+            self.states[state] = other
+            again = self._call(state, node, now, method, tuple(arguments))
+            self.states[state] = first
+            told = (again.state, again.effects, again.problem, again.refused)
+            if told != (step.state, step.effects, step.problem, step.refused):
+                raise HiddenState(
+                    f"{self.spec.name}: {method} did two different things in one state of node {node}"
+                )
 
     def _call(self, state: int, node: NodeId, now: int, method: str, arguments: tuple[Any, ...]) -> Step:
         original = self.states[state]
@@ -227,7 +266,10 @@ class Machine:
         return self._done(node, protocol, effects, method)
 
     def _before(self, original: Protocol) -> Protocol:
-        return original.clone()
+        try:
+            return original.clone()
+        except NotAStructure as error:
+            raise ConfigurationError(f"{self.spec.name}: {error}") from None
 
     def all_idle(self, state: int, now: int, arriving: Iterable[tuple[bytes, NodeId]]) -> bool:
         """Whether each of these frames, with its sender, would leave a node in this state as it is. They are tried

@@ -51,6 +51,8 @@ class Eager:
         """For a receiver, a sender and a frame: the states in which the frame was taken to mean nothing."""
         self.lively = frozenset(lively)
         """Frames of which this does not hold."""
+        self.left_between: dict[tuple[int, ...], int] = {}
+        """What is left between two nodes in some states, once such frames have arrived: worked out once."""
         self.count = 0
         """Frames that were taken to mean nothing, by all workers of a shared search."""
         self._verified: dict[tuple[bytes, int], frozenset[Arriving]] = {}

@@ -69,7 +69,7 @@ class Reducer:
         self.fingerprints = Fingerprints(worlds, () if symmetry is None else symmetry.renamings)
 
     def reduced(self, world: World) -> World:
-        return world if self.eager is None else self.worlds.at_once(world, self.eager)[0]
+        return world if self.eager is None else self.worlds.settled(world, self.eager)
 
     def key(self, world: World) -> World | int:
         """Of a reduced world: the same for all that differ only in the numbers of nodes."""

@@ -4,6 +4,10 @@ In a walk any frame that can arrive may arrive next. So no frame is under way fo
 need one that is: overtaken, on one link, by much that happens elsewhere. In walks with *overtaking*, which take
 turns with the others, links have priorities, drawn anew for each walk and changed now and then: frames of the
 fastest link arrive first.
+
+*Patient* walks are for what takes several rare things, each at its time. Faults are rarer in them, each kind as
+likely as any other, and every other walk starts at a world in which some node had come to a state that none had
+been in before.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from antecast.checking.limits import Progress
 from antecast.checking.properties import Property, broken_property
 from antecast.checking.records import Problem
 from antecast.checking.search import Found
-from antecast.checking.world import Action, World, Worlds
+from antecast.checking.world import CALLS, Action, World, Worlds
 
 LONGEST = 10_000
 """Steps of a walk that does not come to rest by itself."""
@@ -27,6 +31,12 @@ CHANGED = 0.06
 RARE = 0.25
 """How likely a step is something other than a frame that arrives, while frames are under way."""
 
+PATIENT = (0.02, 0.06, 0.12, 0.25)
+"""The same in patient walks, drawn for each."""
+
+KEPT = 2_000
+"""Worlds with a new local state that patient walks start from."""
+
 
 def walk(
     worlds: Worlds,
@@ -34,13 +44,15 @@ def walk(
     seed: int = 0,
     walks: int | None = None,
     overtaking: bool = False,
+    patient: bool = False,
     properties: tuple[Property, ...] = (),
     progress: Progress | None = None,
 ) -> Found:
-    """Walk at random, again and again, each time from the beginning until nothing is left to happen; then all has
-    to come to a good end. It is the same walk for the same seed."""
+    """Walk at random, again and again, each time until nothing is left to happen; then all has to come to a good
+    end. It is the same walk for the same seed."""
     random, calm, started = Random(seed), Calm(worlds), time.process_time()
-    beginning = worlds.beginning()
+    starts: list[tuple[World, tuple[Action, ...]]] = [(worlds.beginning(), ())]
+    known = len(worlds.machine.states)
     made = transitions = deepest = 0
 
     def found(verdict: str, **more: object) -> Found:
@@ -49,12 +61,13 @@ def walk(
         return Found(verdict=verdict, **(values | more))  # type: ignore[arg-type]
 
     while walks is None or made < walks:
-        world = beginning
-        way: list[Action] = []
+        world, before = random.choice(starts) if patient and made % 2 else starts[0]
+        way = list(before)
         problem: Problem | None = None
         speeds: dict[tuple[int, int], float] | None = {} if overtaking and made % 2 else None
+        rare = random.choice(PATIENT) if patient else RARE
         while len(way) < LONGEST:
-            action = _chosen(worlds, world, random, speeds)
+            action = _chosen(worlds, world, random, rare, speeds, by_kind=patient)
             if action is None:
                 break
             way.append(action)
@@ -64,6 +77,10 @@ def walk(
                 problem = broken_property(worlds, world, properties)
             if problem is not None:
                 return found("violated", problem=problem, actions=tuple(way), calm=len(way))
+            if patient and len(worlds.machine.states) > known:
+                known = len(worlds.machine.states)
+                place = len(starts) if len(starts) < KEPT else random.randrange(1, KEPT)
+                starts[place : place + 1] = [(world, tuple(way))]
         made += 1
         deepest = max(deepest, len(way))
         bad = calm.judge(world) if calm.is_quiet(world) else None
@@ -76,20 +93,29 @@ def walk(
 
 
 def _chosen(
-    worlds: Worlds, world: World, random: Random, speeds: dict[tuple[int, int], float] | None
+    worlds: Worlds,
+    world: World,
+    random: Random,
+    rare: float,
+    speeds: dict[tuple[int, int], float] | None,
+    *,
+    by_kind: bool,
 ) -> Action | None:
     arriving: list[Action] = []
-    others: list[Action] = []
+    others: dict[str, list[Action]] = {}
     for action in worlds.actions(world):
-        (arriving if action[0] in ("receive", "hear") else others).append(action)
+        if action[0] in ("receive", "hear"):
+            arriving.append(action)
+        else:
+            others.setdefault(action[0] if by_kind else "", []).append(action)
     if not arriving and not others:
         return None
-    if others and (not arriving or random.random() < RARE):
-        action = random.choice(others)
+    if others and (not arriving or random.random() < rare):
+        kinds = list(others.values())
+        action = random.choice(random.choice(kinds) if by_kind else kinds[0])
     else:
         action = random.choice(arriving) if speeds is None else _fastest(arriving, random, speeds)
-    budget = worlds.left(world)
-    if action[0] in ("receive", "hear", "broadcast", "timer", "up", "down") and any(budget[1:]):
+    if action[0] in CALLS and worlds.may_vary(world):
         worlds.perform(world, action)
         variants = list(worlds.variants(world, action, worlds.effects))
         if variants and random.random() < 0.5:

@@ -77,6 +77,8 @@ class Wires:
         self._sent: dict[tuple[int, bool, int], int] = {}
         self.busy: list[bool] = []
         """Whether anything is under way, or an end has still to notice something."""
+        self.laden: list[bool] = []
+        """Whether any frame is under way."""
         self.torn: list[bool] = []
         """Whether the two should have a link and have none that is not broken."""
 
@@ -88,6 +90,7 @@ class Wires:
             found = self._numbers[link] = len(self.values)
             self.values.append(link)
             self.busy.append(any(_is_busy(life) for life in link.lives))
+            self.laden.append(any(life.to_low or life.to_high for life in link.lives))
             self.torn.append(link.belongs and (not link.lives or link.lives[-1].broken))
         return found
 

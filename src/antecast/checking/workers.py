@@ -31,6 +31,7 @@ from antecast.checking.reduction import Arriving, Edge, Held, Unverified, inheri
 from antecast.checking.symmetry import NotSymmetric
 from antecast.checking.translation import Common, Incoming, Outgoing, Parcel
 from antecast.checking.world import World
+from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.checking.search import Found, Search
@@ -81,6 +82,8 @@ class Worker:
                 reply = ("not symmetric", None)
             except Unverified as late:
                 reply = ("unverified", str(late))
+            except ConfigurationError as error:
+                reply = ("refused", str(error))
             except Exception:
                 reply = ("failed", traceback.format_exc())
             self._pipe.send_bytes(pickle.dumps(reply))
@@ -282,6 +285,8 @@ class Sharing:
                     raise NotSymmetric
                 if kind == "unverified":
                     raise Unverified(self._why or value)
+                if kind == "refused":
+                    raise ConfigurationError(value)
                 if kind == "failed":
                     raise RuntimeError(f"a worker failed:\n{value}")
                 answers[place] = value

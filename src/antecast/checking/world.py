@@ -189,8 +189,7 @@ class Worlds(Performing):
     def expand(self, world: World) -> Iterator[tuple[Action, World, Problem | None]]:
         """All that can happen next, done."""
         arriving = self._arriving(world)
-        budget = self.left(world)
-        varied = bool(budget[PLACE["answers"]] or (budget[PLACE["crashes"]] and self.inside))
+        varied = self.may_vary(world)
         yield from self._receptions(world, arriving, varied)
         for action in self.actions(world, receptions=False):
             after, problem = self.perform(world, action)
@@ -198,35 +197,79 @@ class Worlds(Performing):
             if varied and action[0] in CALLS and problem is None:
                 yield from self._varied(world, action)
 
+    def may_vary(self, world: World) -> bool:
+        """Whether something may go with a call: an answer, or a crash in the middle."""
+        budget = self.left(world)
+        return bool(budget[PLACE["answers"]] or (budget[PLACE["crashes"]] and self.inside))
+
     def at_once(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
         """The world when all has happened that may happen first without hiding anything: frames that mean nothing
         to their receivers arrive, links come back, and nodes recover unless time can pass before."""
         done: list[Action] = []
+        if self._unrest:
+            world = self._restored(world, eager, done)
+        for node, peer, place, arrival in self._idle(world, eager):
+            done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
+            world = (*world[:place], arrival.after, *world[place + 1 :])
+        return world, done
+
+    def settled(self, world: World, eager: Eager) -> World:
+        """The same world, in less time: what is left between two nodes depends on nothing but these."""
+        if self._unrest:
+            world = self._restored(world, eager, [])
+        laden, now, known = self.wires.laden, world[self.NOW], eager.left_between
+        new: list[int] | None = None
+        for (low, high), place in self.links.items():
+            number = world[place]
+            if laden[number]:
+                key = (number, world[low], world[high], low, now)
+                left = known.get(key)
+                if left is None:
+                    left = number
+                    for *_, arrival in self._idle(world, eager, ((low, high), place)):
+                        left = arrival.after
+                    known[key] = left
+                if left != number:
+                    new = new or list(world)
+                    new[place] = left
+        return world if new is None else tuple(new)
+
+    def _restored(self, world: World, eager: Eager, done: list[Action]) -> World:
+        """Nodes have recovered and links come back."""
         while True:
             action = self._recovery(world) if self.scope.crashes and eager.alike else None
-            if action is None and self._unrest:
-                action = next(self._returns(world), None)
-            if action is not None:
-                after, problem = self.perform(world, action)
-                if problem is None:
-                    world = after
-                    done.append(action)
-                    continue
-            for node, peer, place, arrival, step in self._arriving(world):
-                if step.idle and eager.may_go_first(self.machine, node, peer, arrival.frame, world[node]):
-                    done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
-                    world = (*world[:place], arrival.after, *world[place + 1 :])
-                    break
-            else:
-                return world, done
+            action = action or next(self._returns(world), None)
+            after, problem = (world, None) if action is None else self.perform(world, action)
+            if action is None or problem is not None:
+                return world
+            world = after
+            done.append(action)
+
+    def _idle(
+        self, world: World, eager: Eager, only: tuple[tuple[NodeId, NodeId], int] | None = None
+    ) -> Iterator[tuple[NodeId, NodeId, int, Arrival]]:
+        """The frames that arrive at once, each after those before it."""
+        now, machine = world[self.NOW], self.machine
+        for (low, high), place in self.links.items() if only is None else (only,):
+            number, waiting = world[place], True
+            while waiting:
+                waiting = False
+                for arrival in self.wires.arrivals(number):
+                    node, peer = (high, low) if arrival.to_high else (low, high)
+                    step = machine.step(world[node], node, now, "receive", arrival.frame, peer)
+                    if step.idle and eager.may_go_first(machine, node, peer, arrival.frame, world[node]):
+                        yield node, peer, place, arrival
+                        number, waiting = arrival.after, True
+                        break
 
     def _recovery(self, world: World) -> Action | None:
         """A node that is down can recover at once: nobody notices when it does, unless time goes by."""
-        budget = self.left(world)
-        if budget[PLACE["timeouts"]] or budget[PLACE["ticks"]]:
-            return None
         states = self.machine.states
-        return next((self.label("recover", n) for n in self.hosts if isinstance(states[world[n]], Down)), None)
+        down = next((node for node in self.hosts if isinstance(states[world[node]], Down)), None)
+        if down is None:
+            return None
+        budget = self.left(world)
+        return None if budget[PLACE["timeouts"]] or budget[PLACE["ticks"]] else self.label("recover", down)
 
     def _arriving(self, world: World) -> list[tuple[NodeId, NodeId, int, Arrival, Step]]:
         """The frames that can arrive, each with what it does to its receiver."""

@@ -12,17 +12,25 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from antecast.cli.check_results import (
+    counterexample_file,
+    report_counterexample,
+    result_json,
+    save_counterexample,
+    show_results,
+    tell,
+    tell_replay,
+    verdict,
+)
+from antecast.cli.completion import protocol_names
 from antecast.cli.console import Exit, Json, Quiet, err, out
-from antecast.core import ConfigurationError, OutputError
+from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.checking.check import Checked
-    from antecast.checking.counterexample import Counterexample, Replay
     from antecast.checking.scope import Scope
 
-_SHOWN_STEPS = 60
 _LINE_SECONDS = 30.0
 
 
@@ -30,15 +38,21 @@ def _count(text: str) -> Any:
     return typer.Option(help=text, min=0, max=99, rich_help_panel="Scope")
 
 
+def _found(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Counterexamples", **more)
+
+
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME|all|MODULE:SPEC]...", help="Which protocols."),
+        typer.Argument(
+            metavar="[NAME|all|MODULE:SPEC]...", help="Which protocols.", autocompletion=protocol_names
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option(help="Nodes; hosts, where there are cells.", rich_help_panel="Scope")] = 3,
     stations: Annotated[int, _count("Stations, where there are cells; 0 stands for 2.")] = 0,
     topology: Annotated[
-        str, typer.Option(help="complete, line, ring or star.", rich_help_panel="Scope")
+        str, typer.Option(metavar="KIND", help="complete, line, ring or star.", rich_help_panel="Scope")
     ] = "complete",
     broadcasts: Annotated[int, _count("Broadcasts, by any node at any time.")] = 1,
     answers: Annotated[int, _count("Broadcasts from inside a delivery.")] = 1,
@@ -67,7 +81,11 @@ def check(
     ] = None,
     promises: Annotated[
         list[str] | None,
-        typer.Option("--promise", help="Check this too, promised or not: causal, fifo, agreement. Repeatable."),
+        typer.Option(
+            "--promise",
+            metavar="NAME",
+            help="Check this too, promised or not: causal, fifo, agreement. Repeatable.",
+        ),
     ] = None,
     properties: Annotated[
         list[str] | None,
@@ -77,21 +95,26 @@ def check(
         list[str] | None,
         typer.Option("--limit", metavar="GAUGE=N", help="No node ever keeps more, such as pending=2. Repeatable."),
     ] = None,
-    strategy: Annotated[str, typer.Option(help="breadth, depth, growing, walk or overtaking.")] = "breadth",
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="breadth, depth, growing, walk, overtaking or patient.")
+    ] = "breadth",
     reduce: Annotated[
         bool, typer.Option("--reduce/--no-reduce", help="Leave out worlds that show nothing new.")
     ] = True,
     exact: Annotated[bool, typer.Option("--exact", help="Remember whole worlds, not fingerprints.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of random walks.")] = 0,
     memory: Annotated[
-        str | None, typer.Option(help="Memory limit, such as 2GB; beyond it the search is a random walk.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory limit, such as 2GB; beyond it the search is a random walk."),
     ] = None,
-    limit: Annotated[str | None, typer.Option("--time", help="Stop after this long, such as 60s.")] = None,
+    limit: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="Stop after this long, such as 60s.")
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Processes. They share the search of one protocol (default: one per core).",
+            help="Processes, which share the search of one protocol. Default: one per core.",
             show_default=False,
         ),
     ] = None,
@@ -101,25 +124,21 @@ def check(
             "--master", metavar="URL", help="Search on Spark: a master, such as local[*], or an sc:// address."
         ),
     ] = None,
-    replayed: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Play a counterexample again.")
-    ] = None,
+    replayed: Annotated[Path | None, _found("Play this one again.", "--replay", metavar="FILE")] = None,
     any_version: Annotated[
-        bool, typer.Option("--any-version", help="Replay it even if the protocol has changed since.")
+        bool, _found("Replay it even if the protocol has changed since.", "--any-version")
     ] = False,
     stop_at: Annotated[
-        int | None,
-        typer.Option("--break-at", metavar="STEP", help="Enter the debugger before this step of a replay."),
+        int | None, _found("Enter the debugger before this step of a replay.", "--break-at", metavar="STEP")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the counterexample goes.")
+        Path | None,
+        _found("The file to write. Default: PROTOCOL.counterexample.json.", "--out", "-o", metavar="FILE"),
     ] = None,
     save_test: Annotated[
-        Path | None, typer.Option("--save-test", metavar="FILE", help="Write the counterexample as a pytest case.")
+        Path | None, _found("Write it as a pytest case, too.", "--save-test", metavar="FILE")
     ] = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Show the counterexample as a page, with its steps to click through.")
-    ] = False,
+    report: Annotated[bool, _found("Write a page with its steps to click through.", "--report")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -161,16 +180,20 @@ def check(
     results = list(_all(orders, fields, options, jobs=jobs, quiet=quiet or as_json, fit=many))
     for each in results:
         if each.counterexample is not None:
-            _save(each.counterexample, save if not many else None, save_test if not many else None)
+            save_counterexample(each.counterexample, save if not many else None, save_test if not many else None)
             if report:
-                _report(_file(each.counterexample, save if not many else None), quiet=quiet or as_json)
+                report_counterexample(
+                    counterexample_file(each.counterexample, save if not many else None), quiet=quiet or as_json
+                )
     if as_json:
-        rows = [_as_json(each) for each in results]
+        rows = [result_json(each) for each in results]
         print(json.dumps(rows if many else rows[0], indent=2))
     elif many:
-        _table(results)
+        show_results(results)
     elif not quiet:
-        _tell(results[0], save)
+        tell(results[0], save)
+    elif results[0].found.problem is not None:
+        out.print(f"{results[0].protocol}: {verdict(results[0])}", style="bold red", markup=False, soft_wrap=True)
     raise typer.Exit(_exit_code(results))
 
 
@@ -280,20 +303,22 @@ def _one(
     show: Callable[[int, int, int, int], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Checked:
+    import msgspec
+
     from antecast.checking.check import check
     from antecast.checking.limits import Limits
     from antecast.checking.properties import own_property
     from antecast.checking.scope import Scope, fitting
     from antecast.core.settings import read_settings
-    from antecast.protocols import Guarantee, specification
+    from antecast.protocols import Guarantee, Need, specification
 
     spec = specification(name, path="NAME")
     scope = read_settings(fields, Scope, path="scope")
     configured = spec.configure(options["settings"])
-    from antecast.protocols import Need
-
-    if fit or (Need.CELLS in spec.needs(configured) and not scope.stations):
+    if fit:
         scope = fitting(spec, configured, scope)
+    elif Need.CELLS in spec.needs(configured) and not scope.stations:
+        scope = msgspec.structs.replace(scope, stations=2)
     return check(
         spec,
         scope,
@@ -366,118 +391,7 @@ class _Shown:
             err.print(" " * 78, end="\r")
 
 
-# What came of it.
-
-
-def _tell(done: Checked, save: Path | None) -> None:
-    from antecast.checking.scope import described
-
-    found = done.found
-    out.print(f"{done.protocol}: {described(done.scope)}", markup=False)
-    style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
-    out.print(_verdict(done), style=style, markup=False)
-    reduced = f"; {'; '.join(found.reduction)}" if found.reduction else ""
-    out.print(
-        f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}", markup=False
-    )
-    if found.verdict == "exhausted" and not found.exact:
-        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}", markup=False)
-    if done.counterexample is not None:
-        from antecast.checking.counterexample import replay
-        from antecast.protocols import specification
-
-        _tell_replay(replay(done.counterexample, specification(done.counterexample.protocol)))
-        out.print(f"\nPlay it again: antecast check --replay {_file(done.counterexample, save)}", style="dim")
-
-
-def _verdict(done: Checked) -> str:
-    found = done.found
-    if found.problem is not None:
-        return f"violated: {found.problem.property}: {found.problem.words}"
-    if found.verdict == "exhausted":
-        return "exhausted: every promise holds"
-    return f"not exhausted: depth {found.depth}, frontier {found.frontier:,}: {found.why}"
-
-
-def _tell_replay(played: Replay) -> None:
-    out.print()
-    shown = played.steps if len(played.steps) <= _SHOWN_STEPS else played.steps[:_SHOWN_STEPS]
-    for number, step in enumerate(shown, 1):
-        out.print(f"{number:3}. {step}", markup=False)
-    if len(played.steps) > len(shown):
-        out.print(f"     … {len(played.steps) - len(shown)} further steps", markup=False)
-    out.print()
-    out.print(str(played.witness), markup=False)
-
-
-def _table(results: list[Checked]) -> None:
-    from antecast.checking.scope import described
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("protocol", no_wrap=True)
-    table.add_column("scope")
-    for column in ("states", "transitions", "CPU s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for each in results:
-        found = each.found
-        style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
-        numbers = f"{found.states:,}", f"{found.transitions:,}", f"{found.seconds:.1f}"
-        words = "exhausted" if found.verdict == "exhausted" else _verdict(each)
-        table.add_row(each.protocol, described(each.scope), *numbers, f"[{style}]{words}[/]")
-    out.print(table)
-
-
-def _as_json(done: Checked) -> dict[str, object]:
-    from antecast.core.settings import plain_settings
-
-    found = done.found
-    return {
-        "protocol": done.protocol,
-        "scope": plain_settings(done.scope),
-        "verdict": found.verdict,
-        "states": found.states,
-        "transitions": found.transitions,
-        "depth": found.depth,
-        "frontier": found.frontier,
-        "cpu_seconds": round(found.seconds, 3),
-        "wall_seconds": round(done.wall, 3),
-        "property": None if found.problem is None else found.problem.property,
-        "words": None if found.problem is None else found.problem.words,
-        "steps": None if done.counterexample is None else done.counterexample.steps,
-        "reduction": list(found.reduction),
-        "collision_probability": found.collision,
-        "why": found.why or None,
-    }
-
-
 # Counterexamples.
-
-
-def _file(found: Counterexample, save: Path | None) -> Path:
-    return save or Path(f"{found.protocol.replace(':', '.')}.counterexample.json")
-
-
-def _save(found: Counterexample, save: Path | None, save_test: Path | None) -> None:
-    from antecast.checking.counterexample import as_json
-    from antecast.checking.saved_test import as_test
-
-    texts = {_file(found, save): as_json(found)}
-    if save_test is not None:
-        texts[save_test] = as_test(found)
-    for path, text in texts.items():
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"cannot be written: {error.strerror}", path=path) from None
-
-
-def _report(path: Path, *, quiet: bool) -> None:
-    from antecast.api import report
-
-    page = report(path)
-    if not quiet:
-        out.print(f"report: {page}", markup=False, soft_wrap=True)
 
 
 def _replay(
@@ -503,9 +417,9 @@ def _replay(
 
     played = replay(found, before=before)
     if save_test is not None:
-        _save(found, path, save_test)
+        save_counterexample(found, path, save_test)
     if report:
-        _report(path, quiet=as_json)
+        report_counterexample(path, quiet=as_json)
     if as_json:
         problem = played.problem
         words = {"property": problem.property, "words": problem.words} if problem else {}
@@ -515,7 +429,7 @@ def _replay(
     else:
         scope: Scope = read_settings(found.scope, Scope, path="scope")
         out.print(f"{found.protocol}: {described(scope)}", markup=False)
-        _tell_replay(played)
+        tell_replay(played)
         if played.stopped is not None:
             out.print(f"Step {played.stopped} is no longer possible: the protocol has changed.", style="yellow")
     raise typer.Exit(Exit.VIOLATION if played.problem is not None else Exit.OK)

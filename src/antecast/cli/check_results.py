@@ -1,0 +1,131 @@
+"""What `antecast check` shows of a search, and what it writes of a counterexample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from antecast.cli.console import out
+from antecast.core import OutputError
+
+if TYPE_CHECKING:
+    from antecast.checking.check import Checked
+    from antecast.checking.counterexample import Counterexample, Replay
+
+_SHOWN_STEPS = 60
+
+
+def tell(done: Checked, save: Path | None) -> None:
+    from antecast.checking.scope import described
+
+    found = done.found
+    out.print(f"{done.protocol}: {described(done.scope)}", markup=False)
+    style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
+    out.print(verdict(done), style=style, markup=False)
+    reduced = f"; {'; '.join(found.reduction)}" if found.reduction else ""
+    out.print(
+        f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}", markup=False
+    )
+    if found.verdict == "exhausted" and not found.exact:
+        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}", markup=False)
+    if done.counterexample is not None:
+        from antecast.checking.counterexample import replay
+        from antecast.protocols import specification
+
+        tell_replay(replay(done.counterexample, specification(done.counterexample.protocol)))
+        out.print(
+            f"\nPlay it again: antecast check --replay {counterexample_file(done.counterexample, save)}",
+            style="dim",
+        )
+
+
+def verdict(done: Checked) -> str:
+    found = done.found
+    if found.problem is not None:
+        return f"violated: {found.problem.property}: {found.problem.words}"
+    if found.verdict == "exhausted":
+        return "exhausted: every promise holds"
+    return f"not exhausted: depth {found.depth}, frontier {found.frontier:,}: {found.why}"
+
+
+def tell_replay(played: Replay) -> None:
+    out.print()
+    shown = played.steps if len(played.steps) <= _SHOWN_STEPS else played.steps[:_SHOWN_STEPS]
+    for number, step in enumerate(shown, 1):
+        out.print(f"{number:3}. {step}", markup=False)
+    if len(played.steps) > len(shown):
+        out.print(f"     … {len(played.steps) - len(shown)} further steps", markup=False)
+    out.print()
+    out.print(str(played.witness), markup=False)
+
+
+def show_results(results: list[Checked]) -> None:
+    from antecast.checking.scope import described
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("protocol", no_wrap=True)
+    table.add_column("scope")
+    for column in ("states", "transitions", "CPU s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    for each in results:
+        found = each.found
+        style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
+        numbers = f"{found.states:,}", f"{found.transitions:,}", f"{found.seconds:.1f}"
+        words = "exhausted" if found.verdict == "exhausted" else verdict(each)
+        table.add_row(each.protocol, described(each.scope), *numbers, f"[{style}]{words}[/]")
+    out.print(table)
+
+
+def result_json(done: Checked) -> dict[str, object]:
+    from antecast.core.settings import plain_settings
+
+    found = done.found
+    return {
+        "protocol": done.protocol,
+        "scope": plain_settings(done.scope),
+        "verdict": found.verdict,
+        "states": found.states,
+        "transitions": found.transitions,
+        "depth": found.depth,
+        "frontier": found.frontier,
+        "cpu_seconds": round(found.seconds, 3),
+        "wall_seconds": round(done.wall, 3),
+        "property": None if found.problem is None else found.problem.property,
+        "words": None if found.problem is None else found.problem.words,
+        "steps": None if done.counterexample is None else done.counterexample.steps,
+        "reduction": list(found.reduction),
+        "collision_probability": found.collision,
+        "why": found.why or None,
+    }
+
+
+# Counterexamples.
+
+
+def counterexample_file(found: Counterexample, save: Path | None) -> Path:
+    return save or Path(f"{found.protocol.replace(':', '.')}.counterexample.json")
+
+
+def save_counterexample(found: Counterexample, save: Path | None, save_test: Path | None) -> None:
+    from antecast.checking.counterexample import as_json
+    from antecast.checking.saved_test import as_test
+
+    texts = {counterexample_file(found, save): as_json(found)}
+    if save_test is not None:
+        texts[save_test] = as_test(found)
+    for path, text in texts.items():
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror}", path=path) from None
+
+
+def report_counterexample(path: Path, *, quiet: bool) -> None:
+    from antecast.api import report
+
+    page = report(path)
+    if not quiet:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
