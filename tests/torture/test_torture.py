@@ -7,6 +7,7 @@ import pytest
 
 from antecast.torture.campaign import Campaign
 from antecast.torture.controls import CONTROLS
+from antecast.torture.group import Patience
 from antecast.torture.nursery import nursery
 from antecast.torture.session import Session, run_session
 
@@ -91,3 +92,15 @@ def test_many_crashes_in_one_process(protocol, monkeypatch):
     result = result_of(protocol, "memory", 0, 0)
     assert result.tally.wrong == []
     assert result.tally.faults["kill in one process"] >= 10
+
+
+def test_time_in_which_nobody_was_let_run_is_not_held_against_a_node():
+    now = [0.0]
+    patience = Patience(0.1, lambda: now[0])
+    for _ in range(5):
+        now[0] += 60
+        assert not patience.is_over()
+    for _ in range(20):
+        now[0] += 0.004
+        over = patience.is_over()
+    assert over

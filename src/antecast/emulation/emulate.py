@@ -22,9 +22,11 @@ from antecast.emulation.timetable import Delivered, Step, Timetable, deliveries_
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import Log, open_log
 from antecast.history.verdict import Verdict
+from antecast.live.overlay.records import SprayOptions
 from antecast.live.replay import write_event_log
 from antecast.protocols.registry import address
 from antecast.sim.scenario import Scenario
+from antecast.sim.topology import Spray
 from antecast.torture.group import Life
 from antecast.torture.nursery import nursery
 
@@ -92,6 +94,11 @@ def emulate(scenario: Scenario, folder: Path, *, speed: float = 60.0, show: Show
     if scenario.total_nodes > MOST_NODES:
         problem = f"{scenario.total_nodes} processes are too many for one machine; at most {MOST_NODES}"
         raise ConfigurationError(problem, field="nodes")
+    mark = folder / "emulation.json"
+    theirs = [name for name in ("journals", "events") if (folder / name).exists()]
+    if theirs and not mark.exists():
+        problem = f"{folder / theirs[0]} is not of an emulation, and is not overwritten; name another folder"
+        raise ConfigurationError(problem, field="--out")
     timetable = make_timetable(scenario)
     for name in ("journals", "events"):
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -99,6 +106,9 @@ def emulate(scenario: Scenario, folder: Path, *, speed: float = 60.0, show: Show
             (folder / name).mkdir(parents=True)
         except OSError as error:
             raise OutputError(f"cannot write: {error.strerror}", path=folder) from error
+    mark.write_text(
+        "{}\n", encoding="utf-8"
+    )  # from here on the folder is an emulation's, even if it is interrupted
     stage = _Stage(timetable, folder, speed, nursery(), show or (lambda share, state: None))
     begun = time.monotonic()
     asyncio.run(stage.run())
@@ -124,6 +134,9 @@ class _Stage:
         self._links: set[tuple[int, int]] = set()
         self._wanted: set[tuple[int, int]] = set()
         """Links that wait until the process of an end listens."""
+        self._alone: set[int] = set()
+        """Members of an overlay to whom nobody has been named yet."""
+        self._overlay = _overlay_of(timetable.scenario, speed)
         self._lives_left = Counter(timetable.present)
         self._lives_left.update(step.node for step in timetable.steps if step.kind in ("join", "recover"))
         self._epoch = 0
@@ -142,6 +155,8 @@ class _Stage:
             for pair in timetable.links:
                 self._link(*pair)
             await asyncio.sleep(0.2 + 0.002 * len(timetable.links))
+            if self._overlay is not None:
+                await asyncio.sleep(min(10.0, max(1.0, 4 * self._overlay.every)))  # views fill
             start = time.monotonic()
             for place, step in enumerate(timetable.steps):
                 due = start + step.t / 1e9 / self._speed
@@ -166,6 +181,8 @@ class _Stage:
     def _launch(self, number: int) -> None:
         life = self._lives[number] = self._standing_by.pop(number)
         life.tell("begin")
+        if self._overlay is not None:
+            self._alone.add(number)
 
     def _stand_by(self, number: int) -> None:
         """Start a process for the next life of a node, if it has one."""
@@ -182,6 +199,7 @@ class _Stage:
             epoch=self._epoch,
             speed=self._speed,
             settings={name: value for name, value in scenario.protocol.items() if name != "name"},
+            overlay=self._overlay,
         )
         self._standing_by[number] = Life(self._context, play, part)
 
@@ -191,6 +209,18 @@ class _Stage:
             life.hear()
         for pair in list(self._wanted):
             self._link(*pair)
+        for number in sorted(self._alone):
+            self._meet(number)
+
+    def _meet(self, number: int) -> None:
+        """Name another member to one that has begun, once both listen; the very first has nobody."""
+        if self._lives[number].port is None:
+            return
+        self._alone.discard(number)
+        others = [life.port for each, life in sorted(self._lives.items()) if each != number and not life.dead]
+        contact = next((port for port in others if port is not None), None)
+        if contact is not None:
+            self._lives[number].tell("meet", contact)
 
     async def _up(self, numbers: Any) -> None:
         end = time.monotonic() + START_SECONDS
@@ -290,3 +320,15 @@ class _Stage:
         end = time.monotonic() + 20.0
         while time.monotonic() < end and not all(life.dead for life in running):
             await asyncio.sleep(0.01)
+
+
+def _overlay_of(scenario: Scenario, speed: float) -> SprayOptions | None:
+    """How nodes choose their neighbours, in real seconds; None where the timetable has the links."""
+    topology = scenario.network.topology
+    if not isinstance(topology, Spray):
+        return None
+    assert topology.every
+    every = topology.every / 1e9 / speed
+    return SprayOptions(
+        every=every, patience=max(1.0, topology.patience / 1e9 / speed), linger=min(1.0, every / 4)
+    )

@@ -24,6 +24,8 @@ from antecast.live.links.connection import TcpOptions
 from antecast.live.links.tcp import Address, Tcp
 from antecast.live.machine import Clock
 from antecast.live.node import Node
+from antecast.live.overlay.records import SprayOptions
+from antecast.live.overlay.transport import Spray
 
 OPTIONS = TcpOptions(retry_least=0.01, retry_most=0.2)
 
@@ -41,6 +43,8 @@ class Part:
     """The time of day at which emulated time began, in nanoseconds."""
     speed: float
     settings: Mapping[str, object] = field(default_factory=dict)
+    overlay: SprayOptions | None = None
+    """How it chooses its neighbours, where it does."""
 
 
 def play(part: Part, pipe: Connection) -> None:
@@ -61,6 +65,7 @@ async def _play(part: Part, pipe: Connection) -> None:
         return int((time.time_ns() - part.epoch) * part.speed)
 
     transport = Tcp(listen="127.0.0.1:0", options=OPTIONS)
+    overlay = None if part.overlay is None else Spray(transport, options=part.overlay)
     node = Node(
         part.number,
         part.protocol,
@@ -68,14 +73,14 @@ async def _play(part: Part, pipe: Connection) -> None:
         members=part.members,
         journal=part.journal,
         durability="normal",
-        transports=[transport],
+        transports=[transport, *([] if overlay is None else [overlay])],
         clock=partial(Clock, elapsed=emulated, of_day=emulated, rate=part.speed),
     )
     try:
         await node.start()
         assert transport.listen is not None
         ended = asyncio.Event()
-        actor = _Actor(node, transport, pipe, ended)
+        actor = _Actor(node, transport, overlay, pipe, ended)
         asyncio.get_running_loop().add_reader(pipe.fileno(), actor.obey)
         pipe.send(("up", transport.listen.port))
         tasks = [asyncio.ensure_future(each) for each in (actor.speak(), actor.listen(), ended.wait())]
@@ -94,8 +99,10 @@ async def _play(part: Part, pipe: Connection) -> None:
 class _Actor:
     """Does as it is told, and counts what it was delivered."""
 
-    def __init__(self, node: Node, transport: Tcp, pipe: Connection, ended: asyncio.Event) -> None:
-        self._node, self._transport, self._pipe, self._ended = node, transport, pipe, ended
+    def __init__(
+        self, node: Node, transport: Tcp, overlay: Spray | None, pipe: Connection, ended: asyncio.Event
+    ) -> None:
+        self._node, self._transport, self._overlay, self._pipe, self._ended = node, transport, overlay, pipe, ended
         self._work: asyncio.Queue[int] = asyncio.Queue()
         self._number = 0
 
@@ -108,6 +115,8 @@ class _Actor:
             self._work.put_nowait(values[0])
         elif verb == "link":
             self._transport.dial(Address("127.0.0.1", values[1]))
+        elif verb == "meet" and self._overlay is not None:
+            self._overlay.add_contact(Address("127.0.0.1", values[0]))
         elif verb == "cut":
             peer, port = values
             self._transport.forget(Address("127.0.0.1", port))

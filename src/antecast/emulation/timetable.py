@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from antecast.core import ConfigurationError
-from antecast.sim.fault_kinds import Link, Rebirth
+from antecast.sim.fault_kinds import Churn, Crash, Join, Leave, Link, Rebirth, Recover
 from antecast.sim.radio.layout import Cells
 from antecast.sim.run import RunResult
 from antecast.sim.run import run as simulate
@@ -43,7 +43,7 @@ class Timetable:
     present: frozenset[int]
     """Nodes that are there from the start."""
     links: tuple[tuple[int, int], ...]
-    """Links that are there from the start."""
+    """Links that are there from the start; none where nodes choose their neighbours themselves."""
     steps: tuple[Step, ...]
     delivered: frozenset[Delivered]
     """What the simulator's nodes delivered."""
@@ -60,13 +60,15 @@ def make_timetable(scenario: Scenario) -> Timetable:
     result = simulate(msgspec.structs.replace(scenario, log=quiet))
     rows = _rows(result.events)
     steps = sorted(_steps(rows), key=lambda step: step.t)
+    if isinstance(scenario.network.topology, Spray):
+        steps = [step for step in steps if step.kind not in ("link", "cut")]
     late = {step.node for step in steps if step.kind == "join"}
     topology, nodes = scenario.network.topology, range(scenario.nodes)
     present = frozenset(nodes) - late
     if isinstance(topology, Complete):
         links: Iterable[tuple[int, int]] = combinations(nodes, 2)
     else:
-        links = () if isinstance(topology, Contacts) else edges(topology, scenario.nodes, scenario.seed)
+        links = () if isinstance(topology, Contacts | Spray) else edges(topology, scenario.nodes, scenario.seed)
     return Timetable(
         scenario=scenario,
         simulated=result,
@@ -123,10 +125,16 @@ def _check(scenario: Scenario) -> None:
     topology = scenario.network.topology
     if isinstance(topology, Cells):
         raise ConfigurationError("an emulation has no cells; antecast run has", field="network.topology")
-    if isinstance(topology, Spray):
-        problem = "an emulation does not choose neighbours by itself; give the links, or use antecast run"
-        raise ConfigurationError(problem, field="network.topology")
+    overlay = isinstance(topology, Spray)
+    if isinstance(topology, Spray) and not topology.every:
+        problem = "an emulation has no overlay without exchanges; set `every`, or give the links"
+        raise ConfigurationError(problem, field="network.topology.every")
     for place, fault in enumerate(scenario.faults):
+        if overlay and not isinstance(fault, Churn | Crash | Recover | Join | Leave):
+            problem = (
+                "in an emulation, members of an overlay choose their links; only nodes may come, go and crash"
+            )
+            raise ConfigurationError(problem, field=f"faults[{place}]")
         if isinstance(fault, Rebirth) or (isinstance(fault, Link) and fault.by is not None):
             problem = "an emulation has no rebirths and no introductions; antecast run has"
             raise ConfigurationError(problem, field=f"faults[{place}]")

@@ -110,7 +110,6 @@ class Node:
         self._durability = Durability(durability)
         self._events = None if events is None else Path(events)
         self._log_frames = log_frames
-        self._secured = not isinstance(self.security, Unsecured)
         self._engine: Engine | None = None
         self._failure: Exception | None = None
         self._recent = Recent()
@@ -149,6 +148,10 @@ class Node:
         if self._engine is None or self._engine.stopped:
             raise NodeStopped("the node is not running")
         return self._engine
+
+    @property
+    def journal_path(self) -> Path | None:
+        return self._path
 
     @property
     def codec(self) -> Codec:
@@ -447,6 +450,8 @@ class Node:
         engine.make(Call(CallKind.LINK_UP, now, peer))
         if self._paused:
             link.pause()
+        for transport in self.transports:
+            transport.linked(link)
 
     def link_down(self, link: Link, reason: str) -> None:
         self._refusals.pop(link, None)
@@ -459,6 +464,8 @@ class Node:
         if not engine.stopped:
             engine.make(Call(CallKind.LINK_DOWN, engine.clock.read(), link.peer))
             self._relieve()
+            for transport in self.transports:
+                transport.unlinked(link)
 
     def received(self, link: Link, packets: list[bytes]) -> None:
         """Packets came over a link. Those of a link that is down at this end are dropped."""
@@ -544,7 +551,9 @@ class Node:
             "links": [link.describe() for link in self.links.values()],
             "transports": [transport.describe() for transport in self.transports],
             "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._paused},
-            "gauges": engine.machine.protocol.gauges() | dict(self.security.gauges()),
+            "gauges": engine.machine.protocol.gauges()
+            | dict(self.security.gauges())
+            | {name: value for transport in self.transports for name, value in transport.gauges().items()},
             "timers": len(engine.machine.timers),
             "counters": dict(self.counters),
         }

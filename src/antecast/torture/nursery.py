@@ -7,6 +7,8 @@ fingerprints of their code.
 from __future__ import annotations
 
 import multiprocessing
+import signal
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 
 import antecast.history.log  # noqa: F401
@@ -19,6 +21,13 @@ for _each in specifications():
 
 
 def nursery() -> ForkServerContext:
+    """Starts that process. It is deaf to Ctrl-C, which a terminal sends to all: the command alone ends by it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["antecast.torture.nursery"])
+    resource_tracker.ensure_running()  # it would lift the block below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited; what comes meanwhile is kept
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context

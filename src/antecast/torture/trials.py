@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from antecast.torture.damage import Copy, SmallDisk, damage
-from antecast.torture.group import Group, Stuck
+from antecast.torture.group import Group, Patience, Stuck
 from antecast.torture.member import GONE_WRONG
 
 WEATHER = ("delay", "reorder", "throttle", "half-open", "cut", "cut in a frame")
@@ -88,7 +88,7 @@ class Trials:
                 traces[number] = self.trace(number)
                 group.launch(number, point=stages[0][1], trace=traces[number])
         group.broadcast(2)
-        end, nudge = time.monotonic() + DEATH_SECONDS, time.monotonic() + 0.1
+        patience, nudge = Patience(DEATH_SECONDS), time.monotonic() + 0.1
         while any(left.values()):
             group.hear()
             for number in [each for each, stages in left.items() if stages and group.lives[each].dead]:
@@ -105,7 +105,7 @@ class Trials:
             if time.monotonic() > nudge:
                 nudge = time.monotonic() + 0.05
                 group.broadcast(1, [each for each, life in group.lives.items() if life.port and not life.dead])
-            if time.monotonic() > end:
+            if patience.is_over():
                 late = {each: (*stages[0], group.lives[each].port) for each, stages in left.items() if stages}
                 raise Stuck(f"nodes did not reach their points (kind, point, port): {late}")
             await asyncio.sleep(0.002)

@@ -251,3 +251,34 @@ def test_a_member_that_never_greets_keeps_nobody_out(group, tmp_path):
                 writer.transport.abort()
 
     asyncio.run(main())
+
+
+def test_a_group_key_that_is_rotated_while_a_node_is_away_costs_no_message(group, tmp_path):
+    group.rotate()
+    group.invite("cat", tmp_path / "cat.node")
+    for name in ("ada", "bob"):
+        identity = load_identity(tmp_path / f"{name}.node")
+        identity.updated(read_bulletin_file(group.bulletin_path)).save()
+
+    async def main():
+        async with make(tmp_path, "bob") as bob:
+            ada, cat = (make(tmp_path, name, peers=[place(bob)]) for name in ("ada", "cat"))
+            async with ada, cat:
+                await until(lambda: len(bob.links) == 2)
+                cat.transports[0].forget(place(bob))
+                bob.links[cat.number].close("a partition")
+                await until(lambda: not cat.links)
+                group.rotate()
+                ada.take_bulletin(read_bulletin_file(group.bulletin_path))
+                await ada.broadcast(b"with the new key")
+                await cat.broadcast(b"with the old key")
+                cat.transports[0].dial(place(bob))
+                for node in (ada, bob, cat):
+                    read = []
+                    async for each in node.deliveries():
+                        read.append((each.payload, each.problem))
+                        if len(read) == 2:
+                            break
+                    assert sorted(read) == [(b"with the new key", ""), (b"with the old key", "")]
+
+    asyncio.run(main())

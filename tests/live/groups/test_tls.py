@@ -259,3 +259,16 @@ def test_arbitrary_bytes_before_the_handshake_do_no_harm(ada, bob):
 
     refused, admitted, unhandled = listening(ada, check)
     assert (refused, admitted, unhandled) == ([], [1], [])
+
+
+def test_a_connection_costs_no_reading_of_keys_unless_the_file_has_changed(tmp_path):
+    new_group(tmp_path / "g.group", "g").invite("ada", tmp_path / "ada.node")
+    keys = GroupSecurity.load(tmp_path / "ada.node", "vector")
+    first = keys.server_context()
+    assert keys.server_context() is first
+    assert keys.client_context() is not first
+    keys.identity.path.write_bytes(keys.identity.path.read_bytes() + b"\n")
+    second = keys.server_context()
+    assert second is not first
+    keys.identity.path.unlink()
+    assert keys.server_context() is second

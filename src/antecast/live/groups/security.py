@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -42,6 +42,8 @@ class GroupSecurity:
         """The names of the nodes that have connected, from their certificates."""
         self._signatures = Signatures(identity, protocol)
         self._payloads = Payloads(identity)
+        self._contexts: dict[Callable[[Identity], ssl.SSLContext], ssl.SSLContext] = {}
+        self._file = 0, 0, 0
         self._opened: tuple[bytes, Packet] = b"", Packet([], [], b"")
         """The packet that was split last: it is verified next."""
 
@@ -59,10 +61,25 @@ class GroupSecurity:
     # Who is at the other end.
 
     def server_context(self) -> ssl.SSLContext:
-        return tls.server_context(self.identity)
+        return self._context(tls.server_context)
 
     def client_context(self) -> ssl.SSLContext:
-        return tls.client_context(self.identity)
+        return self._context(tls.client_context)
+
+    def _context(self, make: Callable[[Identity], ssl.SSLContext]) -> ssl.SSLContext:
+        """Made once for each state of the node's file: reading keys takes milliseconds, and whoever connects could
+        make this node spend them. A file that is gone meanwhile ends nothing."""
+        try:
+            found = self.identity.path.stat()
+            state = found.st_mtime_ns, found.st_size, found.st_ino
+        except OSError:
+            state = self._file
+        if state != self._file:
+            self._file = state
+            self._contexts.clear()
+        if make not in self._contexts:
+            self._contexts[make] = make(self.identity)
+        return self._contexts[make]
 
     def identify(self, connection: ssl.SSLObject | ssl.SSLSocket | None, claimed: NodeId) -> None:
         """See that the peer behind a connection may take part and is the node it says it is."""

@@ -3,9 +3,9 @@
     length (4 bytes, big endian) | packet
 
 A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. With its highest bit set, a length
-is that of a bulletin of the group's authority. Any other length above the largest frame ends the connection
-before anything is read or kept. Bytes that are no greeting, and greetings that come late, end it before it was a
-link.
+is that of a bulletin of the group's authority, with the next one that of a word of the overlay. Any other length
+above the largest frame ends the connection before anything is read or kept. Bytes that are no greeting, and
+greetings that come late, end it before it was a link.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from antecast.core import AntecastError
+from antecast.core import AntecastError, NodeId, RemoteFault
 from antecast.live import faults
 from antecast.live.links.address import Address
 from antecast.live.links.hello import (
@@ -43,6 +43,8 @@ _PING: Final = b"\xff" * 4
 _PING_LENGTH: Final = (1 << 32) - 1
 _BULLETIN: Final = 1 << 31
 _LARGEST_BULLETIN: Final = 4 << 20
+_ASIDE: Final = 1 << 30
+_LARGEST_ASIDE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,11 @@ class TcpOptions:
 class Connection(asyncio.Protocol, Link):
     """Bytes in and out, the greeting, signs of life."""
 
-    def __init__(self, owner: Tcp, *, dialled: bool) -> None:
+    def __init__(self, owner: Tcp, *, dialled: bool, by: NodeId | None = None) -> None:
         self.owner, self.node, self.dialled = owner, owner.node, dialled
         self.peer = -1
+        self._by = by
+        """The neighbour of both through whom it comes about."""
         self.hello: Hello | None = None
         self.number: int | None = None
         """Who the other end says it is, also where it refuses."""
@@ -79,7 +83,7 @@ class Connection(asyncio.Protocol, Link):
         self.ssl_object: Any = None
         self._transport: Any = None
         self._buffer = bytearray()
-        self._up = self._closed = self._paused = self._deciding = False
+        self._up = self._closed = self._paused = self._deciding = self._finishing = False
         self._reason = "the connection ended"
         codec = owner.node.codec
         self._largest = codec.max_frame + owner.node.security.overhead
@@ -110,7 +114,7 @@ class Connection(asyncio.Protocol, Link):
         transport.set_write_buffer_limits(high=1 << 20)
         self._tick = owner.loop.call_later(owner.options.greeting, self._greet_late)
         if self.dialled:
-            self._put(encode_hello(owner.greeting()))
+            self._put(encode_hello(owner.greeting(self._by)))
         elif self._buffer:  # came with the end of the TLS handshake
             owner.loop.call_soon(self.data_received, b"")
 
@@ -135,8 +139,8 @@ class Connection(asyncio.Protocol, Link):
             self.node.link_down(self, str(error) if error is not None else self._reason)
 
     def finish(self, reason: str) -> None:
-        """Close when all that was written has been sent."""
-        self._reason = reason
+        """Take nothing more to send, and close when all that was written has been sent."""
+        self._finishing, self._reason = True, reason
         if self._transport is not None:
             self._transport.close()
 
@@ -152,7 +156,7 @@ class Connection(asyncio.Protocol, Link):
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        return self._closed or self._finishing
 
     @property
     def up(self) -> bool:
@@ -166,7 +170,7 @@ class Connection(asyncio.Protocol, Link):
     # Packets out.
 
     def write(self, packets: list[bytes]) -> None:
-        if self._closed:
+        if self._closed or self._finishing:
             return
         if faults.armed is not None:
             self._write_with_faults(packets, faults.armed)
@@ -241,6 +245,15 @@ class Connection(asyncio.Protocol, Link):
                     return
                 place += 4 + length
                 continue
+            if 0 < (length ^ _ASIDE) <= _LARGEST_ASIDE:
+                length ^= _ASIDE
+                if end - place - 4 < length:
+                    break
+                self._take_aside(data[place + 4 : place + 4 + length])
+                if self.closed:
+                    return
+                place += 4 + length
+                continue
             if length > largest:
                 self.node.counters["dropped_oversize"] += 1
                 log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
@@ -284,6 +297,22 @@ class Connection(asyncio.Protocol, Link):
         data = self.node.security.bulletin
         if data and not self._closed:
             self._transport.write((len(data) | _BULLETIN).to_bytes(4, "big") + data)
+
+    def _take_aside(self, data: bytes) -> None:
+        """A word of the overlay, for whoever has one."""
+        try:
+            if self.owner.aside is None:
+                raise BadHello("it speaks of an overlay, and this node has none")
+            self.owner.aside(self, data)
+        except RemoteFault as fault:
+            self.node.counters["dropped_malformed"] += 1
+            log.warning("node %d: closed the link to %d: %s", self.node.number, self.peer, fault)
+            self.close(str(fault))
+
+    def write_aside(self, data: bytes) -> None:
+        """Send a word of the overlay."""
+        if not self._closed and not self._finishing:
+            self._transport.write((len(data) | _ASIDE).to_bytes(4, "big") + data)
 
     def _throttle(self, size: int) -> None:
         """Bound what one peer can make this node do in a second."""
@@ -372,7 +401,8 @@ class Connection(asyncio.Protocol, Link):
         self._beat()
         if theirs.number not in self.node.lives:
             self.node.remember(theirs.number, theirs.life)
-        self.node.link_up(self)
+        by = self._by if self.dialled else theirs.by
+        self.node.link_up(self, by if by in self.node.links else None)
         if not self.outcome.done():
             self.outcome.set_result(self._up)
         if self._up and not self._paused:

@@ -3,7 +3,7 @@
 Whoever dials greets first. The other end answers with its own greeting, or with a refusal that says why, and then
 the connection is a link. A greeting is a packet like any other, bounded at 4 KiB before it is read.
 
-    magic, version | MessagePack: group, number, protocol, settings, life, instance, serial
+    magic, version | MessagePack: group, number, protocol, settings, life, instance, serial, by
 
 `life` names the journal behind a number. A number stands for one life: a node remembers whom it has met, and
 refuses another life under the same number. `instance` names the running process, so that a node that has restarted
@@ -40,6 +40,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     instance: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
     serial: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] = 0
     """Which bulletin of the group's authority it has: whoever has a newer one sends it."""
+    by: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 32)] = -1
+    """The neighbour of both through whom this connection comes about, in an overlay."""
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

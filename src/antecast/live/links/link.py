@@ -69,5 +69,15 @@ class Transport(ABC):
     def share_bulletin(self) -> None:  # noqa: B027  (most transports have no keys)
         """Hand the newest bulletin of the group's authority to all who are linked; where there are keys."""
 
+    def linked(self, link: Link) -> None:  # noqa: B027  (most transports choose no neighbours)
+        """A link of this node is up, whichever transport made it."""
+
+    def unlinked(self, link: Link) -> None:  # noqa: B027
+        """A link of this node is down. Not said of one that another link to the same peer has replaced."""
+
+    def gauges(self) -> dict[str, int]:
+        """Numbers that people watch."""
+        return {}
+
     def describe(self) -> dict[str, Any]:
         return {}

@@ -17,12 +17,12 @@ import logging
 import random
 import secrets
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, NodeId
 from antecast.live.links.address import Address
 from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
 from antecast.live.links.hello import BadHello, Hello, check_hello, hello_of
@@ -55,6 +55,8 @@ class Tcp(Transport):
         """Handshakes under way, the oldest first."""
         self.strangers = Seldom(log)
         """The log of what strangers do."""
+        self.aside: Callable[[Connection, bytes], None] | None = None
+        """Who takes the words of an overlay."""
         self._dialling: dict[Address, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
         self._stopping = False
@@ -78,9 +80,9 @@ class Tcp(Transport):
         for address in self.peers:
             self.dial(address)
 
-    def greeting(self) -> Hello:
-        """What this node says of itself now."""
-        return msgspec.structs.replace(self.hello, serial=self.node.security.serial)
+    def greeting(self, by: NodeId | None = None) -> Hello:
+        """What this node says of itself now, and who has introduced it."""
+        return msgspec.structs.replace(self.hello, serial=self.node.security.serial, by=-1 if by is None else by)
 
     def share_bulletin(self) -> None:
         """Hand the newest bulletin to all who are linked."""
@@ -136,12 +138,19 @@ class Tcp(Transport):
             await asyncio.sleep(wait * (0.5 + random.random()))
             wait = min(2 * wait, options.retry_most)
 
-    async def _connect(self, address: Address) -> Connection | None:
+    async def connect_once(self, address: Address, by: NodeId | None = None) -> NodeId | None:
+        """Try to connect, introduced by a neighbour; who is linked then, if anyone."""
+        connection = await self._connect(address, by)
+        if connection is None or not await connection.outcome:
+            return None
+        return connection.peer
+
+    async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
         context = self.node.security.client_context()
         try:
             async with asyncio.timeout(self.options.greeting):
                 _, connection = await self.loop.create_connection(
-                    lambda: Connection(self, dialled=True),
+                    lambda: Connection(self, dialled=True, by=by),
                     address.host,
                     address.port,
                     ssl=context,

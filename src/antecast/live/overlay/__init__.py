@@ -1,0 +1,1 @@
+"""An overlay of partial views (Spray): members choose their neighbours, and nobody knows everybody."""
