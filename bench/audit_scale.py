@@ -10,8 +10,12 @@ the order of time, all nodes mixed.
 
     sort    a plain Spark job: the same columns, repartitioned by node, each node's rows sorted by position
     audit   the auditor, on the same files
+    local   the command `antecast audit --engine local` on the same files: one process, its start included
     join    a plain Spark SQL query that compares each delivery with the direct dependencies of its message,
             and is not even exact where nodes miss messages; at a size that it can bear
+
+A billion deliveries, once: `python -m bench.audit_scale --size 1e9 --join-size 0 --no-sort --local --folder DIR`
+writes about 6 GB to DIR, which stays there; leave some 40 GB of room for what Spark keeps while it works.
 
 Memory is the largest resident size, in MB, seen while the audit ran: of the driver's JVM, which is all of Spark
 in local mode and as large as its heap may be, of the driver's Python, and of the largest Python worker.
@@ -22,11 +26,10 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ import pyarrow.parquet as pq
 from antecast.history.schema import EVENTS, KINDS, Kind
 from antecast.spark.audit import TASK_ROWS, audit
 from antecast.spark.session import spark_session
+from bench.processes import watched
 from bench.table import report
 
 NODES = 500
@@ -47,7 +51,13 @@ FILE_ROWS = 10_000_000
 SLICE_ROWS = 1_000_000
 READ = ("run", "node", "pos", "kind", "origin", "seq")
 WARM_UP = 2_000_000
-SAMPLE_SECONDS = 0.05
+
+_HERE = """
+import resource, sys
+from antecast import audit
+outcome = audit(sys.argv[1], engine="local").outcome
+print(outcome, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 JOIN = """
 WITH numbered AS (
@@ -156,52 +166,19 @@ def join_rows(spark: Any, log: Path) -> float:
     return time.perf_counter() - begin
 
 
-@contextmanager
-def watched() -> Iterator[dict[str, float]]:
-    """The largest resident sizes, in MB, of this process, of the JVM and of a Python worker."""
-    peak = {"driver JVM MB": 0.0, "driver Python MB": 0.0, "worker MB": 0.0}
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(SAMPLE_SECONDS):
-            for name, size in _resident().items():
-                peak[name] = max(peak[name], size)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        done.set()
-        thread.join()
+def audit_here(log: Path) -> dict[str, Any]:
+    """Seconds and memory of one process that audits the log, read from its own lips."""
+    command = [sys.executable, "-c", _HERE, str(log)]
+    begin = time.perf_counter()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, (outcome, peak) = time.perf_counter() - begin, done.stdout.split()
+    assert outcome == "causal", done.stdout
+    return {"local s": seconds, "local MB": round(int(peak) / 1e3)}
 
 
-def _resident() -> dict[str, float]:
-    parents: dict[int, int] = {}
-    names: dict[int, str] = {}
-    sizes: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue  # it ended while we looked
-            fields = text[text.rindex(")") + 2 :].split()
-            parents[int(entry.name)] = int(fields[1])
-            names[int(entry.name)] = text[text.index("(") + 1 : text.rindex(")")]
-            sizes[int(entry.name)] = int(fields[21]) * os.sysconf("SC_PAGESIZE") / 1e6
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    workers = [sizes[pid] for pid in ours - {os.getpid()} if "java" not in names[pid]]
-    return {
-        "driver JVM MB": max((sizes[pid] for pid in ours if "java" in names[pid]), default=0.0),
-        "driver Python MB": sizes[os.getpid()],
-        "worker MB": max(workers, default=0.0),
-    }
-
-
-def measure(spark: Any, root: Path, deliveries: int, *, join: bool, reuse: bool) -> dict[str, Any]:
+def measure(
+    spark: Any, root: Path, deliveries: int, *, join: bool, reuse: bool, sort: bool = True, local: bool = False
+) -> dict[str, Any]:
     log = root / f"log-{deliveries}"
     if not (reuse and log.is_dir()):
         write_log(log, deliveries)
@@ -209,7 +186,8 @@ def measure(spark: Any, root: Path, deliveries: int, *, join: bool, reuse: bool)
         with watched() as peak:
             audited = audit_rows(spark, log)
         parts = max(int(spark.conf.get("spark.sql.shuffle.partitions")), deliveries // TASK_ROWS)
-        sorted_ = sort_rows(spark, log, parts)
+        sorted_ = sort_rows(spark, log, parts) if sort else None
+        here = audit_here(log) if local else {}
         joined = join_rows(spark, log) if join else None
     finally:
         if not reuse:
@@ -217,13 +195,14 @@ def measure(spark: Any, root: Path, deliveries: int, *, join: bool, reuse: bool)
     return {
         "deliveries": deliveries,
         "messages": deliveries // NODES,
-        "sort s": sorted_,
+        "sort s": sorted_ if sorted_ is not None else "",
         "audit s": audited,
-        "audit / sort": audited / sorted_,
+        "audit / sort": audited / sorted_ if sorted_ is not None else "",
         "million/s": deliveries / audited / 1e6,
         "join s": joined if joined is not None else "",
         "join / audit": joined / audited if joined is not None else "",
         **{name: round(size) for name, size in peak.items()},
+        **here,
     }
 
 
@@ -234,6 +213,10 @@ def main() -> None:
     parser.add_argument("--join-size", type=float, default=1e6, help="deliveries for the join; 0 leaves it out")
     parser.add_argument("--folder", type=Path, help="keep the logs here, and use those that are there")
     parser.add_argument("--memory", default="1g", help="heap of the driver's JVM (default 1g, as Spark's)")
+    parser.add_argument(
+        "--no-sort", action="store_true", help="leave out the sort that the audit is compared with"
+    )
+    parser.add_argument("--local", action="store_true", help="also audit the largest size in one process")
     options = parser.parse_args()
     sizes = [int(options.size / part) for part in ((4, 2, 1) if options.linear else (1,))]
     with tempfile.TemporaryDirectory() as temporary:
@@ -245,7 +228,11 @@ def main() -> None:
             rows = []
             if options.join_size:
                 rows.append(measure(spark, root, int(options.join_size), join=True, reuse=reuse))
-            rows += [measure(spark, root, size, join=False, reuse=reuse) for size in sizes]
+            for size in sizes:
+                last = options.local and size == sizes[-1]
+                rows.append(
+                    measure(spark, root, size, join=False, reuse=reuse, sort=not options.no_sort, local=last)
+                )
     cores = os.cpu_count()
     note = (
         f"local[{cores}], one run each after two of {WARM_UP:,} to warm up. "

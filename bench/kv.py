@@ -137,7 +137,7 @@ def on_spark(operations: int) -> None:
     """Judge a history on Spark, in as many sizes as show how memory grows."""
     from antecast.spark.kv import check as check_on_spark
     from antecast.spark.session import spark_session
-    from bench.audit_scale import watched
+    from bench.processes import watched
 
     rows = []
     with spark_session("bench kv") as spark, tempfile.TemporaryDirectory() as root:

@@ -14,6 +14,8 @@ from sound_logs import CHAT, SPANS, TRACES, chat, clock_events, govector, otlp, 
 
 import antecast
 from antecast.api import audit_files
+from antecast.auditing import gate
+from antecast.auditing.findings import Finding
 from antecast.auditing.foreign import Request
 from antecast.auditing.gate import exit_code
 from antecast.core.errors import ConfigurationError, InputError
@@ -158,8 +160,12 @@ def test_python_takes_pandas_and_lists_of_paths_and_shows_verdicts_as_html(tmp_p
 
 def test_requests_that_contradict_the_log_are_refused(tmp_path: Path) -> None:
     file = put(tmp_path, otlp(SPANS), "t.json")
-    with pytest.raises(ConfigurationError, match="judged by broadcast"):
+    with pytest.raises(ConfigurationError, match="no column for trace, span, parent, start, end"):
         audit_files([file], Request(format="jsonl", model="spans"))
+    with pytest.raises(ConfigurationError, match="spans are judged in this process"):
+        audit_files([file], engine="spark")
+    with pytest.raises(ConfigurationError, match="no such engine"):
+        audit_files([file], engine="quantum")
     with pytest.raises(InputError, match="not recognised"):
         audit_files([put(tmp_path, "hello\nworld\n", "x.txt")])
     with pytest.raises(InputError, match="no such file"):
@@ -197,3 +203,8 @@ def test_a_folder_of_tables_may_hold_other_files_and_a_folder_of_foreign_logs_ma
     (tmp_path / "README.md").unlink()
     with pytest.raises(InputError, match=r"empty\.txt: the file is empty"):
         antecast.audit(tmp_path)
+
+
+def test_results_for_code_scanning_name_files_as_addresses() -> None:
+    (result,) = json.loads(gate.sarif([Finding("early", "words", "my log#1.txt", 3)]))["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20log%231.txt"

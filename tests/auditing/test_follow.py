@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_memory_is_bounded_by_a_window_that_the_verdict_states(tmp_path: Path) -
     for event in EVENTS:
         append(file, govector([event]))
         assert follower.poll() == []
-        assert sum(len(tail.lines) for tail in follower._tails.values()) <= 20
+        assert sum(len(tail.lines) for tail in follower.tails.all) <= 20
     result = follower.result()
     assert result.outcome == "inconclusive" and result.dropped == 60
     assert "window of 20 lines; 60 lines have left it" in str(result)
@@ -115,10 +116,110 @@ def test_a_file_that_was_rotated_is_a_new_file(tmp_path: Path) -> None:
     assert follower.result().seen == 80
 
 
+@pytest.mark.parametrize("whole_folder", [True, False])
+def test_rotation_reads_the_old_file_to_its_end_and_judges_both_together(
+    whole_folder: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    file, state = put(folder, govector(EVENTS[:20]), "app.log"), tmp_path / "state"
+    follower = Follower([folder if whole_folder else file], Request(), state=state)
+    follower.poll()
+    append(file, govector(EVENTS[20:22]))
+    file.rename(folder / "app.log.1")
+    put(folder, govector(EVENTS[22:]), "app.log")
+    assert follower.poll() == [] and follower.result().seen == 2 * len(EVENTS)
+    put(folder, "", "app.log.2.gz").write_bytes(b"\x1f\x8b\x08 what was rotated before")
+    append(file, govector([EVENTS[3]]))
+    (found,) = follower.poll()
+    assert found.kind == "counted twice" and "app.log.1:7" in found.words
+    assert Follower([folder if whole_folder else file], Request(), state=state).poll() == []
+
+
+def test_a_file_that_was_truncated_begins_anew_even_if_it_has_grown_past_its_place(tmp_path: Path) -> None:
+    file = put(tmp_path, govector(EVENTS[:10]))
+    follower = Follower([file], Request())
+    follower.poll()
+    file.write_text(govector(EVENTS[10:30]), encoding="utf-8")  # the same file, other lines, and more of them
+    assert follower.poll() == [] and follower.result().seen == 60
+    file.write_text(govector([EVENTS[29]]), encoding="utf-8")
+    assert [(finding.kind, finding.line) for finding in follower.poll()] == [("counted twice", 1)]
+
+
+def test_a_long_file_is_read_in_steps_of_the_window(tmp_path: Path) -> None:
+    follower = Follower([put(tmp_path, govector(EVENTS))], Request(), window=10)
+    assert follower.tails.grow(10) == 10
+    assert sum(len(tail.lines) for tail in follower.tails.all) == 10
+    assert follower.judge(10) == [] and follower.poll() == []
+    assert follower.result().seen == 2 * len(EVENTS) and follower.result().dropped == 2 * len(EVENTS) - 10
+
+
+def test_a_record_that_is_not_whole_in_one_file_leaves_the_others_alone(tmp_path: Path) -> None:
+    one, two = put(tmp_path, 'a {"a": 1}\nx\n', "a.log"), put(tmp_path, 'b {"b": 1}\nx\n', "b.log")
+    follower = Follower([one, two], Request())
+    follower.poll()
+    append(one, 'a {"a": 2}\n')
+    append(two, 'b {"b": 2, "a": 2}\ny\n')
+    assert follower.poll() == [] and "waiting for the rest of" in follower.result().waiting
+    append(one, "y\n")
+    assert follower.poll() == [] and follower.result().outcome == "sound"
+
+
+def console(number: int) -> str:
+    """A span as Python's console exporter prints it."""
+    context = {"trace_id": f"0x{number // 2 + 1:032x}", "span_id": f"0x{number + 1:016x}", "trace_state": "[]"}
+    parent = None if number % 2 == 0 else f"0x{number:016x}"
+    times = {"start_time": f"2024-05-01T12:00:{number:02}.5Z", "end_time": f"2024-05-01T12:00:{number:02}.6Z"}
+    span = {"name": "call", "context": context, "kind": "SpanKind.INTERNAL", "parent_id": parent, **times}
+    return json.dumps({**span, "attributes": {}, "events": [], "links": []}, indent=4) + "\n"
+
+
+def test_records_of_many_lines_may_be_cut_by_both_edges_of_the_window(tmp_path: Path) -> None:
+    text, file = "".join(map(console, range(20))), put(tmp_path, "")
+    follower = Follower([file], Request(), window=50)
+    for start in range(0, len(text), 333):
+        append(file, text[start : start + 333])
+        assert follower.poll() == []
+    append(file, console(19).replace("12:00:19.5", "12:00:01.5").replace(f"{20:016x}", f"{99:016x}"))
+    (found,) = follower.poll()
+    assert found.kind == "child before parent" and found.line == text.count("\n") + 1
+
+
+def test_a_table_of_spans_keeps_its_header_over_a_restart(tmp_path: Path) -> None:
+    file, state = put(tmp_path, "TraceID,SpanID,ParentID,PodName,StartTime,EndTime\n", "s.csv"), tmp_path / "state"
+    for number in range(12):
+        append(file, f"t,{number},{number - 1 if number else 'root'},a,{number},{number + 1}\n")
+        assert Follower([file], Request(), window=4, state=state).poll() == []
+    append(file, "t,99,11,a,3,4\n")
+    found = Follower([file], Request(), window=4, state=state).poll()
+    assert [(each.kind, each.line) for each in found] == [("child before parent", 14)]
+
+
+@pytest.mark.parametrize("form", ["plume", "elle"])
+def test_key_value_histories_are_followed_and_old_writes_are_not_from_nowhere(form: str, tmp_path: Path) -> None:
+    def line(write: bool, value: int, session: int, txn: int) -> str:
+        if form == "plume":
+            return f"{'w' if write else 'r'}(1,{value},{session},{txn})\n"
+        name = "w" if write else "r"
+        return f"{{:type :ok, :f :txn, :process {session}, :value [[:{name} 1 {value}]]}}\n"
+
+    file = put(tmp_path, "", "history.txt")
+    follower = Follower([file], Request(), window=10)
+    for number in range(1, 21):
+        append(file, line(True, number, 1, number) + line(False, max(1, number - 8), 2, 100 + number))
+        assert follower.poll() == []
+    assert follower.result().outcome == "inconclusive"
+    append(file, line(False, 20, 2, 200) + line(False, 19, 2, 201))
+    found = follower.poll()
+    assert {each.kind for each in found} == {"conflict-CO"} and {each.line for each in found} == {42}
+
+
 def test_what_cannot_be_followed_is_said(tmp_path: Path) -> None:
-    follower = Follower([put(tmp_path, "w(1,1,1,1)\nr(1,1,2,2)\n")], Request())
-    with pytest.raises(ConfigurationError, match="cannot be followed"):
-        follower.poll()
+    history = '[[{"events": [{"Write": {"variable": 0, "version": 1}}], "committed": true}]]\n'
+    for content, name in ((history, "history.json"), ("PAR1", "log.parquet")):
+        follower = Follower([put(tmp_path, content, name)], Request())
+        with pytest.raises(ConfigurationError, match="not grow by lines"):
+            follower.poll()
     broken = Follower(
         [put(tmp_path, govector(EVENTS[:4]) + 'h0 {"h0": x}\nwhat\nh0 {"h0": 9}\nmore\n', "b")], Request()
     )

@@ -198,16 +198,16 @@ def registered(monkeypatch):
 def test_a_broken_fifo_fails_a_sweep(registered, tmp_path):
     from antecast.reporting.sweep import sweep_page
     from antecast.sim.study import make_study, plan
-    from antecast.spark.folder import SweepFolder
+    from antecast.spark.folder import Batch, SweepFolder
     from antecast.spark.sweep import SweepResult
-    from antecast.spark.task import Limits, make_run
+    from antecast.spark.task import Limits, make_batch
 
     values = {"name": "lies", "scenario": make_scenario(_VALUES).plain(), "grid": {"nodes": [5, 6]}, "seeds": 1}
     study = make_study(values)
     planned, place = plan(study), SweepFolder(tmp_path / "sweep")
     with place.claimed(study):
-        for each in planned:
-            assert make_run(study, each.index, each.run, place, Limits(), 1) == "finished"
+        batch = Batch(tuple((each.index, each.run) for each in planned))
+        assert make_batch(study, batch, place, Limits()) == ["finished"] * 2
         runs = place.assemble(study, planned)
     result = SweepResult(folder=place.path, runs=runs, total=2, resumed=0, failed=0)
     assert result.runs["broken"].to_pylist() == ["fifo", "fifo"] and result.violated == 2

@@ -27,10 +27,10 @@ class Finding:
     """`error` for a violation, `warning` for what is not settled."""
 
 
-def findings(verdict: Any, log: Log | None = None) -> Iterator[Finding]:
-    """Everything that a verdict lists."""
+def findings(verdict: Any, log: Log | None = None, *, placed: int | None = PLACED) -> Iterator[Finding]:
+    """Everything that a verdict lists; of a table of broadcasts, the first `placed` with file and line."""
     if isinstance(verdict, Verdict):
-        yield from _of_broadcasts(verdict, log)
+        yield from _of_broadcasts(verdict, log, placed)
         return
     if isinstance(verdict, KvVerdict):
         yield from _of_operations(verdict)
@@ -54,9 +54,9 @@ def _of_operations(verdict: KvVerdict) -> Iterator[Finding]:
         yield Finding("inconclusive", each, level="warning")
 
 
-def _of_broadcasts(verdict: Verdict, log: Log | None) -> Iterator[Finding]:
+def _of_broadcasts(verdict: Verdict, log: Log | None, placed: int | None) -> Iterator[Finding]:
     rows = verdict.violations.to_pylist()
-    keys = [(row.get("run"), row["node"], row["pos"]) for row in rows[:PLACED]]
+    keys = [(row.get("run"), row["node"], row["pos"]) for row in rows[:placed]]
     places = {} if log is None else locate(log, keys)
     for row in rows:
         file, line = places.get((row.get("run"), row["node"], row["pos"]), (None, None))

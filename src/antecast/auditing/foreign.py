@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.history.log_formats import FORMATS as TABLES
@@ -18,6 +18,7 @@ from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
 from antecast.importers.source import MAX_LINE, Source, find_files
 from antecast.importers.source import Options as ReadOptions
+from antecast.importers.tables import TableReader
 
 if TYPE_CHECKING:
     from antecast.kv import Options
@@ -26,7 +27,8 @@ MODELS = ("broadcast", "clocks", "spans", "kv")
 
 SPAN_COLUMNS = ("trace", "span", "parent", "service", "name", "kind", "start", "end", "duration")
 CLOCK_COLUMNS = ("host", "clock", "event")
-MAPPED = tuple(dict.fromkeys((*ALL_COLUMNS, *SPAN_COLUMNS, *CLOCK_COLUMNS)))
+OPERATION_COLUMNS = ("session", "txn", "kind", "key", "value", "status", "pos")
+MAPPED = tuple(dict.fromkeys((*ALL_COLUMNS, *SPAN_COLUMNS, *CLOCK_COLUMNS, *OPERATION_COLUMNS)))
 """Columns of all models, as `--map` names them."""
 
 
@@ -79,23 +81,31 @@ class ForeignLog:
 
 def find_foreign(paths: Sequence[Path | str], request: Request) -> ForeignLog | None:
     """The log at some paths, if it is a foreign one; None if it is a table of broadcasts and deliveries."""
-    if request.format in TABLES or _means_table(request):
-        if request.model not in (None, "broadcast"):
-            problem = f"a table of {request.format or 'broadcasts'} is judged by broadcast, not by {request.model}"
-            raise ConfigurationError(problem, field="--model")
+    if means_table(request):
         return None
-    if request.format is None and any(_is_table(Path(path)) for path in paths):
+    if request.format is None and request.model is None and any(_is_table(Path(path)) for path in paths):
         return None
-    files = find_files(paths)
-    options = ReadOptions(
+    return foreign_of(Source(tuple(find_files(paths)), read_options(request)), request)
+
+
+def read_options(request: Request) -> ReadOptions:
+    """What a request says about reading files."""
+    return ReadOptions(
         max_line=request.max_line,
         regex=request.regex,
         delimiter=request.delimiter,
         skip_unmatched=request.skip_unmatched,
         columns=request.columns,
     )
-    source = Source(tuple(files), options)
-    chosen = importer(request.format) if request.format is not None else _recognised(source, request)
+
+
+def foreign_of(source: Source, request: Request) -> ForeignLog | None:
+    """The log in some files, by the format that is asked for or recognised."""
+    chosen: Importer | None
+    if request.format is not None and request.format not in TABLES:
+        chosen = importer(request.format)
+    else:
+        chosen = _recognised(source, request)
     if chosen is None:
         return None
     if request.model not in (None, chosen.MODEL):
@@ -104,10 +114,13 @@ def find_foreign(paths: Sequence[Path | str], request: Request) -> ForeignLog | 
     return ForeignLog(source, chosen, request)
 
 
-def _means_table(request: Request) -> bool:
-    """Whether columns are named that only broadcasts and deliveries have."""
+def means_table(request: Request) -> bool:
+    """Whether a table is asked for, or columns are named that only broadcasts and deliveries have."""
+    if request.model not in (None, "broadcast"):
+        return False
     only = set(ALL_COLUMNS) - set(SPAN_COLUMNS) - set(CLOCK_COLUMNS)
-    return request.model == "broadcast" or (request.format is None and bool(only & request.columns.keys()))
+    named = request.format is None and bool(only & request.columns.keys())
+    return request.format in TABLES or request.model == "broadcast" or named
 
 
 def _is_table(path: Path) -> bool:
@@ -120,9 +133,14 @@ def _is_table(path: Path) -> bool:
 def _recognised(source: Source, request: Request) -> Importer | None:
     if request.regex is not None:
         return importer("govector")
+    table = request.format or format_of(source.files[0]) if request.model not in (None, "broadcast") else None
+    if table is not None and (table == "parquet" or request.format is not None):
+        return cast("Importer", TableReader(table, str(request.model)))
     if request.columns.keys() & {"trace", "span", "parent"}:
         return importer("spans-csv")
     found = recognise(source)
+    if found is None and table is not None:
+        return cast("Importer", TableReader(table, str(request.model)))
     if found is None:
         tables = [file for file in source.files if format_of(file) is not None]
         if not tables or request.model not in (None, "broadcast"):
@@ -133,6 +151,15 @@ def _recognised(source: Source, request: Request) -> Importer | None:
             problem = f"the format is not recognised; say which it is with --format ({known}), or --regex"
             raise InputError(problem, path=strange)
     return found
+
+
+def check_columns(request: Request) -> None:
+    """A table of broadcasts and deliveries has no columns of other models."""
+    for name, column in request.columns.items():
+        if name not in ALL_COLUMNS:
+            known = ", ".join(ALL_COLUMNS)
+            problem = f"expected NAME=VALUE with each of {known} at most once, got '{name}={column}'"
+            raise ConfigurationError(problem, field="--map")
 
 
 def judge(log: ForeignLog, data: Any | None = None) -> Any:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from antecast.auditing.findings import Finding
@@ -95,7 +96,7 @@ def sarif(found: Sequence[Finding]) -> str:
 
 def _uri(file: str) -> str:
     path = Path(file)
-    return path.as_uri() if path.is_absolute() else path.as_posix()
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
 
 
 def _rule(kind: str) -> str:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from antecast.core.compiled import compiled
 from antecast.history.dependencies import Dependencies, cycle_error, direct_dependencies, topological_order
 from antecast.history.histories import LIMIT, Clock, Histories, read_histories
+from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Events, IntArray, LongArray, rereadable
 from antecast.history.verdict import Verdict
@@ -85,10 +86,11 @@ def audit(
     index = MessageIndex.read(batches(), timed=clock == "global")
     reading = read_histories(batches(), index, clock=clock, limit=limit)
     histories = reading.histories
-    matrix = direct_dependencies(histories, index)
+    direct = direct_dependencies(histories, index)
+    matrix = Dependencies.gather([with_joints(direct, histories, index)])
     order, cycle = topological_order(matrix)
-    if cycle:
-        raise cycle_error(cycle, histories, index)
+    if cycle:  # told by what nodes have seen, without joints
+        raise cycle_error(topological_order(direct)[1], histories, index)
     tally, runs, tables = reading.tally, reading.runs, [reading.violations]
     for block in blocks(histories, index, memory):
         check = check_block(block, index, matrix, order, pairs=pairs, limit=limit)
@@ -139,9 +141,9 @@ def check_block(
     """Early and late messages at some nodes, given the dependencies and the topological order of all messages."""
     spans = [index.runs[run] for run in {name.run for name in block.names} if run in index.runs]
     low, high = (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else (0, 0)
-    indptr, order = matrix.indptr[low : high + 1], order[low:high] - low
-    indptr, deps = indptr - indptr[0], matrix.deps[indptr[0] : indptr[-1]] - low
-    position = _positions(block.indptr, block.codes, low, high, block.sources, index.origin)
+    indptr, deps, place = matrix.between(low, high)
+    order = matrix.renumbered(order[place], low, high)
+    position = _positions(block.indptr, block.codes, low, low + len(order), block.sources, index.origin)
     reach = np.empty_like(position)
     early = np.zeros(len(block), np.int64)
     _reach_back(position, order, indptr, deps, reach, early)
@@ -216,7 +218,7 @@ def _positions(
     indptr: LongArray, codes: IntArray, low: int, high: int, sources: IntArray, origin: IntArray
 ) -> IntArray:
     """Ranks of messages at nodes: of the first delivery, or of the broadcast at nodes that log no delivery of
-    their own messages. A node that does has not delivered those whose delivery is not there."""
+    their own messages. A node that does has not delivered those whose delivery is not there. Joints have none."""
     position = np.full((high - low, len(indptr) - 1), -1, np.int32)
     for row in range(len(indptr) - 1):
         delivers_own = False

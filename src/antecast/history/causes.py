@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antecast.text.wording import at_position
+
 Row = Mapping[str, Any]
 
 
@@ -27,7 +29,7 @@ class CauseGroup:
         """What happened, in a line."""
         first, nodes = self.rows[0], f"{self.nodes:,} node{'s' * (self.nodes != 1)}"
         run = f"run {first['run']}, " if first.get("run") is not None else ""
-        place = f"{run}node {first['node']}, position {first['pos']}"
+        place = f"{run}node {first['node']}, {at_position(first['pos'])}"
         example = f"{message_of(first)} at {place}"
         count = len(self.rows)
         if self.problem == "early":

@@ -29,7 +29,7 @@ Elsewhere (losses, violations) some edges may be superfluous, which costs time a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,30 +47,69 @@ ROUNDS = 2
 
 @dataclass(frozen=True, eq=False)
 class Dependencies:
-    """Rows of the matrix: message `messages[i]` depends on `deps[indptr[i]:indptr[i + 1]]`."""
+    """Rows of the matrix: row i depends on `deps[indptr[i]:indptr[i + 1]]`.
+
+    Rows are those of `messages`, then those of joints (`antecast.history.joints`), if there are any. Where the
+    dependencies of all messages are gathered, row m is message m, and joints have the numbers that follow. In the
+    part of some nodes a dependency on the part's joint k is ~k.
+    """
 
     messages: IntArray
     indptr: LongArray
     deps: IntArray
+    joints: IntArray = field(default_factory=lambda: np.empty(0, np.int32))
+    """The first message of each joint's run, in ascending order once gathered."""
 
     def __len__(self) -> int:
-        return len(self.messages)
+        return len(self.indptr) - 1
 
     def of(self, row: int) -> IntArray:
         return self.deps[self.indptr[row] : self.indptr[row + 1]]
 
     @classmethod
     def gather(cls, parts: Sequence[Dependencies]) -> Dependencies:
-        """The rows of all parts by message: with the parts of all nodes, row m is message m."""
+        """The rows of all parts by message, then the joints by run."""
         messages = np.concatenate([part.messages for part in parts])
-        deps = np.concatenate([part.deps for part in parts])
+        joints = np.concatenate([part.joints for part in parts])
+        by_run = np.argsort(joints, kind="stable")
+        number = np.empty(len(joints), np.int32)
+        number[by_run] = len(messages) + np.arange(len(joints))
+        deps = [part.deps.copy() for part in parts]
+        rows: list[LongArray] = []
+        joint_rows: list[LongArray] = []
+        first = done = 0
+        for part, own in zip(parts, deps, strict=True):
+            own[part.deps < 0] = number[done + ~part.deps[part.deps < 0]]
+            rows.append(first + np.arange(len(part.messages)))
+            joint_rows.append(first + np.arange(len(part.messages), len(part)))
+            first += len(part)
+            done += len(part.joints)
+        by_message = np.argsort(messages)
+        order = np.concatenate([np.concatenate(rows)[by_message], np.concatenate(joint_rows)[by_run]])
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-        starts = np.cumsum(lengths) - lengths
-        order = np.argsort(messages)
-        lengths, starts = lengths[order], starts[order]
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        source = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return cls(messages[order], indptr, deps[source])
+        starts = (np.cumsum(lengths) - lengths)[order]
+        indptr = np.concatenate(([0], np.cumsum(lengths[order])))
+        source = np.repeat(starts - indptr[:-1], lengths[order]) + np.arange(indptr[-1])
+        return cls(messages[by_message], indptr, np.concatenate(deps)[source], joints[by_run])
+
+    def between(self, low: int, high: int) -> tuple[LongArray, IntArray, slice]:
+        """The rows of the runs with messages `low` up to `high`, renumbered from 0: messages, then joints.
+
+        Besides, the place of these rows in a topological order, in which runs stand one after the other.
+        """
+        count = len(self.messages)
+        first, last = np.searchsorted(self.joints, (low, high)).tolist()
+        rows = [self.indptr[low : high + 1], self.indptr[count + first : count + last + 1]]
+        deps = np.concatenate([self.deps[each[0] : each[-1]] for each in rows])
+        indptr = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(each) for each in rows]))))
+        return indptr, self.renumbered(deps, low, high), slice(low + first, high + last)
+
+    def renumbered(self, rows: IntArray, low: int, high: int) -> IntArray:
+        """Numbers of rows as `between` gives them."""
+        if not len(self.joints):
+            return rows - low if low else rows
+        count, first = len(self.messages), int(np.searchsorted(self.joints, low))
+        return np.where(rows < count, rows - low, rows - count - first + high - low).astype(np.int32)
 
 
 def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependencies:
@@ -114,7 +153,7 @@ def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> D
 
 
 def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
-    """All messages, each after its dependencies, and an empty list; or else a cycle, from cause to effect.
+    """All rows, each after its dependencies, and an empty list; or else a cycle, from cause to effect.
 
     Runs stand in the order as their messages are numbered: those of a run fill the very range of its numbers.
     """

@@ -121,26 +121,41 @@ class _Writer(ABC):
         self._sink = sink
         self.batch_rows = batch_rows
         self._parts: list[bytes] = []
+        """Rows that came one by one, behind those of `_blocks`."""
+        self._blocks: list[NDArray[np.int64]] = []
+        self._room = batch_rows
+        """How many parts fill a batch, with the blocks before them."""
 
     def flush(self) -> None:
         """Hand what is buffered to the sink."""
-        if self._parts:
-            rows = np.frombuffer(b"".join(self._parts), dtype=np.int64).reshape(-1, self.width)
-            self._parts.clear()
+        self._join_parts()
+        if self._blocks:
+            rows = np.concatenate(self._blocks)
+            self._blocks.clear()
+            self._room = self.batch_rows
             self._write(rows)
+
+    def _join_parts(self) -> None:
+        if self._parts:
+            self._hold(np.frombuffer(b"".join(self._parts), dtype=np.int64).reshape(-1, self.width))
+            self._parts.clear()
+
+    def _hold(self, rows: NDArray[np.int64]) -> None:
+        if len(rows):
+            self._blocks.append(rows)
+            self._room -= len(rows)
 
     def append_rows(self, rows: NDArray[np.int64]) -> None:
         """Append many rows: the same batches as if they came one by one."""
-        at = 0
-        while len(self._parts) + len(rows) - at >= self.batch_rows:
-            until = at + self.batch_rows - len(self._parts)
-            if self._parts:
-                self._parts += map(bytes, rows[at:until])
+        self._join_parts()
+        while len(rows) >= self._room:
+            batch, rows = rows[: self._room], rows[self._room :]
+            if self._blocks:
+                self._hold(batch)
                 self.flush()
             else:
-                self._write(rows[at:until])
-            at = until
-        self._parts += map(bytes, rows[at:])
+                self._write(batch)
+        self._hold(rows.copy())
 
     def _write(self, rows: NDArray[np.int64]) -> None:
         self.rows += len(rows)
@@ -169,7 +184,7 @@ class EventWriter(_Writer):
     def append(self, node: int, pos: int, t: int, kind: int, origin: int, seq: int, peer: int, size: int) -> None:
         parts = self._parts
         parts.append(self._pack(node, pos, t, kind, origin, seq, peer, size))
-        if len(parts) >= self.batch_rows:
+        if len(parts) >= self._room:
             self.flush()
 
     def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
@@ -200,7 +215,7 @@ class SampleWriter(_Writer):
     def append(self, node: int, t: int, gauge: str, value: int) -> None:
         code = self._gauges.setdefault(gauge, len(self._gauges))
         self._parts.append(self._pack(node, t, code, value))
-        if len(self._parts) >= self.batch_rows:
+        if len(self._parts) >= self._room:
             self.flush()
 
     def append_all(

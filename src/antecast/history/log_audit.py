@@ -78,7 +78,7 @@ def audit_table(
             if name not in known:
                 problem = f"no such {what} {name!r}; there are {', '.join(known)}"
                 raise ConfigurationError(problem, field=f"{what}s")
-    used = _used(table.schema, columns, clock)
+    used = used_columns(table.schema, columns, clock)
 
     def batches() -> Iterator[pa.RecordBatch]:
         row = 0
@@ -106,7 +106,7 @@ def _as_one(table: pa.Table) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def _used(schema: pa.Schema, columns: Mapping[str, str], clock: Clock) -> dict[str, tuple[str, ...]]:
+def used_columns(schema: pa.Schema, columns: Mapping[str, str], clock: Clock) -> dict[str, tuple[str, ...]]:
     """The columns that count, and the way to each."""
     named = "message" in columns or (find(schema, "message") and not find(schema, columns.get("seq", "seq")))
     left_out = {"origin", "seq"} if named else {"message"}

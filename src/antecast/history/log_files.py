@@ -276,7 +276,8 @@ def _files(path: Path | str, file_format: str | None) -> list[Path]:
             if file.is_file() and not any(part[0] in "._" for part in file.relative_to(place).parts)
         ]
         # Run folders, and the folder of a sweep, hold other tables too.
-        found = [file for file in inside if file.name == "events.parquet"]
+        found = [file for file in inside if file.parent == place / "events" and (place / "study.json").is_file()]
+        found = found or [file for file in inside if file.name == "events.parquet"]
         found = found or [file for file in inside if file_format or format_of(file)]
     else:
         pattern = str(path)

@@ -9,9 +9,12 @@ the life of a broken file.
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
+import io
 import json
+import lzma
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +40,9 @@ _PEEKED_LINES = 10_000
 
 _LONGEST_LINE = 64 << 20
 """Bytes of a line beyond which it is no row."""
+
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+"""Ends of the names of compressed texts."""
 
 Columns = Mapping[str, str]
 """What the file calls the columns of a log: names, or paths into structures."""
@@ -93,36 +99,40 @@ class Parquet:
     ) -> Iterator[pa.RecordBatch]:
         wanted = list(dict.fromkeys(columns.values()))
         texts = [name for name in wanted if pa.types.is_string(cast("pa.DataType", type_at(schema, name)))]
-        groups = None if part is None else [part]
+        nested = any(len(find(schema, path) or ()) > 1 for path in wanted)
         with _told(file), pq.ParquetFile(file, read_dictionary=texts) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted, row_groups=groups):
-                yield _renamed(batch, schema, columns)
+            groups: list[list[int] | None] = [None if part is None else [part]]
+            if nested and part is None:  # Arrow reads dictionaries inside of structures one row group at a time
+                groups = [[each] for each in range(parquet.num_row_groups)]
+            for some in groups:
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted, row_groups=some):
+                    yield _renamed(batch, schema, columns)
 
     def place(self, file: Path, row: int) -> int:
         return row + 1
 
 
 class _Text(ABC):
-    """Lines, which may be compressed with gzip."""
+    """Lines, which may be compressed (`PACKED`)."""
 
     unit: ClassVar[str] = "line"
     bytes_a_row: ClassVar[int]
 
     def rows(self, file: Path) -> int:
         with _told(file):
-            return file.stat().st_size * (4 if file.suffix == ".gz" else 1) // self.bytes_a_row
+            return file.stat().st_size * (4 if file.suffix in PACKED else 1) // self.bytes_a_row
 
     def parts(self, file: Path) -> list[int]:
         """One part: where a line of text begins is known only after those before it. Rows are at most lines."""
         count, block = 1, b""
-        with _told(file), pa.input_stream(str(file)) as stream:
+        with _told(file), _open(file) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 count += block.count(b"\n")
         return [count]
 
     def _stream(self, file: Path) -> pa.NativeFile:
         """What is read: the whole file, unless a subclass reads a part of it."""
-        return pa.input_stream(str(file))
+        return pa.PythonFile(_open(file), mode="r") if file.suffix == ".xz" else pa.input_stream(str(file))
 
     @abstractmethod
     def _explain(self, file: Path, schema: pa.Schema, columns: Columns) -> InputError | None:
@@ -134,7 +144,7 @@ class _Text(ABC):
         try:
             for batch in reader:
                 yield _renamed(batch, schema, columns)
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        except (OSError, pa.ArrowException, UnicodeDecodeError, EOFError, lzma.LZMAError) as error:
             found = self._explain(file, schema, columns)
             raise found or InputError(f"cannot be read: {' '.join(str(error).split())}", path=file) from None
 
@@ -336,7 +346,7 @@ FORMATS: Mapping[str, LogFormat] = {"parquet": Parquet(), "csv": Csv(), "jsonl":
 
 def format_of(file: Path) -> str | None:
     """The name of a file's format, by its suffix."""
-    suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    suffix = Path(file.stem).suffix if file.suffix in PACKED else file.suffix
     return next((name for name, each in FORMATS.items() if suffix.lower() in each.suffixes), None)
 
 
@@ -345,7 +355,15 @@ def _told(file: Path) -> Iterator[None]:
     """Say of a file what is wrong with it, in place of what the system or Arrow says."""
     try:
         yield
-    except (OSError, pa.ArrowException, UnicodeDecodeError, EOFError, zlib.error, csv.Error) as error:
+    except (
+        OSError,
+        pa.ArrowException,
+        UnicodeDecodeError,
+        EOFError,
+        zlib.error,
+        lzma.LZMAError,
+        csv.Error,
+    ) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         reason = " ".join(said.split())  # in one line
         raise InputError(f"cannot be read: {reason}", path=file) from None
@@ -357,7 +375,15 @@ def _renamed(batch: pa.RecordBatch, schema: pa.Schema, columns: Columns) -> pa.R
 
 
 def _open(file: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(file)) if file.suffix == ".gz" else file.open("rb")
+    """A file, decompressed if its name says that it is compressed."""
+    if file.suffix == ".zst":
+        stream: Any = pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
+        return cast("IO[bytes]", io.BufferedReader(stream))
+    if file.suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(file))
+    if file.suffix == ".bz2":
+        return cast("IO[bytes]", bz2.open(file))
+    return cast("IO[bytes]", lzma.open(file)) if file.suffix == ".xz" else file.open("rb")
 
 
 def _decoded(file: Path, stream: IO[bytes]) -> Iterator[str]:

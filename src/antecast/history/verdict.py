@@ -22,6 +22,10 @@ EXIT_CODES: dict[Outcome, int] = {"causal": 0, "violated": 1, "inconclusive": 3}
 """What the command line exits with; 2 is for a log that cannot be judged at all (`BrokenLog`)."""
 
 
+def _count(count: int, word: str, many: str = "") -> str:
+    return f"{count} {word if count == 1 else many or word + 's'}"
+
+
 def outcome_of(tally: Tally, unsettled: Sequence[str] = ()) -> Outcome:
     if tally.violations:
         return "violated"
@@ -101,7 +105,8 @@ class Verdict:
     def __str__(self) -> str:
         """The verdict for people: the outcome first, then what it rests on."""
         tally = self.tally
-        scope = f"{tally.deliveries} deliveries of {self.messages} messages at {tally.nodes} nodes"
+        scope = f"{_count(tally.deliveries, 'delivery', 'deliveries')} of {_count(self.messages, 'message')}"
+        scope += f" at {_count(tally.nodes, 'node')}"
         lines = [f"{self.outcome}: {scope}"]
         found = {
             "delivered too early": tally.early - tally.early_broadcasts,

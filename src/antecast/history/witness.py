@@ -24,7 +24,7 @@ from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import LongArray
-from antecast.text.wording import listed
+from antecast.text.wording import at_position, listed, position
 
 CANDIDATES = 64
 """Early deliveries among which the shortest chain is looked for; most violations take a single step."""
@@ -40,7 +40,7 @@ class Event:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.message} @{self.pos}"
+        return f"{self.verb} {self.message} @{position(self.pos)}"
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,21 @@ def dependency_chain(violation: dict[str, object], index: MessageIndex, matrix: 
     """The messages from the cause of an early delivery to the early one, each a direct dependency of the next.
 
     It is the shortest such chain. Where nodes have seen more than the matrix keeps, a shorter story may exist.
+    With joints in between, the origin of the next may have seen a later message of the same source instead.
     """
     message, cause = _message(index, violation, ""), _message(index, violation, "cause_")
     follower = {message: message}
     queue = [message]
+    joints: set[int] = set()
     for each in queue:
         if each == cause:
             break
-        for dep in matrix.of(each).tolist():
-            if dep not in follower:
+        near = matrix.of(each).tolist()
+        for dep in near:  # grows by what is behind joints
+            if dep >= len(index):
+                near += matrix.of(dep).tolist() if dep not in joints else []
+                joints.add(dep)
+            elif dep not in follower:
                 follower[dep] = each
                 queue.append(dep)
     chain = [cause]
@@ -201,8 +207,8 @@ def _tell(row: int, chain: Sequence[int], histories: Histories, index: MessageIn
         had, sent = event(at, before, last=False), event(at, after, last=False)
         events += [each for each in (had, sent) if each not in events]
         steps.append(
-            f"node {had.node} {_past(had.verb)} {had.message} at position {had.pos} "
-            f"and broadcast {sent.message} at position {sent.pos}"
+            f"node {had.node} {_past(had.verb)} {had.message} at {at_position(had.pos)} "
+            f"and broadcast {sent.message} at {at_position(sent.pos)}"
         )
     early, late = event(row, chain[-1], last=True), event(row, chain[0], last=True)
     events += [each for each in (early, late) if each not in events]
@@ -211,8 +217,8 @@ def _tell(row: int, chain: Sequence[int], histories: Histories, index: MessageIn
     names = tuple(index.name(each) for each in chain)
     then = late.message if early.verb == late.verb else f"it {_past(late.verb)} {late.message}"
     words = (
-        f"{_in_run(run)}node {node} {_past(early.verb)} {early.message} (position {early.pos}) before {then} "
-        f"(position {late.pos}), but {' → '.join(names)}: {'; '.join(steps)}."
+        f"{_in_run(run)}node {node} {_past(early.verb)} {early.message} ({at_position(early.pos)}) before {then} "
+        f"({at_position(late.pos)}), but {' → '.join(names)}: {'; '.join(steps)}."
     )
     if never:
         words += f" Node {node} never delivered {listed(never)}."
@@ -228,9 +234,10 @@ def _single(violation: dict[str, object], index: MessageIndex) -> Witness:
     again = Event(node, pos, "deliver", name)
     if violation["problem"] == "duplicate":
         first = Event(node, int(str(violation["cause_pos"])), "deliver", name)
-        words = f"{_in_run(run)}node {node} delivered {name} at position {first.pos} and again at position {pos}."
+        twice = f"at {at_position(first.pos)} and again at {at_position(pos)}"
+        words = f"{_in_run(run)}node {node} delivered {name} {twice}."
         return Witness(run, node, (name,), words, (broadcast, first, again))
-    words = f"{_in_run(run)}node {node} delivered {name} (position {pos}) at a time before its broadcast."
+    words = f"{_in_run(run)}node {node} delivered {name} ({at_position(pos)}) at a time before its broadcast."
     return Witness(run, node, (name,), words, (again, broadcast))
 
 

@@ -1,15 +1,18 @@
-"""Spans as the console exporters of OpenTelemetry print them: those of Python and of Go (`stdouttrace`).
+"""Spans as the console exporters of OpenTelemetry print them: those of Python, Go (`stdouttrace`) and JavaScript.
 
 {"name": "GET /", "context": {"trace_id": "0x...", "span_id": "0x..."}, "parent_id": null, ...}
 {"Name": "GET /", "SpanContext": {"TraceID": "...", "SpanID": "..."}, "Parent": {...}, ...}
+{ traceId: '...', parentId: undefined, name: 'GET /', id: '...', timestamp: 1714557600000000, duration: 52.3, ... }
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from antecast.importers.js_objects import objects
 from antecast.importers.json_values import values
 from antecast.importers.otlp import service_of
 from antecast.importers.source import Head, Place, Source
@@ -20,15 +23,22 @@ MODEL = "spans"
 
 _PYTHON = re.compile(r'"context"\s*:\s*\{[^}]*"span_id"', re.DOTALL)
 _GO = re.compile(r'"SpanContext"\s*:\s*\{[^}]*"SpanID"', re.DOTALL)
+_NODE = re.compile(r"^\s*traceId: '[0-9a-f]+',\s*$", re.MULTILINE)
 
 
 def recognises(head: Head) -> bool:
-    return head.text.lstrip()[:1] in ("{", "[") and bool(_PYTHON.search(head.text) or _GO.search(head.text))
+    printed = any(form.search(head.text) for form in (_PYTHON, _GO, _NODE))
+    return head.text.lstrip()[:1] in ("{", "[") and printed
 
 
 def read(source: Source) -> SpanLog:
     spans = Spans()
-    for value in values(source):
+    node = [file for file in source.files if _NODE.search(source.head(file).text)]
+    for file in node:
+        for place, found in objects(source, file):
+            _add_node(spans, place, found)
+    others = replace(source, files=tuple(file for file in source.files if file not in node))
+    for value in values(others):
         for span in value.value if isinstance(value.value, list) else [value.value]:
             if not isinstance(span, dict):
                 raise value.place.error("not a JSON object")
@@ -79,6 +89,32 @@ def _add_go(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
         end=_time(span.get("EndTime"), place, "EndTime"),
         links=[(_id(each.get("TraceID")), _id(each.get("SpanID"))) for each in links],
     )
+
+
+def _add_node(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
+    """A span of JavaScript: times in microseconds, with digits behind the point; kinds counted from internal."""
+    resource, parent = span.get("resource"), span.get("parentSpanContext")
+    links = [link.get("context") for link in span.get("links") or [] if isinstance(link, dict)]
+    kind = span.get("kind")
+    start = _microseconds(span.get("timestamp"), place, "timestamp")
+    spans.add(
+        place,
+        trace=_id(span.get("traceId")),
+        span=_id(span.get("id")),
+        parent=_id(parent.get("spanId") if isinstance(parent, dict) else span.get("parentId")),
+        service=service_of(resource.get("attributes")) if isinstance(resource, dict) else "",
+        name=str(span.get("name") or ""),
+        kind=kind_of(kind + 1 if isinstance(kind, int) else kind),
+        start=start,
+        end=start + _microseconds(span.get("duration"), place, "duration"),
+        links=[(_id(each.get("traceId")), _id(each.get("spanId"))) for each in links if isinstance(each, dict)],
+    )
+
+
+def _microseconds(value: Any, place: Place, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place.error(f"{what} is {value!r}, where a number of microseconds is expected")
+    return 1000 * int(value) + round(1000 * (value - int(value)))
 
 
 def _object(value: Any, place: Place, what: str) -> Mapping[str, Any]:

@@ -22,11 +22,15 @@ MODEL = "kv"
 
 _EVENT = re.compile(r'"variable"\s*:|\[\s*"[rw]"\s*,')
 _TRANSACTION = re.compile(r'"events"\s*:\s*\[')
+_ENDED = re.compile(r'"(?:committed|success)"\s*:\s*(?:true|false)')
+_SPAN = re.compile(r'"(?:traceId|trace_id|span_id|SpanContext|spanID)"')
 
 
 def recognises(head: Head) -> bool:
     text = head.text
-    return text.lstrip()[:1] in ("[", "{") and bool(_TRANSACTION.search(text)) and '"traceId"' not in text
+    if text.lstrip()[:1] not in ("[", "{") or _SPAN.search(text):  # spans have events, too
+        return False
+    return bool(_TRANSACTION.search(text) and (_ENDED.search(text) or not head.whole))
 
 
 def read(source: Source) -> History:

@@ -58,18 +58,18 @@ class _Frame:
 
 def forms(source: Source, file: Path) -> Iterator[tuple[Place, Any]]:
     """The values of a file and where each begins; those of one outermost vector or list one by one."""
-    text = "\n".join(line for _, line in source.lines_of(file))
-    yield from read_forms(text, str(file))
+    text, first = source.text_of(file)
+    yield from read_forms(text, str(file), first)
 
 
-def read_forms(text: str, name: str = "edn") -> Iterator[tuple[Place, Any]]:
-    """The values of a text and where each begins.
+def read_forms(text: str, name: str = "edn", first: int = 1) -> Iterator[tuple[Place, Any]]:
+    """The values of a text and where each begins; `first` is the number of its first line.
 
     >>> [value for _, value in read_forms("{:type :ok, :value [[:r 1 nil]]} ; a comment")]
     [{'type': 'ok', 'value': (('r', 1, None),)}]
     """
-    at, line, counted = 0, 1, 0
-    stack = [_Frame("", 1)]
+    at, line, counted = 0, first, 0
+    stack = [_Frame("", first)]
     spread = False  # whether the file is one vector of operations
     while at < len(text):
         found = _TOKEN.match(text, at)

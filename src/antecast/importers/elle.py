@@ -3,7 +3,7 @@
 A process is a session. An operation that is `:ok` committed, `:fail` aborted; `:info`, and what has no answer
 when the file ends, is indeterminate. Of what did not commit, only writes are known. `nil` and the empty list are
 the initial state. Lists: a read of [1 2 3] is a read of 3, and depends on 1 and 2, whose order it tells.
-Operations other than `:txn`, `:read` and `:write` (of a nemesis, for example) are left out and counted.
+`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ NAME = "elle"
 MODEL = "kv"
 
 _TYPES = {"ok": Status.COMMITTED, "fail": Status.ABORTED, "info": Status.INDETERMINATE}
+_KNOWN = ("txn", "read", "write", "cas", "r", "w")
 _START = re.compile(r"\s*(\[|\(|#[\w.\-/]+|;[^\n]*\n|\s)*\{")
 
 
@@ -71,14 +72,29 @@ def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | No
     kind, process, f, value = form["type"], form["process"], form["f"], form.get("value")
     if kind != "invoke" and kind not in _TYPES:
         raise place.error(f":type is {kind}; :invoke, :ok, :fail and :info are known")
-    if not isinstance(process, int) or f not in ("txn", "read", "write", "r", "w"):
+    if not isinstance(process, int):
         return None
+    if f not in _KNOWN:
+        raise place.error(f"an operation :{f} of a client is not known; those of {', '.join(_KNOWN)} are judged")
     if f == "txn":
         if value is not None and not isinstance(value, tuple):
             raise place.error(":value of a transaction is a vector of operations")
         return process, str(kind), value or ()
+    if f == "cas":
+        return process, str(kind), _compared(value, place)
     key, seen = value if isinstance(value, tuple) and len(value) == 2 else ("register", value)
     return process, str(kind), ((Keyword("r" if f in ("read", "r") else "w"), key, seen),)
+
+
+def _compared(value: Any, place: Place) -> tuple[Any, ...]:
+    """`[old new]`, or `[key [old new]]`: a read and a write that happen together, or not at all."""
+    if value is None:
+        return ()
+    pair = value if isinstance(value, tuple) and len(value) == 2 else (None, None)
+    key, (old, new) = (pair[0], pair[1]) if isinstance(pair[1], tuple) else ("register", pair)
+    if new is None:
+        raise place.error(":value of a :cas is [old new], or [key [old new]]")
+    return ((Keyword("r"), key, old), (Keyword("w"), key, new))
 
 
 def _history(source: Source, answers: list[_Answer], skipped: int) -> History:

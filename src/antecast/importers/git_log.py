@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from antecast.core.errors import InputError
 from antecast.importers.source import Head, Place, Source
@@ -29,6 +29,7 @@ _COMMIT = re.compile(rf"commit ({_HASH})((?: {_HASH})*)(?: \(.*\))?")
 _TABBED = re.compile(rf"({_HASH})\t({_HASH}(?: {_HASH})*)?\t([^\t]*)\t(\d+)\t(.*)")
 _PERSON = re.compile(r"(?:author|committer) (.*?) ?<[^>]*> (-?\d+) [+-]\d{4}")
 _NAMED = re.compile(r"Commit: +(.*?) ?<.*>")
+_SECONDS = re.compile(r"(\d{1,11})(?: [+-]\d{4})?")
 _DATED = re.compile(r"CommitDate: +(.*)")
 
 
@@ -92,13 +93,18 @@ def _field(commit: _Commit, place: Place, text: str) -> None:
 
 
 def _iso(text: str) -> str:
-    """A date as git writes it by default, or with a blank before its zone, in the form of the standard.
+    """A date as git writes it by default, for mails, in seconds, or with a blank before its zone.
 
+    >>> _iso("Wed, 1 May 2024 12:00:00 +0200"), _iso("1714557600 +0200")
+    ('2024-05-01T12:00:00+02:00', '2024-05-01T10:00:00+00:00')
     >>> _iso("Wed May 1 12:00:00 2024 +0200"), _iso("2024-05-01 12:00:00 +0200")
     ('2024-05-01T12:00:00+02:00', '2024-05-01 12:00:00+0200')
     """
-    with suppress(ValueError):
-        return datetime.strptime(text.strip(), "%a %b %d %H:%M:%S %Y %z").isoformat()
+    for form in ("%a %b %d %H:%M:%S %Y %z", "%a, %d %b %Y %H:%M:%S %z"):
+        with suppress(ValueError):
+            return datetime.strptime(text.strip(), form).isoformat()
+    if found := _SECONDS.fullmatch(text.strip()):
+        return datetime.fromtimestamp(int(found[1]), UTC).isoformat()
     return re.sub(r" ([+-]\d{4})$", r"\1", text.strip())
 
 

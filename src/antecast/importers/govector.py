@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -206,11 +206,9 @@ def _read_by_regex(source: Source, file: Path, events: ClockEvents) -> None:
         if group not in pattern.groupindex:
             problem = f"no group {group!r}; expected (?<host>...), (?<clock>...) and (?<event>...)"
             raise ConfigurationError(problem, field="--regex")
-    name, starts, parts = str(file), [0], []
-    for _, text in source.lines_of(file):
-        parts.append(text)
-        starts.append(starts[-1] + len(text) + 1)
-    whole = "\n".join(parts)
+    whole, base = source.text_of(file)
+    name, parts = str(file), whole.split("\n")
+    starts = [0, *accumulate(len(text) + 1 for text in parts)]
 
     def between(start: int, stop: int, first: int) -> int:
         """Lines that no event has; the number of the line that `stop` is on."""
@@ -224,9 +222,11 @@ def _read_by_regex(source: Source, file: Path, events: ClockEvents) -> None:
             if delimiter is not None and (found := delimiter.search(inside)):
                 events.next_execution(_trace(found))
             elif options.skip_unmatched:
-                events.unmatched.append(Place(name, number))
+                events.unmatched.append(Place(name, base + number - 1))
             else:
-                raise Place(name, number).error("the line does not match --regex; --skip-unmatched leaves it out")
+                raise Place(name, base + number - 1).error(
+                    "the line does not match --regex; --skip-unmatched leaves it out"
+                )
         return line
 
     end, line = 0, 1
@@ -234,7 +234,7 @@ def _read_by_regex(source: Source, file: Path, events: ClockEvents) -> None:
         if found.end() == found.start():
             continue
         line = between(end, found.start(), line)
-        place = Place(name, line)
+        place = Place(name, base + line - 1)
         try:
             clock = _decode(found["clock"])
         except msgspec.MsgspecError as error:

@@ -19,6 +19,7 @@ import msgspec
 from antecast.importers.source import Place, Source
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 _SPACE = re.compile(r"[\s,]*")
 
 
@@ -52,14 +53,22 @@ def _per_line(source: Source, file: Path) -> Iterator[Value]:
     for place, text in source.lines_of(file):
         if text.strip():
             try:
-                yield Value(place, _decode(text))
-            except (msgspec.MsgspecError, RecursionError) as error:
+                yield Value(place, _value(text))
+            except (ValueError, RecursionError) as error:
                 raise place.error(f"not JSON: {error}") from None
 
 
+def _value(text: str) -> Any:
+    """A value. The decoder keeps the last of two equal keys; what it gives then has a colon less than the text."""
+    value = _decode(text)
+    if text.count(":") != _encode(value).count(b":") or "\\u" in text:
+        json.loads(text, object_pairs_hook=_no_key_twice)
+    return value
+
+
 def _one_after_the_other(source: Source, file: Path) -> Iterator[Value]:
-    text = "\n".join(line for _, line in source.lines_of(file))
-    decoder, at, line, seen = json.JSONDecoder(object_pairs_hook=_no_key_twice), 0, 1, 0
+    text, first = source.text_of(file)
+    decoder, at, line, seen = json.JSONDecoder(object_pairs_hook=_no_key_twice), 0, first, 0
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
         line += text.count("\n", seen, at)
@@ -70,7 +79,7 @@ def _one_after_the_other(source: Source, file: Path) -> Iterator[Value]:
         try:
             value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            broken = Place(str(file), text.count("\n", 0, error.pos) + 1)
+            broken = Place(str(file), text.count("\n", 0, error.pos) + first)
             raise broken.error(f"not JSON: {error.msg}") from None
         except (ValueError, RecursionError) as error:
             raise place.error(f"not JSON: {error}") from None

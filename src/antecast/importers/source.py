@@ -118,6 +118,14 @@ class Source:
         for number, raw in self.raw_lines(file):
             yield Place(name, number), decoded(name, number, raw)
 
+    def text_of(self, file: Path) -> tuple[str, int]:
+        """The lines of a file as one text, and the number of the first."""
+        first, texts = 1, list[str]()
+        for place, text in self.lines_of(file):
+            first = first if texts else place.line
+            texts.append(text)
+        return "\n".join(texts), first
+
     def raw_lines(self, file: Path) -> Iterator[tuple[int, bytes]]:
         """Lines as they stand in the file, numbered from 1; only their length is checked."""
         most, number = self.options.max_line, 0
@@ -159,11 +167,16 @@ def decoded(name: str, number: int, raw: bytes) -> str:
     return line.rstrip("\r\n")
 
 
-def open_file(file: Path) -> IO[bytes]:
-    """A file as bytes, decompressed if its first bytes say that it is compressed."""
+def compression_of(file: Path) -> str | None:
+    """How a file is compressed, by its first bytes; None if it is not."""
     with file.open("rb") as stream:
         magic = stream.read(6)
-    kind = next((kind for start, kind in _MAGIC.items() if magic.startswith(start)), None)
+    return next((kind for start, kind in _MAGIC.items() if magic.startswith(start)), None)
+
+
+def open_file(file: Path) -> IO[bytes]:
+    """A file as bytes, decompressed if its first bytes say that it is compressed."""
+    kind = compression_of(file)
     if kind == "gzip":
         return cast("IO[bytes]", io.BufferedReader(gzip.open(file), 1 << 20))
     if kind == "bzip2":

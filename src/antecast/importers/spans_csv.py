@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from antecast.core.errors import InputError
 from antecast.importers.source import Head, Place, Source
@@ -65,7 +66,8 @@ def _plain(name: str) -> str:
 def read(source: Source) -> SpanLog:
     spans = Spans()
     for file in source.files:
-        rows = csv.reader(_texts(source, file), strict=True)
+        numbers: list[int] = []
+        rows = csv.reader(_texts(source, file, numbers), strict=True)
         try:
             header = next(rows, [])
             columns = find_columns(header, source.options.columns)
@@ -80,19 +82,22 @@ def read(source: Source) -> SpanLog:
             units = {name: unit_of(header[place]) for name, place in columns.items()}
             before = rows.line_num
             for row in rows:
-                place = Place(str(file), before + 1)
+                place = Place(str(file), numbers[before])
                 before = rows.line_num
                 if row:
                     if len(row) != len(header):
                         raise place.error(f"{len(row)} fields, where the header has {len(header)}")
                     add_row(spans, place, row, columns, units)
         except csv.Error as error:
-            raise Place(str(file), rows.line_num).error(f"not CSV: {error}") from None
+            raise Place(str(file), numbers[rows.line_num - 1]).error(f"not CSV: {error}") from None
     return spans.finish(source.files[0])
 
 
-def _texts(source: Source, file: object) -> Iterator[str]:
-    return (f"{text}\n" for _, text in source.lines_of(file))  # type: ignore[arg-type]
+def _texts(source: Source, file: Path, numbers: list[int]) -> Iterator[str]:
+    """Lines for the reader of CSV, whose numbers in the file are noted."""
+    for place, text in source.lines_of(file):
+        numbers.append(place.line)
+        yield f"{text}\n"
 
 
 def unit_of(column: str) -> int:

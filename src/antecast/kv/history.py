@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 IntArray: TypeAlias = NDArray[np.int32]
@@ -143,21 +144,33 @@ class History:
         )
 
     def operations(self) -> pa.Table:
-        """One row per operation, with names in place of codes."""
-        ops = range(len(self))
-        status = [Status(each).name.lower() for each in self.status]
+        """One row per operation, with names in place of codes: what `antecast.kv.tables` reads.
+
+        A read of the initial state is marked in the column `initial`; one without a known result has no value.
+        """
+        kinds = ["read", "append" if self.lists else "write", "observe"]
+        told = self.value >= 0
+        values = pa.array(self.value).cast(pa.string()) if self.values is None else None
+        if values is None:
+            values = _named([*self.values, ""], np.where(told, self.value, -1))  # type: ignore[misc]
         return pa.table(
             {
-                "session": [str(self.sessions[int(self.session[each])]) for each in self.txn],
-                "txn": [self.txn_name(int(each))[1:] for each in self.txn],
-                "status": [status[each] for each in self.txn],
-                "kind": [Kind(each).name.lower() for each in self.kind],
-                "key": [str(self.keys[int(each)]) for each in self.key],
-                "value": [self.value_name(op) for op in ops],
-                "file": [self.files[int(each)] for each in self.file],
+                "session": _named(self.sessions, self.session[self.txn]),
+                "txn": _named([self.txn_name(each)[1:] for each in range(len(self.session))], self.txn),
+                "status": _named([status.name.lower() for status in Status], self.status[self.txn]),
+                "kind": _named(kinds, self.kind),
+                "key": _named(self.keys, self.key),
+                "value": pc.if_else(pa.array(told), values, pa.scalar(None, pa.string())),
+                "initial": self.value == INITIAL_CODE,
+                "file": _named(self.files, self.file),
                 "line": self.line,
             }
         )
+
+
+def _named(names: Names, codes: NDArray[Any]) -> pa.Array:
+    """The names that codes stand for; -1 is the last one."""
+    return pa.array([str(name) for name in names], pa.string()).take(pa.array(codes % max(1, len(names))))
 
 
 @dataclass

@@ -3,7 +3,9 @@
 A transaction is named by its session and `txn`; those of a session run in the order of their first rows. `kind`
 is read or write (r or w), `status` committed, aborted or indeterminate (default: all are committed). With a
 column `pos` rows are put into its order, else they stand in order. A read whose value is null has an unknown
-result; `initial` is the value that stands for the initial state.
+result, unless a column `initial` says that it found the initial state; the argument `initial` is a value that
+stands for it. In histories of lists, `append` is a write, and `observe` an element that a read shows before its
+last one.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from antecast.core.errors import ConfigurationError, InputError
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, Status
 
 COLUMNS = ("session", "txn", "kind", "key", "value")
-OPTIONAL = ("status", "pos", "file", "line")
+OPTIONAL = ("status", "pos", "initial", "file", "line")
 _KINDS = {"read": Kind.READ, "r": Kind.READ, "write": Kind.WRITE, "w": Kind.WRITE}
+_LISTS = {"append": Kind.WRITE, "observe": Kind.OBSERVE}
 _STATUSES = {status.name.lower(): status for status in Status}
 
 
@@ -53,13 +56,16 @@ def history_of(
     first[txn[::-1]] = np.arange(len(txn))[::-1]
     keys, key = codes(there["key"])
     values, value = codes(there["value"])
-    kind = _words(there["kind"], _KINDS, "kind", row, name)
+    lists = any(word in _LISTS for word in codes(there["kind"])[0])
+    kind = _words(there["kind"], {**_KINDS, **_LISTS} if lists else _KINDS, "kind", row, name)
     status = _words(there["status"], _STATUSES, "status", row, name) if "status" in there else np.zeros(len(row))
     nothing = pc.is_null(there["value"]).to_numpy()
     if (nothing & (kind == Kind.WRITE)).any():
         at = int(row[np.flatnonzero(nothing & (kind == Kind.WRITE))[0]])
         raise InputError("a write has no value", path=name, line=at + 1)
     value = np.where(nothing, UNKNOWN_CODE, value)
+    if "initial" in there:
+        value[pc.fill_null(there["initial"], False).to_numpy()] = INITIAL_CODE
     start = (
         next((code for code, each in enumerate(values) if each == initial), None) if initial is not None else None
     )
@@ -84,6 +90,7 @@ def history_of(
         labels,
         [str(each) for each in files],
         start,
+        lists,
     )
 
 

@@ -1,0 +1,45 @@
+"""Which engine judges a log: this process, or Spark."""
+
+from __future__ import annotations
+
+import os
+
+from antecast.auditing.foreign import ForeignLog
+from antecast.core.errors import ConfigurationError
+from antecast.history.log_files import Log
+
+ENGINES = ("auto", "local", "spark")
+
+BYTES_A_ROW = 16
+"""Memory of one process for a row of a table: 8 bytes of its history, 12 while it is read, and the batch."""
+
+
+def engine_for(engine: str, master: str | None, log: Log | ForeignLog) -> str:
+    """`local` or `spark`.
+
+    One process is several times faster than Spark on the same machine, so `auto` takes Spark only if a master is
+    named, or if the rows would take more than half of the memory that is free.
+    """
+    if engine not in ENGINES:
+        raise ConfigurationError(f"no such engine {engine!r}; there are {', '.join(ENGINES)}", field="--engine")
+    if isinstance(log, ForeignLog) and log.model != "kv":
+        if engine == "spark" or master is not None:
+            problem = f"{log.model} are judged in this process; Spark judges tables of broadcasts and histories"
+            raise ConfigurationError(problem, field="--engine" if engine == "spark" else "--master")
+        return "local"
+    if engine != "auto":
+        return engine
+    if master is not None:
+        return "spark"
+    large = isinstance(log, Log) and log.rows * BYTES_A_ROW > free_memory() / 2
+    return "spark" if large else "local"
+
+
+def free_memory() -> int:
+    """Bytes that this machine can still give; what files take of it counts as free."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
+            found = {name: value for name, _, value in (line.partition(":") for line in lines)}
+        return int(found["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

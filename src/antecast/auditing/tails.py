@@ -1,0 +1,259 @@
+"""Files that still grow: their last lines, and the place from which each goes on.
+
+What is promised:
+- A line counts once its end is there. Lines are read a step at a time, in turns from all files, so that memory is
+  bounded by the window whatever the files hold.
+- A file is known by its number in the file system. One that is renamed, as rotation does, keeps its lines and is
+  read to its end; what then stands under its old name is another file.
+- A file that was truncated, or replaced by another of its number, begins anew. It shows by its size, or by what
+  stands before the place that was reached.
+- Compressed files do not grow: those in folders are what rotation left behind, and are passed over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from antecast.core.errors import ConfigurationError, InputError
+from antecast.importers.source import compression_of, find_files
+from antecast.text.sizes import format_size
+
+_CHUNK = 1 << 20
+MARK = 256
+"""Bytes before a place that tell whether a file is still the same."""
+
+Identity: TypeAlias = tuple[int, int]
+"""The number of a file and of its file system."""
+
+
+@dataclass
+class Tail:
+    """The last lines of one file."""
+
+    number: int
+    """One for each tail: a name may come again."""
+    path: Path
+    identity: Identity
+    offset: int = 0
+    """Where the next line begins."""
+    line: int = 0
+    """Lines before it."""
+    mark: bytes = b""
+    """What stands before it."""
+    lines: deque[tuple[int, int, bytes]] = field(default_factory=deque)
+    """Number, offset and text of the lines in the window."""
+    header: bytes = b""
+    """The first line, which stays when the window moves on."""
+    left: bytes = b""
+    """What stands before the window."""
+    label: Path = Path()
+    """What the file is called in reports: its path, if no other tail has it."""
+
+    def append(self, raw: bytes) -> None:
+        self.line += 1
+        self.lines.append((self.line, self.offset, raw))
+        self.offset += len(raw)
+        self.mark = (self.mark + raw)[-MARK:]
+
+    def pop(self) -> None:
+        """Let the oldest line go."""
+        number, _, raw = self.lines.popleft()
+        self.left = (self.left + raw)[-MARK:]
+        if number == 1:
+            self.header = raw
+
+    def read(self, file: Path, most: int, max_line: int) -> int:
+        """Read at most so many lines that were added; how many."""
+        added = 0
+        with file.open("rb") as stream:
+            stream.seek(self.offset)
+            rest = b""
+            while added < most and (chunk := stream.read(_CHUNK)):
+                *whole, rest = (rest + chunk).split(b"\n")
+                for raw in whole[: most - added]:
+                    if len(raw) > max_line:
+                        raise self._too_long(file, max_line)
+                    self.append(raw + b"\n")
+                added += min(len(whole), most - added)
+                if len(rest) > max_line:
+                    raise self._too_long(file, max_line)
+        return added
+
+    def _too_long(self, file: Path, most: int) -> InputError:
+        return InputError(f"the line is longer than {format_size(most)}", path=file, line=self.line + 1)
+
+    def same(self, file: Path, size: int) -> bool:
+        """Whether a file that has this tail's number is the file it was."""
+        if size < self.offset:
+            return False
+        with file.open("rb") as stream:
+            return _stands(stream, self.offset, self.mark)
+
+    def state(self) -> dict[str, Any]:
+        """What a restart needs to read the window again."""
+        return {
+            "path": str(self.path),
+            "identity": list(self.identity),
+            "offset": self.lines[0][1] if self.lines else self.offset,
+            "line": self.lines[0][0] - 1 if self.lines else self.line,
+            "left": (self.left if self.lines else self.mark).hex(),
+            "header": self.header.hex(),
+            "read": self.line,
+            "number": self.number,
+        }
+
+
+def _stands(stream: Any, offset: int, mark: bytes) -> bool:
+    stream.seek(offset - len(mark))
+    return bool(stream.read(len(mark)) == mark)
+
+
+class Tails:
+    """The tails of all files that paths name, now and later."""
+
+    def __init__(self, paths: Sequence[Path | str], *, window: int, max_line: int) -> None:
+        self.paths = list(paths)
+        self._window = window
+        self.max_line = max_line
+        self.count = 0
+        self.dropped = 0
+        """Lines that have left the window."""
+        self.all: list[Tail] = []
+
+    def __iter__(self) -> Iterator[Tail]:
+        """Those that have lines in the window, under names that tell them apart."""
+        some = [tail for tail in self.all if tail.lines]
+        newest = {tail.path: tail.number for tail in some}
+        for tail in some:
+            older = newest[tail.path] != tail.number
+            tail.label = Path(f"{tail.path} (before it was truncated, {tail.number})") if older else tail.path
+        return iter(some)
+
+    def grow(self, most: int) -> int:
+        """Read lines that were added, at most so many in all; how many."""
+        files = self.found()
+        added, open_ = 0, list(files)
+        while open_ and added < most:
+            share = max(1, (most - added) // len(open_))
+            more = [(file, files[file].read(file, share, self.max_line)) for file in open_]
+            added += sum(count for _, count in more)
+            open_ = [file for file, count in more if count == share]
+        return added
+
+    def take(self, number: int, path: Path, offset: int, raw: bytes) -> bool:
+        """A line that somebody else has read; False if it is here already."""
+        tail = next((each for each in self.all if each.number == number), None)
+        if tail is None:
+            tail = Tail(number, path, (-1, number))
+            self.all.append(tail)
+            self.count = max(self.count, number)
+        if offset < tail.offset:
+            return False
+        if tail.identity[0] < 0 and path.exists():
+            status = path.stat()
+            tail.identity = (status.st_dev, status.st_ino)
+        tail.path, tail.offset = path, offset
+        tail.append(raw)
+        return True
+
+    def forget(self) -> None:
+        """Let the oldest lines of the longest tails go, two at a time: an event may take two lines."""
+        excess = sum(len(tail.lines) for tail in self.all) - self._window
+        while excess > 0:
+            tail = max(self.all, key=lambda each: len(each.lines))
+            for _ in range(min(len(tail.lines), 2)):
+                tail.pop()
+                excess -= 1
+                self.dropped += 1
+
+    def found(self) -> dict[Path, Tail]:
+        """The files that can be read on, each with its tail."""
+        known = {tail.identity: tail for tail in self.all}
+        found: dict[Path, Tail] = {}
+        for file in self._files():
+            status = file.stat()
+            identity = (status.st_dev, status.st_ino)
+            tail = known.pop(identity, None)
+            if tail is not None and not tail.same(file, status.st_size):
+                tail.identity = (-1, tail.number)  # its file is gone; its lines stay in the window
+                tail = None
+            found[file] = self._begin(file, identity) if tail is None else tail
+            found[file].path = file
+        for tail in known.values():  # moved out of what is followed, perhaps with lines that were not read
+            if tail.identity[0] >= 0 and (moved := _elsewhere(tail)) is not None:
+                tail.path = moved
+                found[moved] = tail
+        self.all = [tail for tail in self.all if tail.lines or tail in found.values()]
+        return found
+
+    def _begin(self, file: Path, identity: Identity) -> Tail:
+        self.count += 1
+        self.all.append(Tail(self.count, file, identity))
+        return self.all[-1]
+
+    def _files(self) -> list[Path]:
+        try:
+            found = find_files(self.paths)
+        except InputError:
+            if self.all or any(Path(path).is_dir() for path in self.paths):
+                return []  # a folder that is still empty, or a file between its old name and a new one
+            raise
+        named = {Path(path) for path in self.paths}
+        packed = [file for file in found if compression_of(file) is not None or file.suffix == ".parquet"]
+        for file in packed:
+            if file in named:
+                problem = f"{file} is compressed or Parquet, which does not grow by lines"
+                raise ConfigurationError(problem, field="--follow")
+        return [file for file in found if file not in packed]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "files": [tail.state() for tail in self.all if tail.identity[0] >= 0],
+            "count": self.count,
+            "dropped": self.dropped + sum(len(tail.lines) for tail in self.all if tail.identity[0] < 0),
+        }
+
+    def restore(self, value: dict[str, Any]) -> int:
+        """Go on where another left it; how many lines of the window will be read again."""
+        again = 0
+        self.count, self.dropped = int(value["count"]), int(value["dropped"])
+        for each in value["files"]:
+            device, number = each["identity"]
+            tail = Tail(each["number"], Path(each["path"]), (int(device), int(number)))
+            tail.offset, tail.line = int(each["offset"]), int(each["line"])
+            tail.mark = tail.left = bytes.fromhex(each["left"])
+            tail.header = bytes.fromhex(each["header"])
+            if place_of(tail) is None:
+                self.dropped += each["read"] - each["line"]
+                continue
+            again += each["read"] - each["line"]
+            self.all.append(tail)
+        return again
+
+
+def place_of(tail: Tail) -> Path | None:
+    """Where the file of a tail is, under its name or another one in its folder."""
+    try:
+        status = tail.path.stat()
+    except OSError:
+        return _elsewhere(tail)
+    if (status.st_dev, status.st_ino) == tail.identity and tail.same(tail.path, status.st_size):
+        return tail.path
+    return _elsewhere(tail)
+
+
+def _elsewhere(tail: Tail) -> Path | None:
+    """A file of the same folder that has the number of a tail and begins as it did."""
+    try:
+        for file in tail.path.parent.iterdir():
+            if file.is_file():
+                status = file.stat()
+                if (status.st_dev, status.st_ino) == tail.identity and tail.same(file, status.st_size):
+                    return file
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,293 @@
+"""A folder in any file system that Arrow knows: this disk, `s3://`, `gs://`, `abfs://`, `hdfs://`.
+
+Rules that everything above relies on:
+1. An object appears whole or not at all, and what was written is seen by whoever reads or lists afterwards.
+   Object stores promise this. On a disk and on HDFS, where a file grows in sight, it gets its name when it is
+   whole.
+2. Nothing is appended to, renamed or locked. What needs several objects writes the one that speaks for all of them
+   last.
+3. What a busy store refuses for the moment (503 and the like) is asked for again, for about half a minute.
+   Anything else is one line: what was refused, and where.
+
+A store is named by a text and has no other state, so it can travel to workers, which have credentials of their
+own: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on, as Arrow reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from antecast.core.errors import ConfigurationError, OutputError
+
+SCHEMES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+
+_PATIENCE = (0.2, 0.5, 1, 2, 4, 8, 16)
+"""Seconds between tries where a store is busy."""
+
+_BUSY = re.compile(
+    r"SLOW_?DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTL|HTTP status 5\d\d|HTTP (status|"
+    r"response) code:? ?5\d\d|RESPONSE_CODE_5\d\d|reset by peer|Server returned nothing|curlCode: (28|52|55|56)|"
+    r"Try again",
+    re.IGNORECASE,
+)
+
+_PLAIN: tuple[tuple[str, str], ...] = (
+    (r"NO_SUCH_BUCKET|bucket does not exist", "there is no such bucket"),
+    (r"EXPIRED_?TOKEN|ExpiredToken|REQUEST_EXPIRED", "the credentials have expired; get new ones"),
+    (r"INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT|InvalidToken|UNRECOGNIZED_CLIENT",
+     "the store does not know these credentials"),
+    (r"ACCESS_DENIED|AccessDenied|HTTP status 403|code: 403|Forbidden", "no permission"),
+    (r"curlCode: (5|6|7|35|60)|NETWORK_CONNECTION|Couldn't connect|resolve host",
+     "nobody answers at the store's address"),
+    (r"libhdfs|CLASSPATH|libjvm", "Arrow finds no Hadoop here (libhdfs; docs/cluster.md says what it needs)"),
+)  # fmt: skip
+
+_PIECE = 8 << 20
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object in a listing."""
+
+    size: int
+    mtime: float
+    """Seconds, by the clock of the store."""
+
+
+class Store:
+    """A folder, and the objects under it by their names, such as `events/3f.parquet`."""
+
+    def __init__(self, place: Path | str | Store) -> None:
+        self.url: str
+        self.local: Path | None = None
+        """Where it lies on this machine's disk, if it does."""
+        if isinstance(place, Store):
+            self.local, self.url = place.local, place.url
+            return
+        text = str(place)
+        if isinstance(place, str) and text.startswith("file:"):
+            text = urlsplit(text).path
+        elif isinstance(place, str) and "://" in text:
+            scheme = text.partition("://")[0]
+            if scheme not in SCHEMES:
+                known = ", ".join(f"{each}://" for each in ("file", *SCHEMES))
+                raise ConfigurationError(
+                    f"{text}: no store of this kind is known; known are {known}", field="--out"
+                )
+            base, question, options = text.partition("?")
+            self.url = base.rstrip("/") + question + options
+            return
+        # Workers may have another working folder.
+        self.local = Path(text).resolve()
+        self.url = str(self.local)
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    def __truediv__(self, name: str) -> Store:
+        if self.local is not None:
+            return Store(self.local / name)
+        base, question, options = self.url.partition("?")
+        return Store(f"{base}/{name}{question}{options}")
+
+    def where(self, name: str = "") -> str:
+        """The place of an object, for people."""
+        return "/".join(part for part in (self.url.partition("?")[0], name) if part)
+
+    # Objects.
+
+    def exists(self, name: str) -> bool:
+        system, path = self._find(name)
+        return bool(self._ask(name, lambda: system.get_file_info(path).type == fs.FileType.File))
+
+    def is_empty(self, *, but: Collection[str] = ()) -> bool:
+        """Whether there is nothing here but what these names name, not even a file in place of the folder."""
+        system, path = self._find("")
+        if self._ask("", lambda: system.get_file_info(path).type) == fs.FileType.File:
+            return False
+        found = self._ask("", lambda: system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
+        return all(each.base_name in but for each in found)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an object; `FileNotFoundError` if it is not there."""
+        system, path = self._find(name)
+
+        def get() -> bytes:
+            with system.open_input_stream(path) as stream:
+                content: bytes = stream.read()
+                return content
+
+        return self._ask(name, get)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """An object to read from at any place."""
+        system, path = self._find(name)
+        return self._ask(name, lambda: system.open_input_file(path))
+
+    def write(self, name: str, content: bytes) -> None:
+        def put() -> None:
+            with self._stream(name) as stream:
+                stream.write(content)
+
+        self._ask(name, put)
+
+    def upload(self, name: str, file: Path) -> None:
+        """Write an object with the content of a file of this machine."""
+
+        def put() -> None:
+            with self._stream(name) as stream, file.open("rb") as source:
+                while piece := source.read(_PIECE):
+                    stream.write(piece)
+
+        self._ask(name, put)
+
+    def download(self, name: str, file: Path) -> None:
+        """Copy an object to a file of this machine."""
+        system, path = self._find(name)
+
+        def get() -> None:
+            with system.open_input_stream(path) as stream, file.open("wb") as target:
+                while piece := stream.read(_PIECE):
+                    target.write(piece)
+
+        self._ask(name, get)
+
+    def delete(self, *names: str) -> None:
+        """Delete objects; what is not there is not missed."""
+        for name in names:
+            system, path = self._find(name)
+            with suppress(FileNotFoundError):
+                self._ask(name, lambda: system.delete_file(path))  # noqa: B023
+
+    def list(self, folder: str) -> dict[str, Listed]:
+        """The objects right inside a folder by their names, in order; hidden ones are left out."""
+        system, path = self._find(folder)
+        selector = fs.FileSelector(path, allow_not_found=True)
+        try:
+            found = self._ask(folder, lambda: system.get_file_info(selector))
+        except FileNotFoundError:  # taken away while it was listed
+            return {}
+        return {
+            each.base_name: Listed(each.size or 0, (each.mtime_ns or 0) / 1e9)
+            for each in sorted(found, key=lambda each: each.base_name)
+            if each.type == fs.FileType.File and not each.base_name.startswith(".")
+        }
+
+    def remove_if_empty(self, folder: str) -> None:
+        """Take away an empty folder; object stores have none."""
+        if self.local is not None:
+            with suppress(OSError):
+                (self.local / folder).rmdir()
+
+    # Underneath.
+
+    def _find(self, name: str) -> tuple[Any, str]:
+        if self.local is not None:
+            return _system("file", "", ""), str(self.local / name if name else self.local)
+        try:
+            parts = urlsplit(self.url)
+            system = _system(parts.scheme, parts.netloc, parts.query)
+        except (OSError, ValueError, pa.ArrowInvalid, NotImplementedError) as error:
+            raise self._told(name, error) from error
+        inside = parts.path.strip("/")
+        if parts.scheme in ("hdfs", "viewfs"):
+            return system, "/" + "/".join(part for part in (inside, name) if part)
+        bucket = parts.netloc.rpartition("@")[0] if parts.scheme in ("abfs", "abfss") else parts.netloc
+        return system, "/".join(part for part in (bucket, inside, name) if part)
+
+    @contextmanager
+    def _stream(self, name: str) -> Iterator[pa.NativeFile]:
+        system, path = self._find(name)
+        renames = self.local is not None or self.url.startswith(("hdfs:", "viewfs:"))
+        folder, _, last = path.rpartition("/")
+        target = f"{folder}/.{last}.{uuid.uuid4().hex[:8]}.partial" if renames else path
+        if renames:
+            system.create_dir(folder, recursive=True)
+        stream = system.open_output_stream(target)
+        try:
+            yield stream
+            stream.close()
+        except BaseException:
+            # A stream cannot be given up: what it has made so far is taken away.
+            with suppress(Exception):
+                stream.close()
+            with suppress(OSError):
+                system.delete_file(target)
+            raise
+        if renames:
+            system.move(target, path)
+
+    def _ask(self, name: str, call: Callable[[], _T]) -> _T:
+        """Ask until the store is not busy; errors come out as one line."""
+        for pause in (*_PATIENCE, None):
+            try:
+                return call()
+            except FileNotFoundError as error:
+                if not re.search(_PLAIN[0][0], str(error)):
+                    raise
+                raise self._told(name, error) from error
+            except (OSError, pa.ArrowInvalid) as error:
+                if pause is None or not _BUSY.search(str(error)):
+                    raise self._told(name, error) from error
+                time.sleep(pause)
+        raise AssertionError("not reached")
+
+    def _told(self, name: str, error: Exception) -> OutputError:
+        text = str(error)
+        for pattern, words in _PLAIN:
+            if re.search(pattern, text):
+                return OutputError(words, path=self.where(name))
+        line = getattr(error, "strerror", None) or text
+        line = line.splitlines()[0] if line else type(error).__name__
+        return OutputError(f"cannot be used: {line}", path=self.where(name))
+
+
+@cache
+def _system(scheme: str, host: str, options: str) -> Any:
+    """The file system for an address; one per process."""
+    if scheme == "file":
+        return fs.LocalFileSystem()
+    given = {key: values[-1] for key, values in parse_qs(options).items()}
+    if scheme in ("s3", "s3a", "s3n"):
+        return _s3(given)
+    address = f"{'gs' if scheme == 'gcs' else scheme}://{host}/" + (f"?{options}" if options else "")
+    return fs.FileSystem.from_uri(address)[0]
+
+
+def _s3(given: dict[str, str]) -> Any:
+    known = {
+        "endpoint_override",
+        "scheme",
+        "region",
+        "anonymous",
+    }  # no credentials: addresses are shown and stored
+    if unknown := given.keys() - known:
+        raise ValueError(f"unknown option {min(unknown)!r} in the address; known are {', '.join(sorted(known))}")
+    options: dict[str, Any] = dict(given)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint and "endpoint_override" not in options:
+        scheme, _, address = endpoint.rpartition("://")
+        options |= {"endpoint_override": address.rstrip("/"), "scheme": scheme or "https"}
+    if "anonymous" in options:
+        options["anonymous"] = options["anonymous"].lower() == "true"
+    return fs.S3FileSystem(
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=5),
+        connect_timeout=5,
+        allow_delayed_open=True,
+        **options,
+    )
