@@ -9,7 +9,6 @@ them over (*plain*). All write to Spark's sink for benchmarks (`noop`). First th
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import tempfile
 import time
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.observer import BatchObserver, Bounds, Carried, Observer, Policy, Stamps
+from bench.processes import cpu_seconds
 from bench.table import report
 
 EPSILON, DELTA = 10, 100
@@ -133,23 +133,6 @@ def queries(spark: Any, folder: Path) -> dict[str, Any]:
         "pass-through": pass_through,
         "plain": lambda: stream().groupBy("g").transformWithStateInPandas(Plain(), schema, "Append", "None"),
     }
-
-
-def cpu_seconds() -> float:
-    """CPU time of this process and all below it: on a busy machine the clock on the wall says nothing."""
-    parents, spent = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            pid = int(entry.name)
-            parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    return sum(spent[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def run(frame: Any, checkpoint: Path) -> float:

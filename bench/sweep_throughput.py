@@ -1,101 +1,149 @@
-"""The rate of a sweep on all cores against the same runs in one plain Python process.
+"""What a sweep costs beside its runs: CPU time and seconds of everything against the runs alone.
 
-Both make the very same runs with the very same function (simulate, audit, measure, publish), each round into a
-fresh folder, and the logs must be equal byte by byte. The plain process is one of its own. Spark's start is
-told apart: it is paid once per sweep, however many runs follow.
+The runs are of about a tenth of a second, thousands of them: what a task, a file or a listing costs would show.
+One plain process simulates, audits and measures them in a loop and keeps nothing. A sweep on Spark makes the very
+same runs into a folder, Spark's start, driver, workers and merging all counted, and so does `--no-spark`; the
+events must be equal byte by byte. Then `read_sweep` opens the folder, and pandas reads one run and one value of
+it.
+
+    python -m bench.sweep_throughput              300 runs
+    python -m bench.sweep_throughput --runs 10000
 """
 
 from __future__ import annotations
 
-import os
+import argparse
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from antecast.sim.study import Study, make_study, plan
-from antecast.spark.folder import SweepFolder
-from antecast.spark.session import spark_session
-from antecast.spark.sweep import sweep
-from antecast.spark.task import Limits, make_run
 from bench.table import report
 
-ROUNDS = 2
 
-
-def the_study() -> Study:
-    """Runs of about a second: shorter than those of most studies, so that what a task costs would show."""
+def the_study(runs: int) -> Study:
+    """Runs of about a tenth of a second."""
     return make_study(
         {
             "name": "throughput",
             "scenario": {
-                "nodes": 24,
-                "duration": "15s",
+                "nodes": 12,
+                "duration": "6s",
                 "network": {
                     "topology": {"kind": "random", "degree": 6},
                     "delay": {"kind": "uniform", "low": "5ms", "high": "80ms"},
                 },
                 "workload": [{"kind": "poisson", "rate": 4.0}],
             },
-            "grid": {"protocol.name": ["vector", "fifo"], "network.loss": [0.0, 0.01, 0.02]},
-            "seeds": 16,
+            "grid": {"protocol.name": ["vector", "fifo"], "network.loss": [0.0, 0.01, 0.02, 0.03, 0.04]},
+            "seeds": max(1, runs // 10),
         }
     )
 
 
-def plain(folder: Path) -> float:
-    """Seconds for all runs, one after the other, in this process."""
-    study, place = the_study(), SweepFolder(folder)
+def alone(runs: int) -> None:
+    """The runs in a loop: simulate, audit, measure, and throw away."""
+    from antecast.history.parts import TABLES, Spill
+    from antecast.sim.run import run
+    from antecast.spark.task import _measure, _warm_up
+
+    study = the_study(runs)
+    _warm_up()
     planned = plan(study)
+    begin = time.process_time()
+    for each in planned:
+        scenario = study.scenario_of(each.index)
+        events, samples = (Spill(schema, Path("unused")) for schema in TABLES.values())
+        run(scenario, sinks=(events, samples))
+        _measure(events, scenario)
+    print(time.process_time() - begin)
+
+
+def swept(runs: int, folder: Path, *, local: bool) -> None:
+    from antecast.spark.sweep import sweep
+
+    result = sweep(the_study(runs), out=folder, local=local)
+    assert result.complete
+
+
+def opened(folder: Path) -> None:
+    """Seconds to open the sweep's tables with Spark, once Spark is there."""
+    from antecast.spark.session import spark_session
+    from antecast.spark.sweep import read_sweep
+
+    with spark_session("throughput") as spark:
+        spark.range(1).count()
+        begin = time.perf_counter()
+        tables = read_sweep(spark, folder)
+        tables.events.limit(1).count()
+        print(time.perf_counter() - begin)
+
+
+def measured(*arguments: str) -> tuple[float, float, str]:
+    """CPU seconds and seconds of a process with all its children, and what it printed."""
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = [sys.executable, "-m", "bench.sweep_throughput", *arguments]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, time.perf_counter() - begin, printed
+
+
+def reading(folder: Path, **filters: Any) -> float:
     begin = time.perf_counter()
-    with place.claimed(study):
-        for each in planned:
-            outcome = make_run(study, each.index, each.run, place, Limits(), 1)
-            assert outcome == "finished", place.row(each.run)
-        place.assemble(study, planned)
+    pq.read_table(folder / "events", filters=[(key, "=", value) for key, value in filters.items()])
     return time.perf_counter() - begin
 
 
-def spark(folder: Path) -> tuple[float, float]:
-    """Seconds for all runs on Spark, and for its start."""
-    begin = time.perf_counter()
-    with spark_session("throughput") as session:
-        ready = time.perf_counter()
-        result = sweep(the_study(), out=folder, spark=session)
-        assert result.complete
-        return time.perf_counter() - ready, ready - begin
-
-
-def same(one: Path, other: Path) -> bool:
-    names = sorted(path.relative_to(one) for path in one.glob("runs/*/*.parquet"))
-    return bool(names) and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (folder / "events").iterdir()}
 
 
 def main() -> None:
-    runs = len(the_study())
-    alone, together, starts = [], [], []
-    for _ in range(ROUNDS):
-        with tempfile.TemporaryDirectory() as root:
-            one, other = Path(root) / "plain", Path(root) / "spark"
-            command = [sys.executable, "-m", "bench.sweep_throughput", str(one)]
-            alone.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-            seconds, start = spark(other)
-            assert same(one, other), "the two made different runs"
-            together.append(seconds)
-            starts.append(start)
-    times = {"one plain process": min(alone), f"Spark, local[{os.cpu_count()}]": min(together)}
-    rows = [
-        {"made by": name, "seconds": best, "runs per second": runs / best, "against plain": min(alone) / best}
-        for name, best in times.items()
-    ]
-    started = f"Spark started in {max(starts):.1f} s, once per sweep"
-    note = f"{runs} runs, best of {ROUNDS}; {started}. Goal: 1.8 times on two cores."
-    report("sweep_throughput", "A sweep on Spark against a loop", rows, note=note)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--swept", type=Path)
+    parser.add_argument("--opened", type=Path)
+    parser.add_argument("--local", action="store_true")
+    asked = parser.parse_args()
+    if asked.alone:
+        alone(asked.runs)
+    elif asked.swept:
+        swept(asked.runs, asked.swept, local=asked.local)
+    elif asked.opened:
+        opened(asked.opened)
+    else:
+        compared(asked.runs)
+
+
+def compared(runs: int) -> None:
+    count = ["--runs", str(runs)]
+    with tempfile.TemporaryDirectory() as root:
+        here, there = Path(root) / "here", Path(root) / "there"
+        own = float(measured(*count, "--alone")[2])
+        rows = [{"made by": "the runs alone", "CPU seconds": own, "against alone": 1.0, "seconds": own}]
+        for name, folder, options in (("--no-spark", here, ["--local"]), ("Spark", there, [])):
+            cpu, seconds, _ = measured(*count, "--swept", str(folder), *options)
+            rows.append({"made by": name, "CPU seconds": cpu, "against alone": cpu / own, "seconds": seconds})
+        assert bytes_of(here) == bytes_of(there), "the two made different runs"
+        files = [file.stat().st_size for file in (there / "events").iterdir()]
+        row = pq.read_table(there / "runs.parquet").slice(0, 1).to_pylist()[0]
+        notes = [
+            f"{len(the_study(runs)):,} runs; {len(files)} files of events, the largest {max(files) / 1e6:.1f} MB",
+            f"read_sweep and a first row: {float(measured('--opened', str(there))[2]):.1f} s",
+            f"one run read in {reading(there, run=row['run']):.2f} s",
+            f"one value in {reading(there, network_loss=0.01):.2f} s",
+            f"all in {reading(there):.2f} s. CPU seconds are of all processes, their start included. Goal: 1.3",
+        ]
+    report("sweep_throughput", "A sweep against its runs", rows, note="; ".join(notes))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(plain(Path(sys.argv[1])))
-    else:
-        main()
+    main()

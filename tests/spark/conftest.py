@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -38,15 +39,12 @@ def killer() -> Iterator[Callable[[Path, str, int], threading.Thread]]:
 
     def start(folder: Path, run: str, times: int) -> threading.Thread:
         def kill() -> None:
-            seen = 0
+            seen, known = 0, set[Path]()
             while seen < times and not stop.is_set():
-                try:
-                    lines = (folder / ".attempts" / run).read_text().splitlines()
-                except FileNotFoundError:
-                    lines = []
-                if len(lines) > seen:
-                    seen = len(lines)
-                    os.kill(int(lines[-1].split()[1]), signal.SIGKILL)
+                for file in set((folder / ".attempts").glob(f"{run}.*.json")) - known:
+                    known.add(file)
+                    seen += 1
+                    os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
                 time.sleep(0.01)
 
         threads.append(threading.Thread(target=kill, daemon=True))

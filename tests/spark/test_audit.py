@@ -277,6 +277,38 @@ def test_what_comes_to_the_driver_does_not_grow_with_the_deliveries(
     assert totals[1] < 1.05 * totals[0]
 
 
+def rounds(nodes: int, count: int, *, late: bool) -> list[Row]:
+    """All nodes broadcast in every round and hear of the round before first; one delivery may come too late."""
+    draw = random.Random(nodes)
+    rows = []
+    for node in range(nodes):
+        history = []
+        for number in range(1, count + 1):
+            history.append(("broadcast", node, number))
+            others = [other for other in range(nodes) if other != node]
+            history += [("deliver", other, number) for other in draw.sample(others, len(others))]
+        if late and node == 3:
+            history.append(history.pop(5))
+        rows += [
+            {"node": node, "pos": pos, "kind": kind, "origin": origin, "seq": seq}
+            for pos, (kind, origin, seq) in enumerate(history)
+        ]
+    return rows
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_rounds_bring_few_dependencies_to_the_driver(spark: Any, late: bool) -> None:
+    events = pa.Table.from_pylist(rounds(60, 6, late=late))
+    notes: list[str] = []
+    verdict = audit(spark.createDataFrame(events), on_progress=notes.append)
+    here = audit_here(events)
+    assert (verdict.tally, verdict.violations) == (here.tally, here.violations)
+    assert str(verdict.witness) == str(here.witness)
+    assert verdict.outcome == ("violated" if late else "causal")
+    (dependencies,) = (float(note.split()[0]) for note in notes if "dependencies" in note)
+    assert dependencies < 10  # 60 without joints
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".jsonl"])
 def test_files_read_by_spark_and_by_arrow_are_the_same_log(
     spark: Any, tmp_path: Path, many_logs: list[Row], suffix: str

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from antecast.history.parts import LAYOUT
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIO = """
 [scenario]
@@ -43,7 +45,7 @@ def write(text: str, name: str = "study.toml") -> None:
         (SCENARIO, ["--set", "network.los=1"], "network: unknown key 'los'"),
         (SCENARIO, ["--run-timeout", "5"], "--run-timeout: expected a duration with its unit"),
         (SCENARIO, ["--run-memory", "lots"], "--run-memory: expected a size with its unit"),
-        (SCENARIO, ["--out", "study.toml"], "is not the folder of a sweep"),
+        (SCENARIO, ["--out", "study.toml"], "is a file, and not the folder of a sweep"),
     ],
 )
 def test_mistakes_exit_with_2_and_one_line(antecast: Any, text: str, arguments: list[str], words: str) -> None:
@@ -58,7 +60,7 @@ def test_mistakes_exit_with_2_and_one_line(antecast: Any, text: str, arguments: 
 def test_a_folder_of_another_study_is_refused_before_spark_starts(antecast: Any) -> None:
     write(SCENARIO)
     (Path("taken")).mkdir()
-    Path("taken/study.json").write_text(json.dumps({"study": {"name": "other"}}))
+    Path("taken/study.json").write_text(json.dumps({"layout": LAYOUT, "study": {"name": "other"}}))
     code, _, err = antecast("sweep", "study.toml", "--out", "taken")
     assert code == 2
     assert "holds another study" in err

@@ -13,6 +13,7 @@ from antecast.comparison.candidates import Candidate, base_scenario, comparison_
 from antecast.comparison.demands import Demands
 from antecast.sim.study import Study
 from antecast.spark.compare import compare, measure_run
+from antecast.spark.folder import SweepFolder
 
 pytestmark = pytest.mark.spark
 
@@ -36,11 +37,12 @@ def test_spark_and_one_process_find_the_same(spark: Any, tmp_path: Path) -> None
     assert there.judgement == here.judgement
     assert [each.name for each in there.excluded] == ["cellular"]
     # More seeds later: what is there stays, and what was not measured is measured.
-    kept = next((tmp_path / "there" / "runs").iterdir())
-    (kept / "compare.json").unlink()
-    made = kept.stat().st_ino
+    measures = tmp_path / "there" / "measures.json"
+    before, rows = json.loads(measures.read_text()), SweepFolder(tmp_path / "there").rows()
+    measures.write_text(json.dumps(dict(list(before.items())[1:])))
     more = compare(*prepared(seeds=2), demands, out=tmp_path / "there")
-    assert kept.stat().st_ino == made and (kept / "compare.json").is_file()
+    assert {run: json.loads(measures.read_text())[run] for run in before} == before
+    assert {run: SweepFolder(tmp_path / "there").rows()[run] for run in rows} == rows
     assert [each.runs for each in more.standings] == [2, 2]
     assert pq.read_table(tmp_path / "there" / "compare.parquet").equals(more.table)
     assert (
@@ -51,9 +53,11 @@ def test_spark_and_one_process_find_the_same(spark: Any, tmp_path: Path) -> None
 def test_a_log_that_cannot_be_read_is_an_error_of_its_run(tmp_path: Path) -> None:
     study, candidates = prepared()
     compare(study, candidates, Demands(), out=tmp_path, local=True)
-    run = next((tmp_path / "runs").iterdir())
-    (run / "compare.json").unlink()
-    (run / "events.parquet").write_bytes(b"not a log")
-    assert measure_run(run).startswith("could not be measured: InputError: ")
+    (tmp_path / "measures.json").unlink()
+    for file in (tmp_path / "events").iterdir():
+        file.write_bytes(b"not a log")
+    folder = SweepFolder(tmp_path)
+    for run in folder.finished():
+        assert measure_run(folder, run)["error"].startswith("could not be measured: ArrowInvalid: ")
     result = compare(study, candidates, Demands(), out=tmp_path, local=True)
-    assert sorted((each.runs, each.failed) for each in result.standings) == [(0, 1), (1, 0)]
+    assert [(each.runs, each.failed) for each in result.standings] == [(0, 1), (0, 1)]

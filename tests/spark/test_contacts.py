@@ -15,7 +15,7 @@ import pytest
 from antecast.cli.contacts import Engine
 from antecast.cli.contacts import contacts as command
 from antecast.core import ConfigurationError, InputError
-from antecast.spark.contacts import contact_statistics, contacts, movement_statistics, sort_text
+from antecast.spark.contacts import contact_statistics, contacts, movement_statistics
 from antecast.traces import statistics
 from antecast.traces.contact_detection import BrokenTrajectories, find_contacts
 from antecast.traces.contact_kernels import exact_interval
@@ -108,11 +108,6 @@ def test_what_cannot_be_used_is_refused_before_any_work(spark: Any) -> None:
 def test_no_movement_makes_no_contacts(spark: Any) -> None:
     nothing = spark.createDataFrame(table([("a", 0, 0.0, 0.0, 5, 0.0, 0.0)])).filter("t0 > 0")
     assert contacts(nothing, 10.0).count() == 0
-
-
-def test_the_order_of_texts_is_that_of_nodes() -> None:
-    names = ["10", "9", "bus10", "bus9", "bus", "bus9a", "9a", "a9b10", "a9b9", "a", "b", "é1", "010", "1" * 40]
-    assert sorted(names, key=sort_text) == sorted(names, key=lambda name: (node_order(name), name))
 
 
 def test_the_command_writes_the_same_file_with_either_engine(

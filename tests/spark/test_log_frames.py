@@ -130,7 +130,7 @@ def test_a_spark_that_goes_away_is_no_violation(
     def gone(*arguments: object, **options: object) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr("antecast.spark.audit.audit", gone)
+    monkeypatch.setattr("antecast.spark.log_audit.audit", gone)
     Path("log.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
     code, out, err = antecast("audit", "log.jsonl", "-q", "--engine", "spark")
     assert (code, out) == (2, "")

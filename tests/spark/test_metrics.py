@@ -228,3 +228,27 @@ def test_means_over_seeds_have_a_confidence_interval(spark: Any) -> None:
     assert found[0.0, "frames"]["mean"] == found[0.0, "frames"]["low"] == 2.0
     narrow = rows(metrics.over_seeds(runs, "latency_p95_ns", by="network.loss", confidence=0.5), "network_loss")
     assert narrow[0.0]["low"] > found[0.0, "latency_p95_ns"]["low"]
+
+
+def test_the_order_of_sources_is_judged_as_the_check_of_one_log_does(spark: Any, logs: Any, tables: Any) -> None:
+    from antecast.history.checks import fifo_order
+    from antecast.spark import metrics
+
+    kept = {row["run"]: row["overtaken"] for row in metrics.fifo_order(tables["events"]).collect()}
+    assert kept == dict.fromkeys(logs["runs"], 0)
+    values = {
+        "nodes": 5,
+        "duration": "3s",
+        "workload": [{"kind": "poisson", "rate": 5.0}],
+        "network": {"delay": {"kind": "exponential", "mean": "200ms"}},
+        "protocol": {"name": "r-broadcast"},
+    }
+    events = [run(make_scenario(values | {"seed": seed})).events for seed in (1, 2)]
+    frame = spark.createDataFrame(pa.concat_tables(events).unify_dictionaries())
+    found = {row["run"]: (row["overtaken"], row["deliveries"]) for row in metrics.fifo_order(frame).collect()}
+    for each in events:
+        name = each["run"][0].as_py()
+        broken = fifo_order(each).count
+        assert broken > 0 and found[name] == (broken, each["kind"].to_pylist().count("deliver"))
+    (together,) = metrics.fifo_order(frame, by=[]).collect()
+    assert together["overtaken"] == sum(overtaken for overtaken, _ in found.values())

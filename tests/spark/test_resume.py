@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from antecast.spark.folder import SweepFolder
 from antecast.spark.sweep import SweepResult, sweep
 
 pytestmark = pytest.mark.spark
@@ -92,7 +93,7 @@ def kill_family(process: subprocess.Popen[str]) -> None:
 def wait_for_runs(process: subprocess.Popen[str], folder: Path, count: int) -> None:
     """Until so many runs are finished."""
     deadline = time.monotonic() + 90
-    while len(list(folder.glob("runs/*"))) < count:
+    while len(SweepFolder(folder).finished()) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -102,9 +103,9 @@ def assert_same(one: Path, other: Path) -> None:
     """The same runs, byte by byte, and the same table but for the times it took."""
     tables = [pq.read_table(folder / "runs.parquet").drop(TIMES) for folder in (one, other)]
     assert tables[0] == tables[1]
-    for run in tables[0]["run"].to_pylist():
-        for name in ("events.parquet", "samples.parquet"):
-            assert (one / "runs" / run / name).read_bytes() == (other / "runs" / run / name).read_bytes()
+    for name in ("events", "samples"):
+        files = [{file.name: file.read_bytes() for file in (folder / name).iterdir()} for folder in (one, other)]
+        assert files[0] == files[1]
 
 
 def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
@@ -115,7 +116,7 @@ def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
     wait_for_runs(process, folder, 1)
     kill_family(process)
     process.communicate()
-    kept = {path.name: (path / "row.json").read_text() for path in folder.glob("runs/*")}
+    kept = SweepFolder(folder).rows()
     assert 1 <= len(kept) < undisturbed.total
     assert not (folder / "runs.parquet").exists()
 
@@ -123,10 +124,20 @@ def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
     out, err = again.communicate(timeout=120)
     assert (again.returncode, err) == (0, "")
     assert json.loads(out)["resumed"] == len(kept)
-    assert {run: (folder / "runs" / run / "row.json").read_text() for run in kept} == kept
+    assert {run: row for run, row in SweepFolder(folder).rows().items() if run in kept} == kept
     assert_same(folder, undisturbed.folder)
     assert {path.name for path in folder.iterdir()} == {
-        *(".lock", "report", "report.html", "runs", "runs.parquet", "spark.log", "study.json")
+        *(
+            ".lock",
+            "events",
+            "parts",
+            "report",
+            "report.html",
+            "runs.parquet",
+            "samples",
+            "spark.log",
+            "study.json",
+        )
     }
 
 
@@ -136,7 +147,7 @@ def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: A
     wait_for_runs(process, folder, 1)
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    finished = len(list(folder.glob("runs/*")))
+    finished = len(SweepFolder(folder).finished())
     assert (process.returncode, out) == (130, "")
     assert f"interrupted; {finished} finished runs are kept" in err.replace("\n", " ")
     assert "Traceback" not in err
@@ -153,7 +164,7 @@ def test_two_executors_make_the_same_sweep_as_local_mode(
     assert_same(folder, undisturbed.folder)
     rows = pa.Table.from_pylist(json.loads(out)["runs"], undisturbed.runs.schema)
     assert rows.drop(TIMES) == undisturbed.runs.drop(TIMES)
-    workers = [json.loads(file.read_text())["worker"] for file in folder.glob("runs/*/row.json")]
+    workers = [row["worker"] for row in SweepFolder(folder).rows().values()]
     assert len({worker["executor"] for worker in workers}) == 2
     assert "Traceback" not in err
     assert "WARN" not in err

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from antecast.core import ConfigurationError, InputError, LocalMisuse
@@ -43,26 +44,25 @@ def test_a_sweep_makes_every_run_once_and_a_second_call_only_what_is_missing(
     assert first.violated == 0  # FIFO order never promised more
     assert (seen[-1].finished, seen[-1].failed, seen[-1].share) == (6, 0, 1.0)
 
-    written = {file: file.stat().st_mtime_ns for file in first.folder.glob("runs/*/*")}
+    rows = SweepFolder(first.folder).rows()
     more = sweep(study_values | {"seeds": 4}, out=tmp_path / "s", spark=spark)
     assert (more.resumed, more.total, more.complete) == (6, 8, True)
-    assert {file: file.stat().st_mtime_ns for file in written} == written
+    assert {run: row for run, row in SweepFolder(first.folder).rows().items() if run in rows} == rows
     assert more.runs.filter(more.runs["seed"].to_numpy() < 4).drop(["index"]) == first.runs.drop(["index"])
 
 
 def test_the_tables_of_a_sweep_have_the_fields_of_their_run_beside_them(
     spark: Any, study_values: dict[str, Any], tmp_path: Path
 ) -> None:
+    first = sweep(study_values | {"seeds": 1}, out=tmp_path / "s", spark=spark).runs["run"][0].as_py()
+    # Runs that were not asked for this time stay, and are not part of the sweep; nor is a part in the making.
+    more = sweep(study_values | {"seeds": 2}, out=tmp_path / "s", spark=spark)
     result = sweep(study_values | {"seeds": 1}, out=tmp_path / "s", spark=spark)
-    # Neither a run in the making nor one of another version of the study is part of the sweep.
-    first, _ = result.runs["run"].to_pylist()
-    for name in (".partial/x-1", "runs/0123"):
-        (result.folder / name).mkdir(parents=True)
-        (result.folder / name / "events.parquet").write_bytes(
-            (result.folder / "runs" / first / "events.parquet")
-            .read_bytes()
-            .replace(first.encode(), b"0123456789abcdef")
-        )
+    (file,) = (
+        file for file in (tmp_path / "s" / "events").iterdir() if first in pq.read_table(file)["run"].to_pylist()
+    )
+    (tmp_path / "s" / "events" / "making.parquet").write_bytes(file.read_bytes())
+    assert more.total == len(SweepFolder(result.folder).finished()) == 4
     tables = read_sweep(spark, result.folder)
     assert tables.parameters == ("protocol_name",)
     assert tables.events.columns[-2:] == ["protocol_name", "seed"]
@@ -99,7 +99,7 @@ def test_a_worker_that_is_killed_once_loses_nothing(
     thread.join(5)
     assert not thread.is_alive(), "nobody was killed"
     assert (result.complete, result.runs["verdict"].to_pylist()) == (True, ["causal"] * 3)
-    assert not list(result.folder.glob(".partial/*"))
+    assert not list(Path(result.folder).glob(".attempts/*"))
 
 
 def test_a_run_that_always_kills_its_worker_is_a_row_and_the_others_go_on(
@@ -145,7 +145,7 @@ def test_an_interrupt_stops_the_jobs_and_keeps_what_is_finished(
     place = SweepFolder(tmp_path / "s")
     assert place.finished()
     assert len(place.finished()) < 3
-    assert place.table.is_file()
+    assert place.store.exists("runs.parquet")
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 
 
@@ -163,8 +163,8 @@ def test_a_master_cannot_be_named_beside_an_active_session(
 
 def test_rows_say_where_they_were_made(spark: Any, study_values: dict[str, Any], tmp_path: Path) -> None:
     result = sweep(study_values | {"seeds": 1}, out=tmp_path / "s", spark=spark)
-    for run in result.runs["run"].to_pylist():
-        worker = json.loads((result.folder / "runs" / run / "row.json").read_text())["worker"]
+    for row in SweepFolder(result.folder).rows().values():
+        worker = row["worker"]
         assert worker.keys() == {"host", "executor", "pid"}
 
 
@@ -197,8 +197,9 @@ def test_a_sweep_compiles_once_and_its_workers_load_what_it_compiled(
         if stamps() == before:
             break
     assert stamps() == before
-    for manifest in result.folder.glob("runs/*/manifest.json"):
-        assert json.loads(manifest.read_text())["engine"] == "compiled"
+    parts = SweepFolder(result.folder).parts.refresh()
+    manifests = [json.loads(each.manifest) for part in parts.found.values() for each in part.runs]
+    assert [each["engine"] for each in manifests] == ["compiled"] * 2
 
 
 def test_the_engine_is_no_part_of_a_study(
@@ -214,7 +215,7 @@ def test_the_engine_is_no_part_of_a_study(
     ]
     assert [each.resumed for each in made] == [0, 2, 0]
     assert notes == [choice.COMPILING]
-    for file in (tmp_path / "s").glob("runs/*/events.parquet"):
+    for file in (tmp_path / "s").glob("events/*.parquet"):
         assert file.read_bytes() == (tmp_path / "t" / file.relative_to(tmp_path / "s")).read_bytes()
 
 

@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from antecast.core import ConfigurationError
 from antecast.history import metrics
 from antecast.history.audit import audit
-from antecast.history.log import read_events
+from antecast.history.log import read_events, read_samples
+from antecast.history.parts import Spill, merge
 from antecast.sim.run import run
 from antecast.sim.study import PlannedRun, Study, make_study, plan
-from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
-from antecast.spark.task import Limits, make_run
+from antecast.spark.claim import ClaimLost
+from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
+from antecast.spark.task import Limits, make_batch
 from antecast.text.sizes import parse_size
 
 PLENTY = 3
@@ -41,21 +46,23 @@ def make(
     study: Study, index: int, folder: SweepFolder, limits: Limits | None = None
 ) -> tuple[str, dict[str, Any]]:
     planned = plan(study)[index]
-    outcome = make_run(study, index, planned.run, folder, limits or Limits(), PLENTY)
+    (outcome,) = make_batch(study, Batch(((index, planned.run),), PLENTY), folder, limits or Limits())
     row = folder.row(planned.run)
     assert row is not None
     return outcome, row
 
 
 def leftovers(folder: SweepFolder) -> list[Path]:
-    return [*(folder.path / ".partial").iterdir(), *(folder.path / ".attempts").iterdir()]
+    """What is hidden in the folder, but for the claim that is held."""
+    hidden = [path for path in Path(folder.path).rglob(".*") if path.name not in (".lock", ".claims", ".attempts")]
+    return [*hidden, *Path(folder.path).glob(".attempts/*")]
 
 
 def test_the_row_of_a_run_is_what_the_pure_functions_say_of_its_log(study: Study, folder: SweepFolder) -> None:
     for index in (0, 3):  # one promises causal order, the other does not
         outcome, row = make(study, index, folder)
         planned = plan(study)[index]
-        log = read_events(folder.runs / planned.run)
+        log = folder.parts.refresh().read(planned.run, "events")
         verdict, cost = audit(log, clock="global"), metrics.overhead(log)
         latency = metrics.summarise(metrics.delivery_latency(log)["latency"], (0.5, 0.95, 0.99))
         assert outcome == "finished"
@@ -83,14 +90,19 @@ def test_the_row_of_a_run_is_what_the_pure_functions_say_of_its_log(study: Study
 def test_a_run_in_a_sweep_is_the_run_made_by_hand(study: Study, folder: SweepFolder, tmp_path: Path) -> None:
     make(study, 1, folder)
     by_hand = run(study.scenario_of(1), out=tmp_path / "by-hand")
-    for name in ("events.parquet", "samples.parquet"):
-        assert (folder.runs / by_hand.run / name).read_bytes() == (tmp_path / "by-hand" / name).read_bytes()
+    taken_out = folder.parts.refresh().extract(by_hand.run, tmp_path / "taken-out")
+    for read in (read_events, read_samples):
+        assert plain(read(taken_out)) == plain(read(tmp_path / "by-hand"))
+    ours, theirs = (
+        json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("taken-out", "by-hand")
+    )
+    assert ours.keys() == theirs.keys() and ours["scenario"] == theirs["scenario"]
 
 
-def test_a_run_that_is_there_is_not_made_again(study: Study, folder: SweepFolder) -> None:
-    _, first = make(study, 0, folder)
-    _, second = make(study, 0, folder)
-    assert first == second
+def plain(table: pa.Table) -> pa.Table:
+    """A table with texts in place of dictionaries, which may hold their words in another order."""
+    texts = [pa.string() if pa.types.is_dictionary(field.type) else field.type for field in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, texts, strict=True)))).combine_chunks()
 
 
 def test_a_log_without_frames_has_no_frame_metrics(study_values: dict[str, Any], tmp_path: Path) -> None:
@@ -201,16 +213,29 @@ def test_sizes_need_a_number_and_a_unit(text: str) -> None:
 def test_attempts_that_were_killed_are_counted_and_then_the_run_is_set_aside(
     study: Study, folder: SweepFolder
 ) -> None:
-    planned = plan(study)[0]
-    (folder.path / ".attempts" / planned.run).write_text("host 1\nhost 2\n")
-    assert folder.attempts(planned.run) == 2
-    assert make_run(study, 0, planned.run, folder, Limits(), 2) == "set aside"
-    assert make_run(study, 0, planned.run, folder, Limits(), 3) == "finished"
-    assert folder.attempts(planned.run) == 0
+    run = plan(study)[0].run
+    for number in (1, 2):
+        folder.store.write(f".attempts/{run}.{number}.json", json.dumps({"runs": [run]}).encode())
+    assert (folder.attempts(run), folder.killed()[run]) == (2, 2)
+    assert make_batch(study, Batch(((0, run),), 2), folder, Limits()) == ["set aside"]
+    assert make_batch(study, Batch(((0, run),), 3), folder, Limits()) == ["finished"]
+    assert folder.attempts(run) == 2, "only its own attempt is taken away"
+
+
+def test_a_batch_that_is_tried_again_makes_only_what_is_missing(study: Study, folder: SweepFolder) -> None:
+    planned = plan(study)
+    make(study, 0, folder)
+    batch = Batch(tuple((each.index, each.run) for each in planned[:3]), 2)
+    folder.store.write(f".attempts/{batch.name}.1.json", b'{"runs": []}')
+    ended: list[str] = []
+    outcomes = make_batch(study, batch, folder, Limits(), lambda run, _: ended.append(run))
+    assert outcomes == ["finished"] * 3
+    assert ended == [each.run for each in planned[1:3]]
+    assert not folder.parts.refresh().overlap
 
 
 def test_other_code_on_a_worker_is_an_error_and_not_a_run(study: Study, folder: SweepFolder) -> None:
-    assert make_run(study, 0, "0123456789abcdef", folder, Limits(), PLENTY) == "failed"
+    assert make_batch(study, Batch(((0, "0123456789abcdef"),)), folder, Limits()) == ["failed"]
     row = folder.row("0123456789abcdef")
     assert row is not None
     assert "this worker has other code" in row["error"]
@@ -220,28 +245,81 @@ def test_what_dead_processes_left_is_cleaned_and_what_is_finished_stays(study: S
     place = SweepFolder(tmp_path / "sweep")
     with place.claimed(study):
         make(study, 0, place)
-        (place.path / ".partial" / "abc-1").mkdir()
-        (place.path / ".partial" / "abc-1" / ".events.parquet.partial").write_text("half")
-        (place.path / ".attempts" / "abc").write_text("host 1\n")
-    assert {entry.name for entry in place.path.iterdir()} == {".lock", "runs", "study.json"}
+        for name in (".attempts/abc.1.json", "events/half.parquet", "parts/lost.parquet"):
+            place.store.write(name, b"of a process that died")
+    assert {entry.name for entry in (tmp_path / "sweep").iterdir()} == {
+        *(".lock", "events", "parts", "samples", "study.json")
+    }
+    assert [len(list((tmp_path / "sweep" / name).iterdir())) for name in ("events", "samples", "parts")] == [
+        1,
+        1,
+        1,
+    ]
     assert place.finished() == {plan(study)[0].run}
 
 
-def test_a_twin_that_comes_second_finds_the_run_done(study: Study, folder: SweepFolder) -> None:
-    planned = plan(study)[0]
-    for name in ("one", "two"):
-        with folder.attempt(planned.run) as partial:
-            run(study.scenario_of(0), out=partial)
-            (partial / "row.json").write_text(json.dumps({"error": None, "version": name}))
-            folder.publish(partial, planned.run)
-    assert folder.row(planned.run) == {"error": None, "version": "one"}
-    assert not leftovers(folder)
+def test_a_task_whose_driver_has_gone_leaves_no_run(study: Study, folder: SweepFolder) -> None:
+    folder.token = "of a driver that is gone"
+    with pytest.raises(ClaimLost):
+        make(study, 0, folder)
+    assert not folder.finished()
+
+
+def test_parts_are_the_same_bytes_whoever_makes_them_and_merging_ends_twins(
+    study: Study, folder: SweepFolder, tmp_path: Path
+) -> None:
+    planned = plan(study)
+    runs = tuple((each.index, each.run) for each in planned)
+    for batch in (runs[:2], runs[1:4], runs[5:], runs[2:]):  # twins, and in no order
+        make_batch(study, Batch(batch), folder, Limits())
+    assert folder.parts.refresh().overlap
+    other = SweepFolder(tmp_path / "other")
+    with other.claimed(study):
+        make_batch(study, Batch(runs), other, Limits())
+    for place in (folder, other):
+        wanted = place.merges(study, planned)
+        for each in wanted:
+            merge(place.store, each)
+        place.drop_parts({each.name for each in wanted})
+        assert not place.parts.refresh().overlap
+    for name in ("events", "samples"):
+        (one,), (two,) = ((Path(place.path) / name).iterdir() for place in (folder, other))
+        assert (one.name, one.read_bytes()) == (two.name, two.read_bytes())
+
+
+def test_a_run_and_a_value_are_read_without_the_rest(study: Study, folder: SweepFolder) -> None:
+    planned = plan(study)
+    make_batch(study, Batch(tuple((each.index, each.run) for each in planned)), folder, Limits())
+    (file,) = (Path(folder.path) / "events").iterdir()
+    whole = pq.read_table(file)
+    groups = pq.ParquetFile(file).metadata.num_row_groups
+    assert 1 < groups <= len(planned), "tiny runs share row groups"
+    for each in planned:
+        own = whole.filter(pc.equal(whole["run"].cast(pa.string()), each.run))
+        found = folder.parts.refresh().read(each.run, "events")
+        assert plain(found) == plain(own.select(found.column_names))
+        assert set(own["seed"].to_pylist()) == {each.point["seed"]}
+        assert set(own["protocol_name"].to_pylist()) == {each.point["protocol.name"]}
+    values = pq.read_table(Path(folder.path) / "events", filters=[("protocol_name", "=", "fifo")])
+    assert 0 < values.num_rows < whole.num_rows
+
+
+def test_a_log_beyond_memory_goes_through_a_file(
+    study: Study, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make(study, 0, folder)
+    other = SweepFolder(tmp_path / "spilled")
+    monkeypatch.setattr(Spill.__init__, "__kwdefaults__", {"most_rows": 0})
+    with other.claimed(study):
+        make(study, 0, other)
+    (one,), (two,) = ((Path(place.path) / "events").iterdir() for place in (folder, other))
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_two_sweeps_cannot_share_a_folder(study: Study, folder: SweepFolder) -> None:
     with (
         pytest.raises(ConfigurationError, match="another sweep is at work"),
-        SweepFolder(folder.path).claimed(study),
+        SweepFolder(folder.store).claimed(study),
     ):
         pass
 

@@ -8,7 +8,8 @@ reduce the dependencies, one to check.
 
 What the driver and every task hold: the message index and the dependencies, which grow with the number of
 messages. What a task holds beside them: the events of its part, and matrices of a given size. Nothing that
-grows with the number of deliveries comes to the driver.
+grows with the number of deliveries comes to the driver: where many messages depend on the same ones, that is said
+once (`antecast.history.joints`).
 
 DataFrames only, so that it works with Spark Connect too.
 """
@@ -212,11 +213,14 @@ class _Audit:
             index = self._index(packed)
             self._note(f"{sum(sizes.values()):,} events, {len(index):,} messages")
             shared = self._kept.enter_context(_shared(self._spark, index))
-            histories, matrix = self._read(packed, sizes, shared)
-        matrix = self._dependencies(histories, shared, index, matrix)
-        self._note(f"{len(matrix.deps) / max(1, len(index)):.1f} dependencies a message")
+            histories, sketched = self._read(packed, sizes, shared)
+        matrix = self._dependencies(histories, shared, index, sketched)
+        self._note(f"{len(matrix.deps) / max(1, len(index)):.1f} dependencies per message")
         order, cycle = topological_order(matrix)
         if cycle:
+            if len(matrix.joints):  # told by what nodes have seen, without joints
+                plain = self._reduced(histories, shared, sketched, joints=False)
+                cycle = topological_order(plain)[1]
             origins = {index.nodes.names[index.origin[each]] for each in cycle[:_CYCLE_STEPS]}
             raise cycle_error(cycle, self._pick(histories, origins), index, most=_CYCLE_STEPS)
         with _shared(self._spark, (matrix, order)) as ordered:
@@ -301,13 +305,26 @@ class _Audit:
     def _dependencies(
         self, histories: DataFrame, shared: Shared[MessageIndex], index: MessageIndex, matrix: Dependencies
     ) -> Dependencies:
-        for number in range(ROUNDS):
-            if number and len(matrix.deps) <= _ENOUGH_DEPENDENCIES * len(index) and not self._pairs:
-                break
-            with _shared(self._spark, matrix) as known:
-                reduced = histories.filter("what = 'histories'").mapInArrow(Reduce(shared, known), PARCELS)
-                matrix = _gathered(self._collect(reduced, f"reduce the dependencies, round {number + 1}"))
-        return matrix
+        """Few dependencies, by joints where that does it, else by a second round.
+
+        Joints keep from the driver what grows with deliveries: the dependencies of nodes that broadcast in rounds.
+        """
+        reduced = self._reduced(histories, shared, matrix, joints=not self._pairs)
+        if len(reduced.deps) <= _ENOUGH_DEPENDENCIES * len(index) and not self._pairs:
+            return reduced
+        if len(reduced.joints):  # a second round takes what the first has without them
+            reduced = self._reduced(histories, shared, matrix, joints=False)
+        for number in range(1, ROUNDS):
+            reduced = self._reduced(histories, shared, reduced, joints=number == ROUNDS - 1)
+        return reduced
+
+    def _reduced(
+        self, histories: DataFrame, shared: Shared[MessageIndex], matrix: Dependencies, *, joints: bool
+    ) -> Dependencies:
+        with _shared(self._spark, matrix) as known:
+            reduce = Reduce(shared, known, joints)
+            parcels = histories.filter("what = 'histories'").mapInArrow(reduce, PARCELS)
+            return _gathered(self._collect(parcels, "reduce the dependencies"))
 
     def _witness(
         self, violations: pa.Table, histories: DataFrame, index: MessageIndex, matrix: Dependencies
@@ -330,7 +347,8 @@ class _Audit:
             chains = [dependency_chain(row, index, matrix) for row in early[:_CHAINS]]
             best = min(range(len(chains)), key=lambda each: len(chains[each]))
             nodes = dict.fromkeys(involved_nodes(early[best], index, matrix))
-            involved = self._pick(histories, nodes, np.array(chains[best], np.int32))
+            only = None if len(matrix.joints) else np.array(chains[best], np.int32)
+            involved = self._pick(histories, nodes, only)
             other = find_witness(pa.Table.from_pylist([early[best]], violations.schema), involved, index)
             if witness is None or (other is not None and len(other.chain) < len(witness.chain)):
                 witness = other

@@ -31,9 +31,11 @@ import pyarrow.compute as pc
 from antecast.history.audit import blocks, check_block
 from antecast.history.dependencies import Dependencies, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
+from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray
 from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
+from antecast.spark.batching import groups
 
 PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
@@ -188,16 +190,7 @@ def _refuse_nul(name: str, column: pa.DictionaryArray) -> None:
 
 def _joined(batches: Batches, rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at least so many."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += len(batch)
-        if count >= rows:
-            yield _as_one(held)
-            held, count = [], 0
-    if count:
-        yield _as_one(held)
+    return map(_as_one, groups(batches, rows))
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -236,15 +229,19 @@ class Read:
 
 @dataclass(frozen=True)
 class Reduce:
-    """One more round of dependencies, for the messages of a task's nodes."""
+    """One more round of dependencies, for the messages of a task's nodes; with joints if this may be the last."""
 
     index: Shared[MessageIndex]
     matrix: Shared[Dependencies]
+    joints: bool
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         histories, _ = _unpickled(batches)
         if histories is not None:
-            yield from _pickled("dependencies", reduce(histories, self.index.value, self.matrix.value))
+            reduced = reduce(histories, self.index.value, self.matrix.value)
+            yield from _pickled(
+                "dependencies", with_joints(reduced, histories, self.index.value) if self.joints else reduced
+            )
 
 
 @dataclass(frozen=True)

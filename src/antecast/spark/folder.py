@@ -1,44 +1,48 @@
-"""The folder of a sweep: what lies where, and what can be relied on at any moment.
+"""The folder of a sweep, on this disk or in an object store: what lies where, and what can be relied on.
 
-    study.json      what the study is, so that another one is not mixed into it
-    runs/RUN/       a finished run: events.parquet, samples.parquet, manifest.json, row.json
-    failed/RUN.json a run that failed, until it is tried again
+    study.json      what the study is, so that another one is not mixed into it, and the layout
     runs.parquet    one row per run, in the order of the grid
+    events/, samples/, parts/   the runs themselves (`history.parts`)
+    failed/RUN.json a run that failed, until it is tried again
+    runs/RUN/       a run taken out of its part for a report
     spark.log       what Spark and its workers printed
-    .partial/       runs in the making
-    .attempts/RUN   a line for each attempt at a run that has not ended yet: its host and process
+    .claims/        who is at work here (`spark.claim`)
+    .attempts/      an object for each batch of runs that a task is at
 
 Rules:
-1. A run is made in `.partial` and moved to `runs` by one rename. Whoever finds it there finds all of it,
-   whatever was killed, and whoever comes second finds it done.
-2. An attempt leaves a line before it starts and takes it away when it ends, well or not. Lines that are
-   left count the attempts that were killed.
-3. One driver at a time: it holds a lock that the system releases when it dies.
+1. A run is there when its part is. Nothing is renamed, so this holds on any store (`history.store`).
+2. A batch leaves an object before it starts and takes it away when it ends, well or not. Those that are left tell
+   which batches were killed.
+3. One driver at a time.
 
-No Spark in here. All processes see the folder under one path: on a cluster it must be on a shared file system.
+No Spark in here.
 """
 
 from __future__ import annotations
 
-import fcntl
+import io
 import json
 import os
 import platform
-import shutil
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError, InputError, OutputError
-from antecast.history.manifest import git_revision, write_json
+from antecast.history.manifest import git_revision
+from antecast.history.parts import LAYOUT, TABLES, Merge, Parts, plan_merges
+from antecast.history.store import Store
 from antecast.sim.study import PlannedRun, Study, column_name
+from antecast.spark.claim import Claim, claimed
 from antecast.version import __version__
 
 MEASURED: Mapping[str, pa.DataType] = {
@@ -81,21 +85,42 @@ MEASURED: Mapping[str, pa.DataType] = {
 }
 """The columns of `runs` after index, run, the varied fields and the seed; `docs/sweeps.md` explains them."""
 
-_BATCH_ROWS = 10_000
+
+_BEFORE = (".lock", ".claims")
+"""What is there before `study.json` is."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs that one task makes: index and name of each."""
+
+    runs: tuple[tuple[int, str], ...]
+    most_attempts: int = 1
+    """A batch that was killed as often is left to the driver."""
+
+    @property
+    def name(self) -> str:
+        """A run that is alone gives its batch its name."""
+        return self.runs[0][1] if len(self.runs) == 1 else f"{self.runs[0][1]}+{len(self.runs) - 1}"
 
 
 class SweepFolder:
-    """A sweep on disk."""
+    """A sweep in its store. It travels to the workers, too."""
 
-    def __init__(self, path: Path | str) -> None:
-        # Workers may have another working folder.
-        self.path = Path(path).resolve()
-        self.runs = self.path / "runs"
-        self.table = self.path / "runs.parquet"
-        self.log = self.path / "spark.log"
-        self._failed = self.path / "failed"
-        self._partial = self.path / ".partial"
-        self._attempts = self.path / ".attempts"
+    def __init__(self, place: Path | str | Store) -> None:
+        self.store = Store(place)
+        self.path: Path | str = self.store.local or self.store.url
+        self.token: str | None = None
+        """The driver's claim, which its tasks look at."""
+        self.parts = Parts(self.store)
+        self._claim: Claim | None = None
+
+    def __getstate__(self) -> tuple[Store, str | None]:
+        return self.store, self.token
+
+    def __setstate__(self, state: tuple[Store, str | None]) -> None:
+        self.__init__(state[0])  # type: ignore[misc]
+        self.token = state[1]
 
     # The driver's side.
 
@@ -103,140 +128,165 @@ class SweepFolder:
     def claimed(self, study: Study) -> Iterator[None]:
         """Hold the folder for this study: made if it is not there, refused if it is another study's."""
         self.check(study)
-        try:
-            for folder in (self.runs, self._failed, self._partial, self._attempts):
-                folder.mkdir(parents=True, exist_ok=True)
-            lock: IO[bytes] = (self.path / ".lock").open("wb")
-        except OSError as error:
-            raise OutputError(f"cannot create the folder: {error.strerror}", path=self.path) from error
-        with lock:
+        if self.store.local is not None:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                problem = f"another sweep is at work in {self.path}; wait for it, or name another folder"
-                raise ConfigurationError(problem, field="--out") from None
-            write_json(self.path / "study.json", _about(study))
+                self.store.local.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OutputError(f"cannot create the folder: {error.strerror}", path=self.path) from error
+        with claimed(self.store) as claim:
+            self.token, self._claim = claim.token, claim
+            about = json.dumps(_about(study), indent=2) + "\n"
+            self.store.write("study.json", about.encode())
             self._tidy()
             try:
                 yield
             finally:
                 self._tidy()
-                for folder in (self._partial, self._attempts, self._failed):
-                    with suppress(OSError):
-                        folder.rmdir()  # only if it is empty
+                self.token = self._claim = None
+                for folder in (".attempts", "failed", "events", "samples", "parts"):
+                    self.store.remove_if_empty(folder)
+
+    def check_claim(self) -> None:
+        """Raise if the folder may be another driver's by now."""
+        if self._claim is not None:
+            self._claim.check()
 
     def check(self, study: Study) -> None:
         """Refuse a folder that holds anything but this study."""
+        place = self.store.where("study.json")
+        if self.store.local is None:
+            self.store.list("")  # a store that refuses to list says why; one that refuses to look does not
+        elif self.store.local.is_file():
+            problem = f"{self.store.where()} is a file, and not the folder of a sweep; name another"
+            raise ConfigurationError(problem, field="--out")
         try:
-            known = json.loads((self.path / "study.json").read_text(encoding="utf-8"))["study"]
-        except (FileNotFoundError, NotADirectoryError):
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                problem = f"{self.path} exists and is not the folder of a sweep; name another"
+            about = json.loads(self.store.read("study.json"))
+            known = about["study"]
+        except FileNotFoundError:
+            if not self.store.is_empty(but=_BEFORE):  # who was killed early left these
+                problem = f"{self.store.where()} exists and is not the folder of a sweep; name another"
                 raise ConfigurationError(problem, field="--out") from None
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"not readable ({error})", path=self.path / "study.json") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"not readable ({error})", path=place) from None
+        if (layout := about.get("layout", 1)) != LAYOUT:
+            made = f"a sweep of layout {layout}, made by version {about.get('version')}"
+            problem = (
+                f"{self.store.where()} holds {made}; this version writes layout {LAYOUT}: name another folder"
+            )
+            raise ConfigurationError(problem, field="--out")
         ours = json.loads(json.dumps(study.identity()))
         if different := [key for key in ours if known.get(key) != ours[key]]:
-            problem = f"{self.path} holds another study (its {different[0]} is another); name another folder"
+            where = self.store.where()
+            problem = f"{where} holds another study (its {different[0]} is another); name another folder"
             raise ConfigurationError(problem, field="--out")
 
     def _tidy(self) -> None:
-        """Nobody else is at work here: what is left of runs in the making belongs to processes that died."""
-        for folder in (self._partial, self._attempts):
-            for entry in folder.iterdir() if folder.is_dir() else ():
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink(missing_ok=True)
+        """Nobody else is at work here: attempts are of processes that died, and so are tables without a marker.
+
+        A task that outlived its driver may be at work all the same. Tables are listed before the markers, so those
+        of a part that is finished meanwhile stay; a marker that comes even later has lost its tables, and says
+        nothing.
+        """
+        tables = {table: self.store.list(table) for table in TABLES}
+        markers = self.store.list("parts")
+        for table, names in tables.items():
+            self.store.delete(*(f"{table}/{name}" for name in names if name not in markers))
+        self.store.delete(
+            *(f"parts/{name}" for name in markers if any(name not in there for there in tables.values()))
+        )
+        self.store.delete(*(f".attempts/{name}" for name in self.store.list(".attempts")))
 
     def finished(self) -> set[str]:
-        return {name for name in _names(self.runs) if not name.startswith(".")}
+        return set(self.parts.refresh().of)
 
     def failed(self) -> set[str]:
-        return {name.removesuffix(".json") for name in _names(self._failed) if not name.startswith(".")}
+        return {name.removesuffix(".json") for name in self.store.list("failed")}
 
-    def forget_failure(self, run: str) -> None:
-        (self._failed / f"{run}.json").unlink(missing_ok=True)
+    def forget_failures(self, runs: set[str]) -> None:
+        self.store.delete(*(f"failed/{run}.json" for run in self.failed() & runs))
 
     def row(self, run: str) -> dict[str, Any] | None:
         """What is known of a run that has ended, well or not."""
-        for file in (self.runs / run / "row.json", self._failed / f"{run}.json"):
-            try:
-                row: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-                return row
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError) as error:
-                raise InputError(f"not readable ({error})", path=file) from None
-        return None
+        if (stored := self.parts.refresh().stored(run)) is not None:
+            row: dict[str, Any] = json.loads(stored.row)
+            return row
+        return self._failure(run)
+
+    def _failure(self, run: str) -> dict[str, Any] | None:
+        try:
+            row: dict[str, Any] = json.loads(self.store.read(f"failed/{run}.json"))
+            return row
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise InputError(f"not readable ({error})", path=self.store.where(f"failed/{run}.json")) from None
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of all runs that have ended."""
+        failed = {run: row for run in self.failed() if (row := self._failure(run)) is not None}
+        return failed | self.parts.refresh().rows()
 
     def assemble(self, study: Study, planned: list[PlannedRun]) -> pa.Table:
         """Write `runs.parquet` from the rows of all runs that have ended, in the order of the grid."""
-        schema = runs_schema(study)
-        partial = self.table.with_name(f".{self.table.name}.partial")
-        try:
-            with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-                for start in range(0, len(planned), _BATCH_ROWS):
-                    writer.write_table(self._rows(study, planned[start : start + _BATCH_ROWS], schema))
-            partial.replace(self.table)
-        except OSError as error:
-            raise OutputError(f"cannot write: {error.strerror or error}", path=self.table) from error
-        return pq.read_table(self.table)
+        schema, known = runs_schema(study), self.rows()
+        rows = [
+            {"index": each.index, "run": each.run} | columns_of(study, each) | known[each.run]
+            for each in planned
+            if each.run in known
+        ]
+        table = pa.table([pa.array([row.get(field.name) for row in rows], field.type) for field in schema], schema)
+        sink = io.BytesIO()
+        pq.write_table(table, sink, compression="zstd")
+        self.store.write("runs.parquet", sink.getvalue())
+        return table
 
-    def _rows(self, study: Study, planned: list[PlannedRun], schema: pa.Schema) -> pa.Table:
-        rows = []
-        for each in planned:
-            measured = self.row(each.run)
-            if measured is not None:
-                own = {column_name(field): value for field, value in each.point.items()}
-                rows.append({"index": each.index, "run": each.run} | own | measured)
-        columns = []
-        for field in schema:
-            values = [row.get(field.name) for row in rows]
-            if pa.types.is_string(field.type):
-                values = [each if each is None or isinstance(each, str) else json.dumps(each) for each in values]
-            columns.append(pa.array(values, field.type))
-        return pa.Table.from_arrays(columns, schema=schema)
+    def merges(self, study: Study, planned: Sequence[PlannedRun]) -> list[Merge]:
+        """The parts that should be there, see `plan_merges`."""
+        points = {each.run: columns_of(study, each) for each in planned}
+        return plan_merges(self.parts.refresh(), points, varied_schema(study))
+
+    def drop_parts(self, keep: set[str]) -> None:
+        """Take away the parts whose runs all lie in others; markers last, so that nothing is left without one."""
+        gone = self.parts.refresh().found.keys() - keep
+        for table in (*TABLES, "parts"):
+            self.store.delete(*(f"{table}/{name}.parquet" for name in gone))
+
+    def killed(self) -> Counter[str]:
+        """How often a run was in a batch that did not end; while a job runs, this counts what it is at."""
+        counts: Counter[str] = Counter()
+        for name in self.store.list(".attempts"):
+            try:
+                counts.update(json.loads(self.store.read(f".attempts/{name}"))["runs"])
+            except FileNotFoundError:
+                continue
+        return counts
 
     # The side of a task.
 
-    def attempts(self, run: str) -> int:
-        """Attempts at a run that started and have not ended."""
-        try:
-            return (self._attempts / run).read_bytes().count(b"\n")
-        except FileNotFoundError:
-            return 0
+    def attempts(self, batch: str) -> int:
+        """Attempts at a batch that started and have not ended."""
+        return sum(name.rpartition(".")[0].rpartition(".")[0] == batch for name in self.store.list(".attempts"))
 
     @contextmanager
-    def attempt(self, run: str) -> Iterator[Path]:
-        """A folder to make a run in. It is gone afterwards unless the run was published."""
-        partial = self._partial / f"{run}-{uuid.uuid4().hex}"
-        with (self._attempts / run).open("a", encoding="utf-8") as file:
-            file.write(f"{socket.gethostname()} {os.getpid()}\n")
+    def attempt(self, batch: Batch) -> Iterator[None]:
+        """Say that a batch is being made, until it has ended."""
+        name = f".attempts/{batch.name}.{uuid.uuid4().hex}.json"
+        who = {"host": socket.gethostname(), "pid": os.getpid(), "runs": [run for _, run in batch.runs]}
+        self.store.write(name, json.dumps(who).encode())
         try:
-            yield partial
+            yield
         finally:
-            # Reached by whatever can be caught, but not if the process is killed.
-            shutil.rmtree(partial, ignore_errors=True)
-            (self._attempts / run).unlink(missing_ok=True)
-
-    def publish(self, partial: Path, run: str) -> None:
-        """Make a run visible, whole. A copy that was quicker is the very same run."""
-        try:
-            partial.rename(self.runs / run)
-        except OSError as error:
-            if not (self.runs / run).is_dir():
-                raise OutputError(f"cannot rename: {error.strerror}", path=partial) from error
+            self.store.delete(name)  # not reached if the process is killed
 
     def fail(self, run: str, row: Mapping[str, Any]) -> None:
-        write_json(self._failed / f"{run}.json", row)
+        self.store.write(f"failed/{run}.json", (json.dumps(row, indent=2) + "\n").encode())
 
 
 def _about(study: Study) -> dict[str, Any]:
     """What a sweep is, and what made it."""
     made = {"version": __version__, "revision": git_revision(), "python": platform.python_version()}
-    return {"study": study.identity(), **made, "command": sys.argv}
+    return {"layout": LAYOUT, "study": study.identity(), **made, "command": sys.argv}
 
 
 def runs_schema(study: Study) -> pa.Schema:
@@ -250,6 +300,27 @@ def runs_schema(study: Study) -> pa.Schema:
     return pa.schema([*fields, *(pa.field(name, kind) for name, kind in MEASURED.items())])
 
 
+def varied_schema(study: Study) -> pa.Schema:
+    """The columns of the fields that vary, and the seed."""
+    schema = runs_schema(study)
+    return pa.schema(list(schema)[2 : schema.get_field_index("seed") + 1])
+
+
+def columns_of(study: Study, planned: PlannedRun) -> dict[str, Any]:
+    """A run's values of these columns."""
+    return point_columns(varied_schema(study), planned.point)
+
+
+def point_columns(columns: pa.Schema, point: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a point as columns take them; tables and mixtures are JSON."""
+    values = {column_name(field): value for field, value in point.items()}
+    as_text = {field.name for field in columns if pa.types.is_string(field.type)}
+    return {
+        name: json.dumps(value) if name in as_text and not isinstance(value, str) else value
+        for name, value in values.items()
+    }
+
+
 def _column_type(values: list[Any]) -> pa.DataType:
     """A type that holds all values; tables and mixtures are kept as JSON."""
     kinds = {type(value) for value in values}
@@ -257,10 +328,3 @@ def _column_type(values: list[Any]) -> pa.DataType:
         return pa.float64()
     known = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
     return known.get(kinds.pop(), pa.string()) if len(kinds) == 1 else pa.string()
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in os.scandir(folder)]
-    except FileNotFoundError:
-        return []

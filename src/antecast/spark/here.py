@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from antecast.sim.study import PlannedRun, Study
-from antecast.spark.folder import SweepFolder
-from antecast.spark.task import Limits, make_run
+from antecast.spark.folder import Batch, SweepFolder
+from antecast.spark.task import Limits, Outcome, make_batch
 
 if TYPE_CHECKING:
     from antecast.spark.sweep import SweepProgress
@@ -42,9 +42,16 @@ def make_here(
             )
         )
 
-    report()
-    for each in missing:
-        outcome = make_run(study, each.index, each.run, folder, limits, most_attempts=1)
+    steps = {each.run: each.steps for each in missing}
+
+    def ended(run: str, outcome: Outcome) -> None:
+        nonlocal finished, failed, done
         finished, failed = finished + (outcome == "finished"), failed + (outcome != "finished")
-        done += 1 + each.steps
+        done += 1 + steps[run]
+        folder.check_claim()
         report()
+
+    report()
+    if missing:
+        batch = Batch(tuple((each.index, each.run) for each in missing))
+        make_batch(study, batch, folder, limits, ended)

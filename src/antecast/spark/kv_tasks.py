@@ -15,6 +15,7 @@ import pyarrow as pa
 from antecast.history.rows import Batches, LongArray
 from antecast.kv.shards import Stored, resolve_shard
 from antecast.spark.audit_tasks import contents, parcels
+from antecast.spark.batching import groups
 
 BUCKETS = 256
 """Groups of keys that the first stage tells apart."""
@@ -27,15 +28,7 @@ class PackKeys:
     """Operations into parcels, a bucket of keys each."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        count = 0
-        for batch in batches:
-            held.append(batch)
-            count += len(batch)
-            if count >= _PACKED_ROWS:
-                yield from _packed(held)
-                held, count = [], 0
-        if held:
+        for held in groups(batches, _PACKED_ROWS):
             yield from _packed(held)
 
 

@@ -65,6 +65,25 @@ def _latency(events: DataFrame, kind: str, own: bool) -> DataFrame:
     )
 
 
+def fifo_order(events: DataFrame, *, by: str | Sequence[str] = "run") -> DataFrame:
+    """How well the order of each source was kept: `deliveries` (the first of each message at each node), and how
+    many of them were `overtaken`: by a message that their source broadcast later. FIFO order promises none.
+
+    The order of a source's messages is that of its broadcasts, whatever their numbers.
+    """
+    beside = [name for name in _columns(by) if name not in EVENTS.names]
+    sent = events.filter(F.col("kind") == "broadcast").select(*MESSAGE, F.col("pos").alias("_sent"))
+    got = (
+        events.filter(F.col("kind") == "deliver").groupBy(*MESSAGE, "node", *beside).agg(F.min("pos").alias("pos"))
+    )
+    earlier = Window.partitionBy("run", "node", "origin").orderBy("pos").rowsBetween(Window.unboundedPreceding, -1)
+    newest = F.max("_sent").over(earlier)
+    judged = got.join(sent, MESSAGE).withColumn("_overtaken", F.coalesce(newest > F.col("_sent"), F.lit(False)))
+    return judged.groupBy(*_columns(by)).agg(
+        F.count("*").alias("deliveries"), F.count_if(F.col("_overtaken")).alias("overtaken")
+    )
+
+
 def summarise(
     rows: DataFrame,
     value: str,

@@ -1,19 +1,24 @@
-"""Sweeps: a study's runs as Spark tasks, one run per task, resumable at any point.
+"""Sweeps: a study's runs as Spark tasks, resumable at any point.
 
 Theory of operation. What is finished is what lies in the folder (see `folder`), not what a job returned:
-the driver submits the runs that are missing, longest first, and looks at the folder while Spark works. A
-job that fails is submitted again with what is still missing. A run whose worker was killed twice may
+the driver submits the runs that are missing, longest first, and looks at the folder while Spark works. Where there
+are many, a task makes a batch of short ones. A job that fails is submitted again with what is still missing; the
+runs of a batch that was killed get tasks of their own. A run whose worker was killed twice may
 be the cause, or may have run beside it, so it is set aside and gets its last attempt alone;
 if it is killed again it becomes a row with an error like any other run that failed.
 
-A task gets the study and a number, both small, and makes its scenario from them.
+At the end small parts are merged into files of a healthy size, in the order of the grid (`history.parts`).
+
+A task gets the study and a few numbers, all small, and makes its scenarios from them.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,18 +26,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from antecast.core.errors import AntecastError, ConfigurationError, InputError, LocalMisuse
-from antecast.history.schema import EVENTS, SAMPLES
+from antecast.history.parts import TABLES, Merge, merge
+from antecast.history.store import Store
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
 from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
 from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
-from antecast.spark.folder import MEASURED, SweepFolder, runs_schema
+from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
 from antecast.spark.here import make_here
-from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
-from antecast.spark.task import Limits, make_run
+from antecast.spark.session import cancel_jobs, job_description, reason, spark_session, start_jobs
+from antecast.spark.task import Limits, make_batch
 from antecast.version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +50,13 @@ _POLL = 0.25
 
 _SHARED_ATTEMPTS = 2
 """Attempts at a run among others before it is set aside; it has one more, alone."""
+
+_FEW_TASKS = 200
+_RUNS_PER_TASK = 16
+"""Short runs of a task: what Spark takes for a task is a small part of their time then."""
+
+_MERGES_HERE = 4
+"""Fewer merges than this are not worth a job."""
 
 
 class SparkFailed(AntecastError):
@@ -79,7 +93,8 @@ class SweepProgress:
 class SweepResult:
     """A sweep that has ended."""
 
-    folder: Path
+    folder: Path | str
+    """A path, or the address in an object store."""
     runs: pa.Table
     """One row per run, in the order of the grid: the contents of `runs.parquet`."""
     total: int
@@ -147,12 +162,12 @@ def sweep(
 ) -> SweepResult:
     """Make the runs of a study that are missing from its folder, and the table of all.
 
-    The study is a TOML file or its values. The folder is `sweeps/NAME` by default; on a cluster all machines
-    must see it, and have Antecast installed. A run that fails is a row with its error, and is tried
-    again by the next call. An interrupt stops the jobs, keeps what is finished, and is raised again.
-    `on_progress` is called a few times per second, whether anything has changed or not. With `local` the runs are
-    made one after the other in this process, without Spark. `on_note` is told, before anything starts, where a
-    network does not meet a protocol's needs, and when an engine is being compiled.
+    The study is a TOML file or its values. The folder is `sweeps/NAME` by default, or an address such as
+    `s3://bucket/loss`; on a cluster all machines must reach it, and have Antecast. A run that fails is a row with
+    its error, and is tried again by the next call. An interrupt stops the jobs, keeps what is finished, and is
+    raised again. `on_progress` is called a few times per second, whether anything has changed or not. With `local`
+    the runs are made one after the other in this process, without Spark. `on_note` is told, before anything
+    starts, where a network does not meet a protocol's needs, and when an engine is being compiled.
     """
     if local and (master is not None or spark is not None):
         raise ConfigurationError("cannot be combined with a local sweep", field="master")
@@ -163,11 +178,12 @@ def sweep(
             on_note(text)
     runs_schema(study)  # refuses clashes before anything starts
     folder = SweepFolder(default_folder(study) if out is None else out)
+    if not local and spark is None and {each.run for each in planned} - folder.finished():
+        import pyspark  # noqa: F401  # that it is missing is told before anything is written
     with folder.claimed(study):
         there = folder.finished()
         missing = sorted((each for each in planned if each.run not in there), key=lambda each: -each.steps)
-        for each in missing:
-            folder.forget_failure(each.run)
+        folder.forget_failures({each.run for each in missing})
         for protocol in _compiled(study, missing):
             prepare(protocol, on_note)  # once, for all workers
         try:
@@ -175,14 +191,64 @@ def sweep(
                 say = on_progress or (lambda _: None)
                 make_here(study, folder, limits or Limits(), missing, say, total=len(planned))
             elif missing:
-                with spark_session(
-                    f"antecast sweep {study.name}", spark=spark, master=master, log=folder.log
-                ) as s:
-                    _Driver(s, study, folder, limits or Limits(), planned, missing, on_progress).run()
+                with (
+                    _log_of(folder) as log,
+                    spark_session(f"antecast sweep {study.name}", spark=spark, master=master, log=log) as session,
+                ):
+                    _Driver(session, study, folder, limits or Limits(), planned, missing, on_progress).run()
+                    _merge(folder, study, planned, session)
+            _merge(folder, study, planned, None)
         finally:
             runs = folder.assemble(study, planned)
     failed = runs.num_rows - runs["error"].null_count
     return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed)
+
+
+@contextmanager
+def _log_of(folder: SweepFolder) -> Iterator[Path]:
+    """A file for what Spark prints: in the folder, or copied there at the end."""
+    if folder.store.local is not None:
+        yield folder.store.local / "spark.log"
+        return
+    with tempfile.TemporaryDirectory(prefix="antecast-") as scratch:
+        log = Path(scratch) / "spark.log"
+        try:
+            yield log
+        finally:
+            if log.is_file():
+                folder.store.upload("spark.log", log)
+
+
+def _merge(folder: SweepFolder, study: Study, planned: list[PlannedRun], spark: SparkSession | None) -> None:
+    """Merge what lies in small parts, here or on Spark if that is worth a job."""
+    wanted = folder.merges(study, planned)
+    there = folder.parts.found.keys()
+    missing = [each for each in wanted if each.name not in there]
+    if spark is not None:
+        if len(missing) < _MERGES_HERE:
+            return  # done here, a moment later
+        with job_description(spark, f"sweep {study.name}: merge into {len(missing)} files"):
+            tasks = spark.range(0, len(missing), 1, numPartitions=len(missing))
+            tasks.mapInArrow(_Merging(folder.store, missing), "name string").collect()
+    else:
+        for each in missing:
+            folder.check_claim()
+            merge(folder.store, each)
+    if missing or len(there) > len(wanted):
+        folder.drop_parts({each.name for each in wanted})
+
+
+@dataclass(frozen=True)
+class _Merging:
+    """What travels to the workers to merge parts."""
+
+    store: Store
+    merges: list[Merge]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for position in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict({"name": [merge(self.store, self.merges[position])]})
 
 
 def _compiled(study: Study, runs: Sequence[PlannedRun]) -> list[str]:
@@ -213,28 +279,65 @@ def default_folder(study: Study) -> Path:
 
 
 def read_sweep(spark: SparkSession, folder: Path | str) -> Sweep:
-    """The tables of a sweep for a Spark session, which must see its folder."""
-    from pyspark.sql import functions as F  # noqa: N812
+    """The tables of a sweep for a Spark session, whose workers must reach its folder.
+
+    A folder on a disk is read by Spark, which skips what a filter on `run` or on a field that varies leaves out.
+    One in an object store is read by Arrow in the workers, so that Spark needs no jar for it.
+    """
+    place = SweepFolder(folder)
+    try:
+        table = pq.read_table(pa.BufferReader(place.store.read("runs.parquet")))
+    except FileNotFoundError:
+        missing = place.store.where("runs.parquet")
+        raise InputError("no such file; a sweep that has ended has one", path=missing) from None
+    parts = place.parts.refresh()
+    if parts.overlap:
+        problem = "runs lie in several parts, since a sweep was killed; the same command puts it right"
+        raise InputError(problem, path=place.store.where())
+    names = [name for name in table.column_names if name not in ("index", "run", *MEASURED)]
+    runs = spark.createDataFrame(table)
+    # Runs that the table does not know were made by other code, or by a study that has changed since.
+    strangers = not parts.of.keys() <= set(table["run"].to_pylist())
+
+    def logs(name: str) -> DataFrame:
+        schema = pa.schema([*map(_plain, TABLES[name]), *(table.schema.field(each) for each in names)])
+        found = _read_tables(spark, place, name, schema)
+        return found.join(runs.select("run"), "run", "left_semi") if strangers else found
+
+    return Sweep(logs("events"), logs("samples"), runs, tuple(names[:-1]))
+
+
+def _read_tables(spark: SparkSession, place: SweepFolder, name: str, schema: pa.Schema) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    place = SweepFolder(folder)
-    if not place.table.is_file():
-        raise InputError("no such file; a sweep that has ended has one", path=place.table)
-    runs = spark.read.parquet(str(place.table))
-    parameters = tuple(name for name in runs.columns if name not in ("index", "run", "seed", *MEASURED))
-    own = F.broadcast(runs.select("run", *parameters, "seed"))
+    files = [f"{name}/{part}.parquet" for part in place.parts.found]
+    if place.store.local is not None and files:
+        paths = [str(place.store.local / file) for file in files]
+        return spark.read.schema(from_arrow_schema(schema)).parquet(*paths)
+    tasks = spark.range(0, len(files), 1, numPartitions=max(1, len(files)))
+    return tasks.mapInArrow(_Reading(place.store, files, schema), from_arrow_schema(schema))
 
-    def logs(name: str, schema: pa.Schema) -> DataFrame:
-        plain = pa.schema([_plain(field) for field in schema])
-        files = spark.read.schema(from_arrow_schema(plain)).option("recursiveFileLookup", True)
-        # Runs that the table does not know were made by other code, or by a study that has changed since.
-        return files.option("pathGlobFilter", name).parquet(str(place.runs)).join(own, "run")
 
-    return Sweep(logs("events.parquet", EVENTS), logs("samples.parquet", SAMPLES), runs, parameters)
+@dataclass(frozen=True)
+class _Reading:
+    """What travels to the workers to read tables from an object store."""
+
+    store: Store
+    files: list[str]
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for position in batch.column(0).to_pylist():
+                with self.store.open(self.files[position]) as file:
+                    for each in pq.ParquetFile(file).iter_batches(1 << 16, columns=self.schema.names):
+                        plain = pa.Table.from_batches([each]).cast(self.schema)
+                        yield from plain.to_batches()
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
+    kind = pa.string() if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
 
 
 class _Driver:
@@ -263,20 +366,35 @@ class _Driver:
         """Submit until every run has ended, well or not, or only those are left that kill their workers."""
         self._report()
         while left := self._unfinished():
-            before = self._marks(left)
-            error = self._submit([each for each in left if self._folder.attempts(each.run) < _SHARED_ATTEMPTS])
-            if self._marks(left) == before:
+            killed = self._folder.killed()
+            before = len(left), killed.total()
+            error = self._submit(
+                [
+                    *(
+                        Batch(((each.index, each.run),), _SHARED_ATTEMPTS)
+                        for each in left
+                        if killed[each.run] == 1
+                    ),
+                    *batches_of([each for each in left if not killed[each.run]]),
+                ]
+            )
+            left, killed = self._unfinished(), self._folder.killed()
+            if (len(left), killed.total()) == before:
                 # No run ended and none was killed: it is not the runs that fail.
                 why = "the job did nothing" if error is None else reason(str(error))
-                raise SparkFailed(f"Spark could not run the sweep: {why} (see {self._folder.log})") from error
-            if all(self._folder.attempts(each.run) >= _SHARED_ATTEMPTS for each in self._unfinished()):
+                raise SparkFailed(
+                    f"Spark could not run the sweep: {why} (see {self._folder.store.where('spark.log')})"
+                ) from error
+            if all(killed[each.run] >= _SHARED_ATTEMPTS for each in left):
                 break
         for each in self._unfinished():
-            self._submit([each], most_attempts=_SHARED_ATTEMPTS + 1)
+            tried = self._folder.attempts(each.run)
+            self._submit([Batch(((each.index, each.run),), tried + 1)])
             if each in self._unfinished():
-                killed = self._folder.attempts(each.run)
+                killed = self._folder.killed()
                 problem = (
-                    f"its worker was killed {killed} times, at last with nothing else running; out of memory?"
+                    f"its worker was killed {killed[each.run]} times, at last with nothing else running; "
+                    "out of memory?"
                 )
                 self._folder.fail(each.run, {"error": problem, "version": __version__})
         self._report()
@@ -285,29 +403,19 @@ class _Driver:
         ended = self._folder.finished() | self._folder.failed()
         return [each for each in self._missing if each.run not in ended]
 
-    def _marks(self, runs: list[PlannedRun]) -> tuple[int, int]:
-        """Changes whenever a run ends or is killed."""
-        return len(self._unfinished()), sum(self._folder.attempts(each.run) for each in runs)
-
-    def _submit(self, runs: list[PlannedRun], *, most_attempts: int = _SHARED_ATTEMPTS) -> Exception | None:
-        """Run one job with a task per run to its end; the error, if it failed."""
+    def _submit(self, batches: list[Batch]) -> Exception | None:
+        """Run one job with a task per batch to its end; the error, if it failed."""
         from pyspark import InheritableThread
 
         failures: list[Exception] = []
         group = f"antecast-sweep-{uuid.uuid4().hex}"
-        tasks = _Tasks(
-            self._study,
-            pack(self._study.protocols),
-            self._folder.path,
-            self._limits,
-            [(each.index, each.run) for each in runs],
-            most_attempts,
-        )
+        runs = sum(len(batch.runs) for batch in batches)
+        tasks = _Tasks(self._study, pack(self._study.protocols), self._folder, self._limits, batches)
 
         def work() -> None:
             try:
-                start_jobs(self._spark, group, f"sweep {self._study.name}: {len(runs)} runs")
-                jobs = self._spark.range(0, len(runs), 1, numPartitions=len(runs))
+                start_jobs(self._spark, group, f"sweep {self._study.name}: {runs} runs")
+                jobs = self._spark.range(0, len(batches), 1, numPartitions=len(batches))
                 jobs.mapInArrow(tasks, "run string, outcome string").collect()
             except Exception as error:
                 failures.append(error)
@@ -319,9 +427,10 @@ class _Driver:
         try:
             while job.is_alive():
                 before = time.monotonic()
+                self._folder.check_claim()
                 self._report()
-                # Large folders take long to list: spend a tenth of the time on it at the most.
-                job.join(max(_POLL, 10 * (time.monotonic() - before)))
+                # Large folders take long to list: spend a twentieth of the time on it at the most.
+                job.join(max(_POLL, 20 * (time.monotonic() - before)))
         except BaseException:
             cancel_jobs(self._spark, group)
             job.join(10)  # so that no task is left that writes into an abandoned folder
@@ -346,6 +455,27 @@ class _Driver:
         )
 
 
+def batches_of(runs: Sequence[PlannedRun]) -> list[Batch]:
+    """Runs in batches of about the same work: a task per run as long as there are few, and no more tasks than
+    many."""
+    tasks = min(len(runs), max(_FEW_TASKS, len(runs) // _RUNS_PER_TASK))
+    share = sum(1 + each.steps for each in runs) / max(1, tasks)
+    batches: list[Batch] = []
+    held: list[tuple[int, str]] = []
+    work = 0
+    for each in runs:
+        held.append((each.index, each.run))
+        work += 1 + each.steps
+        if work >= share or len(runs) <= _FEW_TASKS:
+            batches.append(_batch(held))
+            held, work = [], 0
+    return [*batches, _batch(held)] if held else batches
+
+
+def _batch(runs: list[tuple[int, str]]) -> Batch:
+    return Batch(tuple(runs), _SHARED_ATTEMPTS if len(runs) == 1 else 1)
+
+
 @dataclass(frozen=True)
 class _Tasks:
     """What travels to the workers: everything that a task needs, for every task of a job."""
@@ -353,16 +483,14 @@ class _Tasks:
     study: Study
     protocols: Packed
     """The code of those that are not Antecast's own."""
-    folder: Path
+    folder: SweepFolder
     limits: Limits
-    runs: list[tuple[int, str]]
-    most_attempts: int
+    batches: list[Batch]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         unpack(self.protocols)
-        folder = SweepFolder(self.folder)
-        for batch in batches:
-            for position in batch.column(0).to_pylist():
-                index, run = self.runs[position]
-                outcome = make_run(self.study, index, run, folder, self.limits, self.most_attempts)
-                yield pa.RecordBatch.from_pydict({"run": [run], "outcome": [outcome]})
+        for rows in batches:
+            for position in rows.column(0).to_pylist():
+                batch = self.batches[position]
+                outcomes = make_batch(self.study, batch, self.folder, self.limits)
+                yield pa.RecordBatch.from_pydict({"run": [run for _, run in batch.runs], "outcome": outcomes})

@@ -1,7 +1,7 @@
-"""One run of a sweep, as a task makes it: simulate, audit, measure, publish. No Spark in here either.
+"""Runs of a sweep, as a task makes them: simulate, audit, measure, and put into a part. No Spark in here either.
 
 Whatever happens inside a run becomes its row: an error, a time or a size that was exceeded. The exception
-is the death of the process; the line that the attempt left behind tells the driver of it.
+is the death of the process; the object that the attempt left behind tells the driver of it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from math import isnan
 from pathlib import Path
@@ -28,20 +30,28 @@ import pyarrow as pa
 
 from antecast.core.errors import AntecastError
 from antecast.history.audit import audit
-from antecast.history.log import iter_events, read_events
-from antecast.history.manifest import write_json
 from antecast.history.measure import measure
+from antecast.history.parts import TABLES, MadeRun, Spill, write_part
 from antecast.history.promises import judge_promises
 from antecast.history.rows import COLUMNS
 from antecast.history.schema import EVENTS
 from antecast.protocols import Guarantee
 from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
-from antecast.sim.run import Progress, run
+from antecast.sim.identity import run_id
+from antecast.sim.run import Progress, manifest, run
 from antecast.sim.scenario import Scenario
 from antecast.sim.study import Study
-from antecast.spark.folder import SweepFolder
+from antecast.spark.claim import check_claim
+from antecast.spark.folder import Batch, SweepFolder, point_columns, varied_schema
 from antecast.text.sizes import format_size
 from antecast.version import __version__
+
+_PART_SECONDS = 5.0
+"""A finished run waits no longer than this for others to share its part: so much is lost if its worker is
+killed."""
+
+_PART_ROWS = 1_000_000
+"""Events that a worker holds for a part: some 60 MB."""
 
 Outcome: TypeAlias = Literal["finished", "failed", "set aside"]
 
@@ -65,49 +75,117 @@ class LimitExceeded(AntecastError):
     """A run took more than it may."""
 
 
-def make_run(
-    study: Study, index: int, expected: str, folder: SweepFolder, limits: Limits, most_attempts: int
-) -> Outcome:
-    """Make one run of a study unless it is there, and leave it, or the reason why not, in the folder.
+def make_batch(
+    study: Study,
+    batch: Batch,
+    folder: SweepFolder,
+    limits: Limits,
+    on_end: Callable[[str, Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Make runs of a study one after the other, and leave them, or the reasons why not, in the folder.
 
-    A run whose attempts were killed `most_attempts` times is set aside: it may be what kills its worker.
+    Runs are put together into parts: one is written every few seconds, or when it has grown large, and at the end.
+    A batch that was killed `most_attempts` times is set aside: one of its runs may be what kills its worker.
     """
-    if (folder.runs / expected).is_dir():
-        return "finished"
-    if folder.attempts(expected) >= most_attempts:
-        return "set aside"
+    before = folder.attempts(batch.name)
+    if before >= batch.most_attempts:
+        return ["set aside"] * len(batch.runs)
+    there = folder.finished() if before else set()
     _warm_up()
+    outcomes: list[Outcome] = []
+    with folder.attempt(batch), tempfile.TemporaryDirectory(prefix="antecast-") as scratch:
+        parts = _PartWriter(folder, varied_schema(study))
+        try:
+            for index, run in batch.runs:
+                if run in there:
+                    outcomes.append("finished")
+                    continue
+                made = _make_run(study, index, run, folder, limits, Path(scratch))
+                if made is not None:
+                    parts.add(made)
+                outcomes.append("failed" if made is None else "finished")
+                if on_end is not None:
+                    on_end(run, outcomes[-1])
+        except KeyboardInterrupt:
+            parts.flush()
+            raise
+        parts.flush()
+    return outcomes
+
+
+class _PartWriter:
+    """Collects finished runs and writes them as parts."""
+
+    def __init__(self, folder: SweepFolder, columns: pa.Schema) -> None:
+        self._folder = folder
+        self._columns = columns
+        self._held: list[MadeRun] = []
+        self._since = 0.0
+
+    def add(self, made: MadeRun) -> None:
+        if not self._held:
+            self._since = time.monotonic()
+        self._held.append(made)
+        rows = sum(max(each.rows.values()) for each in self._held)
+        if rows >= _PART_ROWS or time.monotonic() - self._since >= _PART_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held:
+            write_part(self._folder.store, self._held, self._columns, before_marker=self._check)
+            for drop in (drop for each in self._held for drop in each.drops):
+                drop()
+            self._held = []
+
+    def _check(self) -> None:
+        if self._folder.token is not None:
+            check_claim(self._folder.store, self._folder.token)
+
+
+def _make_run(
+    study: Study, index: int, expected: str, folder: SweepFolder, limits: Limits, scratch: Path
+) -> MadeRun | None:
+    """One run: simulated, audited, measured. None if it failed; the folder knows why then."""
     _load_engine(study, index)
-    wall, cpu = time.perf_counter(), time.process_time()
+    started, wall, cpu = datetime.now(UTC), time.perf_counter(), time.process_time()
 
     def taken() -> dict[str, Any]:
         seconds = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         return {"version": __version__, **seconds, "worker": _worker()}
 
-    with folder.attempt(expected) as partial:
-        try:
-            with _enforced(limits) as within:
-                scenario = study.scenario_of(index)
-                result = run(scenario, out=partial, on_progress=within)
-                within(None)
-                if result.run != expected:
-                    raise AntecastError(f"this worker has other code: the run is {result.run}, not {expected}")
-                row = _measure(partial, scenario) | {
-                    "ended_ns": result.ended,
-                    "steps": result.steps,
-                    "events": result.logged,
-                    "dropped_frames": result.dropped,
-                    "lost_frames": result.lost,
-                    "unmet_needs": ", ".join(scenario.unmet_needs()),
-                }
-            write_json(partial / "row.json", row | taken())
-            folder.publish(partial, expected)
-            return "finished"
-        except Exception as error:
-            traceback.print_exc(file=sys.stderr)  # into Spark's log
-            trace = traceback.format_exception(error)
-            folder.fail(expected, {"error": _describe(error, limits), "traceback": trace} | taken())
-            return "failed"
+    events, samples = (Spill(schema, scratch / f"{expected}-{name}") for name, schema in TABLES.items())
+    try:
+        with _enforced(limits) as within:
+            scenario = study.scenario_of(index)
+            if (ours := run_id(scenario)) != expected:
+                other = f"this worker has other code (version {__version__}): the run is {ours}, not {expected}"
+                raise AntecastError(other)
+            result = run(scenario, sinks=(events, samples), on_progress=within)
+            within(None)
+            row = _measure(events, scenario) | {
+                "ended_ns": result.ended,
+                "steps": result.steps,
+                "events": result.logged,
+                "dropped_frames": result.dropped,
+                "lost_frames": result.lost,
+                "unmet_needs": ", ".join(scenario.unmet_needs()),
+            }
+        point = point_columns(varied_schema(study), study.point(index))
+        logs = {"events": events, "samples": samples}
+        return MadeRun(
+            run=expected,
+            point=point,
+            row=row | taken(),
+            manifest=manifest(result, started),
+            logs={name: log.batches for name, log in logs.items()},
+            rows={name: log.rows for name, log in logs.items()},
+            drops=(events.drop, samples.drop),
+        )
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)  # into Spark's log
+        trace = traceback.format_exception(error)
+        folder.fail(expected, {"error": _describe(error, limits), "traceback": trace} | taken())
+        return None
 
 
 @cache
@@ -138,14 +216,14 @@ def _load_engine(study: Study, index: int) -> None:
 _prepare = cache(prepare)
 
 
-def _measure(folder: Path, scenario: Scenario) -> dict[str, Any]:
+def _measure(events: Spill, scenario: Scenario) -> dict[str, Any]:
     """The verdict and the measures of a run. Frames pass in chunks; the order of deliveries is held in memory."""
-    measures = measure(lambda: iter_events(folder), applications=scenario.total_nodes, received=False)
+    measures = measure(events.batches, applications=scenario.total_nodes, received=False)
     verdict = audit(measures.order, clock="global")
     promises = judge_promises(
         scenario.specification.guarantees,
         verdict.tally,
-        lambda: read_events(folder, list(COLUMNS)),
+        lambda: events.table(list(COLUMNS)),
         elsewhere=measures.elsewhere,
         latest=scenario.latest_delivery(),
     )

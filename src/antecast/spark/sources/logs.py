@@ -22,7 +22,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.history.log_columns import FILE_ORDER
 from antecast.history.log_files import Log, LogFile, open_log
-from antecast.history.log_formats import FORMATS, Csv, JsonLines, LogFormat
+from antecast.history.log_formats import FORMATS, PACKED, Csv, JsonLines, LogFormat
 from antecast.history.schema import EVENTS
 from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths, with_file
 from antecast.spark.sources.options import PATHS, Parse, one_of, pairs, positive, read_options
@@ -147,7 +147,7 @@ class _CsvRange(Csv):
 def _ranges(file: Path, size: int, *, quotes: bool) -> list[_Range]:
     """A file cut at line breaks; not cut if a line break may be part of a value."""
     total = file.stat().st_size
-    if total <= size or file.suffix == ".gz" or (quotes and _has_quotes(file)):
+    if total <= size or file.suffix in PACKED or (quotes and _has_quotes(file)):
         return []
     cuts = [0]
     with file.open("rb") as source:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from antecast.spark.sources.files import FileSource
+from antecast.spark.sources.foreign import ForeignSource
 from antecast.spark.sources.gtfs import GtfsSource
 from antecast.spark.sources.kafka import KafkaSource
+from antecast.spark.sources.lines import LinesSource
 from antecast.spark.sources.logs import LogSource
 from antecast.spark.sources.mqtt import MqttSource
 from antecast.spark.sources.nats import NatsSource
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
-FILES: tuple[type[FileSource], ...] = (TraceSource, ContactsSource, GtfsSource, LogSource)
-STREAMS: tuple[type[DataSource], ...] = (NatsSource, KafkaSource, MqttSource)
+FILES: tuple[type[FileSource], ...] = (TraceSource, ContactsSource, GtfsSource, LogSource, ForeignSource)
+STREAMS: tuple[type[DataSource], ...] = (NatsSource, KafkaSource, MqttSource, LinesSource)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -1,0 +1,65 @@
+"""Key-value histories in files, judged on Spark: tasks read the files, `antecast.spark.kv` judges them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from antecast.auditing.foreign import ForeignLog
+from antecast.core.errors import AntecastError, ConfigurationError
+from antecast.kv import KvVerdict, Options
+from antecast.spark.kv import check
+from antecast.spark.log_audit import is_sparks
+from antecast.spark.session import reason, spark_session
+from antecast.spark.sources.foreign import NAME, ForeignSource
+from antecast.spark.sweep import SparkFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INITIAL = "\0"
+"""Stands for the initial state: no text of a log has it."""
+
+
+def check_on_spark(
+    log: ForeignLog, options: Options, master: str | None, on_progress: Callable[[str], None] | None
+) -> KvVerdict:
+    """The verdict on a history in files."""
+    note = on_progress or (lambda text: None)
+    note(f"starting Spark to audit {len(log.source.files)} files of {log.importer.NAME}")
+    try:
+        with spark_session("antecast audit", master=master) as spark:
+            rows = _read(spark, log).persist()  # the files are read once
+            try:
+                return check(operations(rows), options, initial=INITIAL, on_progress=note)
+            finally:
+                rows.unpersist()
+    except Exception as error:
+        if isinstance(error, AntecastError) or not is_sparks(error):
+            raise
+        log.read()  # what is malformed says so here, with its line
+        raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
+
+
+def _read(spark: SparkSession, log: ForeignLog) -> DataFrame:
+    spark.dataSource.register(ForeignSource)
+    reader = spark.read.format(NAME).option("format", log.importer.NAME)
+    reader = reader.option("maxLineBytes", str(log.request.max_line)).option("model", log.model)
+    if log.request.columns:
+        reader = reader.option("columns", ",".join(f"{name}={path}" for name, path in log.request.columns.items()))
+    return reader.option("paths", json.dumps([str(file) for file in log.source.files])).load()
+
+
+def operations(rows: DataFrame) -> DataFrame:
+    """Operations of `antecast.foreign` as `antecast.spark.kv` takes them: transactions have numbers."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not rows.filter("kind IN ('append', 'observe')").isEmpty():
+        problem = "histories of lists are judged in one process: --engine local"
+        raise ConfigurationError(problem, field="--engine")
+    first = F.min("pos").over(Window.partitionBy("session", "txn"))
+    number = F.dense_rank().over(Window.partitionBy("session").orderBy("first")) - 1
+    value = F.when(F.col("initial"), F.lit(INITIAL)).otherwise(F.col("value"))
+    return rows.withColumn("first", first).withColumn("txn", number).withColumn("value", value).drop("first")
