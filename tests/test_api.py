@@ -1,10 +1,14 @@
 """The public interface from Python: what people hand to it, what they get, what they are told."""
 
+import importlib
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 import antecast
+from antecast.cli.app import app
 from antecast.papers.findings import Results
 
 SCENARIO = {
@@ -24,6 +28,34 @@ def test_every_name_of_the_interface_is_there():
     for name in antecast.__all__:
         assert getattr(antecast, name) is not None
     assert set(antecast.__all__) <= set(dir(antecast))
+
+
+def test_every_command_has_its_name_in_python():
+    rows = re.findall(
+        r"^\| (`antecast .*?) \| (.*?) \|",
+        (Path(__file__).parents[1] / "docs" / "python.md").read_text(),
+        re.MULTILINE,
+    )
+    told = {name for commands, _ in rows for name in re.findall(r"`antecast (\w+)", commands)}
+    commands = {each.name or each.callback.__name__ for each in app.registered_commands}
+    groups = {each.typer_instance.info.name for each in app.registered_groups}
+    assert told | {"completion"} == {name.replace("_", "-") for name in commands | groups}
+    for name in {name for _, python in rows for name in re.findall(r"`(antecast[\w.]+)", python)}:
+        assert callable(found(name)), name
+
+
+def found(name):
+    """What a dotted name means: as much of it as can be is a module."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[length:]:
+            value = getattr(value, attribute)
+        return value
+    return None
 
 
 def test_a_scenario_is_a_file_plain_values_or_an_object(tmp_path):

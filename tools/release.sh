@@ -67,8 +67,8 @@ try() { # ENVIRONMENT, and `spark` to try Spark too, or `bare` to see that it is
         antecast run my-protocol/scenario.toml --quiet --set protocol.name=fifo
         if [ "$2" = bare ]; then
             ! python -c 'import pyspark' 2>/dev/null || die "pyspark is installed without the extra"
-            antecast sweep examples/studies/loss.toml 2>&1 | grep -q "pip install 'antecast\[spark\]'" \
-                || die "antecast sweep does not say what to install"
+            told=$(antecast sweep examples/studies/loss.toml 2>&1) && die "antecast sweep needs no Spark"
+            [[ $told == *"pip install 'antecast[spark]'"* ]] || die "antecast sweep does not say what to install: $told"
         fi
         [ "$2" = spark ] || exit 0
         if command -v java >/dev/null || [ -n "${JAVA_HOME:-}" ]; then

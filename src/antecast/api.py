@@ -96,20 +96,23 @@ def audit(
     require: Collection[str] | None = None,
     max_line: int | None = None,
     limit: int = 10_000,
+    engine: str = "auto",
+    master: str | None = None,
     **options: Any,
 ) -> Verdict | Judgement | KvVerdict:
     """Judge the causal order of a log.
 
-    `events` is a path or several (run folders, sweep folders, files, folders of files, patterns), a run, an Arrow
-    table, a pandas DataFrame, or a Spark DataFrame, which is judged on Spark. The format of files is recognised
-    by what they hold, and the model follows from it; `format` and `model` insist on one. Tables are judged as
-    broadcasts and deliveries unless `model` says spans, clocks or kv.
+    `events` is a path or several (run folders, sweep folders, files, folders of files, patterns, journals of live
+    nodes), a run, an Arrow table, a pandas DataFrame, or a Spark DataFrame, which is judged on Spark. The format
+    of files is recognised by what they hold, and the model follows from it; `format` and `model` insist on one.
+    Tables are judged as broadcasts and deliveries unless `model` says spans, clocks or kv.
 
     `columns` says what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and
     deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
     Antecast wrote. `dense` and `complete` say which rows must be there (docs/auditor.md). `skew` is a number of
-    nanoseconds or a text such as `"5ms"`. The others are the options of the command. Further options are those of
-    `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
+    nanoseconds or a text such as `"5ms"`. Files are judged by `engine` ("local", "spark", or "auto", which takes
+    Spark where memory is short, or with a `master`). The others are the options of the command. Further options
+    are those of `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
@@ -155,7 +158,9 @@ def audit(
         return cast("Judgement", judge_data(model, readers[model](events, request.columns), request))
     paths = [events] if isinstance(events, Path | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
-        return cast("Verdict", audit_files(paths, request, kinds=kinds, clock=clock, **rows, **options).verdict)
+        where: dict[str, Any] = {"engine": engine, "master": master}
+        done = audit_files(paths, request, kinds=kinds, clock=clock, **where, **rows, **options)
+        return cast("Verdict", done.verdict)
     expected = "a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path of a log, or several"
     raise _unexpected("events", events, expected)
 
@@ -168,25 +173,44 @@ def audit_files(
     clock: Clock | None = None,
     dense: Collection[str] | None = None,
     complete: Collection[str] | None = None,
+    engine: str = "auto",
+    master: str | None = None,
+    on_progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Audit:
-    """Judge files in this process and keep what was read, for exports, gates and reports.
+    """Judge files and keep what was read, for exports, gates and reports.
 
     >>> audit_files(["service.log"]).export("shiviz", Path("story.log"), witness_only=True)  # doctest: +SKIP
     """
-    from antecast.auditing.foreign import Request, find_foreign, judge
+    from antecast.auditing.engines import engine_for
+    from antecast.auditing.foreign import Request, check_columns, find_foreign, judge, kv_options
     from antecast.auditing.outcome import Audit
     from antecast.history.log_audit import audit_log
     from antecast.history.log_files import open_log
+    from antecast.live.journal_logs import with_journals_as_logs
 
     request = request or Request()
-    names = [str(path) for path in paths]
+    names = with_journals_as_logs([str(path) for path in paths])
     foreign = None if kinds else find_foreign(names, request)
     if foreign is not None:
+        if engine_for(engine, master, foreign) == "spark":
+            from antecast.spark.histories import check_on_spark
+
+            return Audit(
+                foreign, check_on_spark(foreign, kv_options(request), master, on_progress), engine="spark"
+            )
         data = foreign.read()
         return Audit(foreign, judge(foreign, data), data)
+    check_columns(request)
     log = open_log(names, file_format=request.format, columns=request.columns, kinds=kinds, clock=clock)
-    return Audit(log, audit_log(log, limit=request.limit, dense=dense, complete=complete, **options))
+    options |= {"limit": request.limit, "dense": dense, "complete": complete}
+    if engine_for(engine, master, log) == "spark":
+        from antecast.spark.log_audit import audit_log_on_spark
+
+        return Audit(
+            log, audit_log_on_spark(log, master=master, on_progress=on_progress, **options), engine="spark"
+        )
+    return Audit(log, audit_log(log, **options))
 
 
 def _audit_frame(
@@ -200,12 +224,21 @@ def _audit_frame(
     from antecast.spark.audit import audit as audit_on_spark
     from antecast.spark.audit import check_kinds
     from antecast.spark.completeness import frame_completeness
+    from antecast.spark.plain_frames import broken_value, plain_frame
 
-    names: dict[str, Any] = {"columns": columns, "kinds": kinds}
-    verdict = audit_on_spark(frame, clock=clock or "local", **names, **options)
-    if not (verdict.messages and verdict.tally.deliveries):
-        check_kinds(frame, **names)
-    found = frame_completeness(frame, **names, **rows)
+    clock = clock or "local"
+    plain, held = plain_frame(frame, columns or {}, clock)
+    names: dict[str, Any] = {"columns": held, "kinds": kinds}
+    try:
+        verdict = audit_on_spark(plain, clock=clock, **names, **options)
+        if not (verdict.messages and verdict.tally.deliveries):
+            check_kinds(plain, **names)
+        found = frame_completeness(plain, **names, **rows)
+    except Exception as error:
+        broken = broken_value(error)
+        if broken is None:
+            raise
+        raise broken from None
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 
@@ -391,14 +424,16 @@ def report(
     out: PathLike | None = None,
     message: str | None = None,
     run: str | None = None,
-) -> Path:
+) -> Path | str:
     """Write the report of a run, a sweep, a comparison, an audit or a reproduction: one HTML file. Its path.
+
+    A sweep in an object store, such as `s3://bucket/loss`, gets its report there.
 
     Given the file of a counterexample of `antecast check`, its steps are shown; the page lies beside it.
     `message` draws another message and its causal past, such as `"49.1"`; `run` names one run of a sweep.
     """
     from antecast.reporting.folders import REPORT, subject_of
-    from antecast.reporting.make import make_page, run_of
+    from antecast.reporting.make import make_page, taken_out
     from antecast.reporting.page import write
     from antecast.sim.run import RunResult
 
@@ -408,7 +443,16 @@ def report(
         folder = folder.folder
     if not isinstance(folder, Path | str):
         raise _unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
-    place = Path(folder)
+    from antecast.history.store import Store
+
+    store = Store(folder)
+    if store.local is None:
+        from antecast.reporting.remote import report_in_store
+
+        if out is not None:
+            raise ConfigurationError("the report of a sweep in a store lies beside it", field="--out")
+        return report_in_store(store, run=run, message=message)
+    place = Path(folder) if isinstance(folder, Path) or "://" not in folder else store.local
     if place.is_file() and place.suffix == ".json":
         from antecast.checking.counterexample import read_counterexample
         from antecast.reporting.counterexample import counterexample_page
@@ -423,7 +467,7 @@ def report(
     if run is not None:
         if subject not in ("sweep", "comparison"):
             raise ConfigurationError(f"is an option for sweeps; {place} holds a {subject}", field="--run")
-        place, subject = run_of(place, run), "run"
+        place, subject = taken_out(place, run), "run"
     if message is not None and subject != "run":
         hint = "; name a run of it with --run" if subject in ("sweep", "comparison") else ""
         held = f"{'an' if subject == 'audit' else 'a'} {subject}{hint}"

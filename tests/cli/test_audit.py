@@ -312,7 +312,7 @@ def test_spark_says_the_same(audit: Call, monkeypatch: pytest.MonkeyPatch) -> No
     code, out, err = audit("log.csv", "--engine", "spark", "--pairs")
     assert (code, out) == audit("log.csv", "--engine", "local", "--pairs")[:2]
     assert "starting Spark" in err and "5 events, 2 messages" in err
-    monkeypatch.setattr("antecast.cli.audit.LOCAL_ROWS", 1)
+    monkeypatch.setattr("antecast.auditing.engines.free_memory", lambda: 1)
     Path("log.csv").write_text(Path("log.csv").read_text().replace("3,1,deliver,1,1", "3,1,deliver,1"))
     error = "error: log.csv:6: 4 fields, where the header has 5\n"
     assert audit("log.csv", "-q") == audit("log.csv", "-q", "--engine", "local") == (2, "", error)

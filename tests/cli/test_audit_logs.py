@@ -109,6 +109,12 @@ def test_typed_times_are_positions_and_times(audit: Call, unit: str) -> None:
     assert in_python("timed.parquet", clock="global") == "violated"
 
 
+def test_a_story_tells_times_as_times(audit: Call) -> None:
+    out = audit(write("log.jsonl", changed(lambda row: {"pos": TIMES["ISO, UTC"](row)})))[1]
+    assert "node c delivered b:1 (2024-05-01T12:00:00" in out and "deliver a:1 @2024-05-01T12:00:00" in out
+    assert "position" not in out
+
+
 def test_what_is_no_time_is_named_with_its_line(audit: Call) -> None:
     times = [
         "2024-05-01T12:00:00Z",

@@ -39,6 +39,12 @@ def test_a_trace_is_converted_and_summed_up_in_a_line(folder):
     assert (folder / "trace.csv").read_text() == "a,b,start,end\n0,1,0,5\n"
 
 
+def test_times_that_count_from_1970_are_shown_in_full(folder):
+    (folder / "epoch.txt").write_text("1353304120 CONN 0 1 up\n1353304200 CONN 0 1 down\n")
+    done = antecast("convert", "epoch.txt", "epoch.csv", cwd=folder)
+    assert done.stdout == "one to csv: 2 nodes, 1 contacts, 1353304120 s to 1353304200 s: epoch.csv\n"
+
+
 def test_the_summary_is_had_as_json(folder):
     done = antecast("convert", "walk.txt", "walk.movements.gz", "--json", cwd=folder)
     assert done.stderr == ""

@@ -1,6 +1,7 @@
 """`antecast report` as a user meets it, and the reports that other commands leave."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -92,7 +93,6 @@ def test_a_report_can_be_made_again_of_another_message_elsewhere(antecast):
         (["log.csv"], "log.csv: is a file; `antecast audit FILE --out FOLDER` makes a report of a log"),
         (["here/events.parquet"], "here/events.parquet: is a file; name its folder, here"),
         (["small.toml"], "small.toml: is a file that says what to run"),
-        (["compared/runs"], "compared/runs: its results are in compared/runs/"),
         (["here", "--message", "2.99"], "--message: the log has no broadcast of 2:99"),
         (["here", "--message", "two"], "--message: expected the number of a node and of its message"),
         (["here", "--run", "abc"], "--run: is an option for sweeps; here holds a run"),
@@ -109,16 +109,16 @@ def test_mistakes_are_one_line(antecast, arguments, words):
 
 
 def test_a_run_of_a_sweep_is_found_by_the_beginning_of_its_name(antecast):
-    antecast("run", "small.toml", "--out", "s/runs/abc1", "--no-report")
-    antecast("run", "small.toml", "--out", "s/runs/abd2", "--no-report")
-    Path("s/study.json").write_text("{}")
-    Path("s/runs.parquet").write_bytes(b"")
-    assert antecast("report", "s", "--run", "abc")[:2] == (0, "report: s/runs/abc1/report.html\n")
-    assert "2 runs begin with 'ab'" in antecast("report", "s", "--run", "ab")[2]
+    Path("study.toml").write_text('scenario = "small.toml"\nseeds = 20')
+    antecast("sweep", "study.toml", "--out", "s", "--no-report", "--no-spark")
+    runs = pq.read_table("s/runs.parquet")["run"].to_pylist()
+    first, times = Counter(run[0] for run in runs).most_common(1)[0]  # 20 names share 16 beginnings
+    assert antecast("report", "s", "--run", runs[0][:9])[:2] == (0, f"report: s/runs/{runs[0]}/report.html\n")
+    assert f"{times} runs begin with '{first}'" in antecast("report", "s", "--run", first)[2]
     assert "no run 'x'" in antecast("report", "s", "--run", "x")[2]
-    Path("s/failed").mkdir()
-    Path("s/failed/f1.json").write_text("{}")
-    assert "run f1 failed" in antecast("report", "s", "--run", "f1")[2]
+    Path("s/failed").mkdir(exist_ok=True)
+    Path("s/failed/fail.json").write_text("{}")
+    assert "run fail failed" in antecast("report", "s", "--run", "fail")[2]
     assert "name a run of it with --run" in antecast("report", "s", "--message", "1.1")[2]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from antecast import sweep
 from antecast.core import ConfigurationError
+from antecast.spark.folder import SweepFolder
 
 SCENARIO = """
 name = "small"
@@ -44,12 +45,12 @@ def test_a_sweep_without_spark_makes_the_same_tables_and_goes_on(antecast, monke
     assert code == 0, err
     assert out.splitlines()[0].split()[:3] == ["protocol.name", "runs", "causal"]
     assert "4 runs in" in out and "report: sweeps/study/report.html" in out and "4 of 4 runs" in err
-    made = {run.name: run.stat().st_mtime_ns for run in Path("sweeps/study/runs").iterdir()}
+    made = SweepFolder("sweeps/study").rows()
     code, out, _ = antecast("sweep", "study.toml", "--no-spark", "--seeds", 3, "--json")
     result = json.loads(out)
     assert (code, result["total"], result["resumed"], result["complete"]) == (0, 6, 4, True)
-    now = {run.name: run.stat().st_mtime_ns for run in Path("sweeps/study/runs").iterdir()}
-    assert made.items() <= now.items() and len(now) == 6
+    now = SweepFolder("sweeps/study").rows()
+    assert {run: now[run] for run in made} == made and len(now) == 6
     assert pq.read_table("sweeps/study/runs.parquet")["lost_frames"].to_pylist() == [0] * 6
 
 

@@ -1,19 +1,27 @@
 """The command line as such: help at any width, mistakes in one line, output for pipes, completion, interrupts."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 
 from antecast.cli.app import app
 from antecast.cli.tables import Column, show_columns
 from antecast.core.settings import read_settings
 
-COMMANDS = [
-    *("run", "compare", "sweep", "report", "protocols", "audit", "observe", "contacts", "convert", "reproduce"),
-    *("demonstrate", "new", "doctor", "completion", "generate", "generate city-bus", "mobility gtfs", ""),
-]
+
+def _paths(command, path=""):
+    yield path.strip()
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _paths(each, f"{path} {name}")
+
+
+COMMANDS = list(_paths(typer.main.get_command(app)))
+"""Every command, as it is called; the first is `antecast` itself."""
 
 
 @pytest.mark.parametrize("columns", [80, 60])
@@ -24,6 +32,7 @@ def test_help_fits_the_window_and_cuts_nothing(antecast, monkeypatch, command, c
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= columns
     assert not re.search(r"[a-z,]\.\.\.$", out, re.MULTILINE), "a sentence was cut"
+    assert not re.search(r" <[a-z]|x[<>]=", out), "a value is named as the parser names it"
     if not command:
         for name in filter(None, COMMANDS):
             assert re.search(rf"^  {name.split()[0]} ", out, re.MULTILINE)
@@ -46,6 +55,12 @@ def test_the_help_of_observe_begins_with_what_matters_and_groups_the_rest(anteca
     [
         (["run"], "error: missing argument SCENARIO.toml; see antecast run --help"),
         (["fly"], "error: no such command fly; see antecast --help"),
+        (["rnu"], "error: no such command rnu (did you mean 'run'?); see antecast --help"),
+        (
+            ["run", "x", "--engin", "y"],
+            "error: no such option: --engin (did you mean --engine?); see antecast run",
+        ),
+        (["generate", "city-bus"], "error: missing option --out; see antecast generate city-bus --help"),
         (["run", "x.toml", "--sideways"], "error: no such option: --sideways; see antecast run --help"),
         (["run", "x.toml", "y.toml"], "error: got unexpected extra argument(s) (y.toml); see antecast run --help"),
         (["run", "x.toml", "--seed"], "error: option --seed requires an argument"),
@@ -91,6 +106,16 @@ def test_lines_are_not_wrapped_for_a_pipe_and_not_padded(antecast, monkeypatch):
     assert all(re.match(r"[a-z-]+: |  (guarantees|needs|control|memory|work) |N is", line) for line in lines)
 
 
+def test_a_protocol_is_shown_with_its_settings_gauges_and_reference(antecast):
+    code, out, _ = antecast("protocols", "vector", "cellular")
+    assert code == 0 and re.findall(r"^([a-z-]+): ", out, re.MULTILINE) == ["vector", "cellular"]
+    assert 'retain = 10000, repair = none, patience = "10s"' in out
+    assert re.search(r"gauges +clock, .*pending", out) and "station_hosts" in out
+    assert "Birman, Schiper and Stephenson" in out
+    code, out, err = antecast("protocols", "vektor")
+    assert (code, out) == (2, "") and err.startswith("error: NAME: unknown protocol 'vektor'")
+
+
 @pytest.mark.parametrize("columns", [80, 60, 40])
 def test_protocols_are_shown_whole_in_a_narrow_window(antecast, monkeypatch, columns):
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -116,6 +141,35 @@ def test_a_table_that_is_too_wide_becomes_several_and_loses_no_figure(monkeypatc
     assert parts == out.count("row 1") and (parts == 1) == (columns == 200)
 
 
+@pytest.mark.parametrize("arguments", [["protocols"], ["audit", "log.csv"]])
+def test_a_reader_that_goes_early_gives_no_verdict(tmp_path, arguments):
+    """`antecast audit … | head -1` must not end with 1, which means a violation, nor with 0."""
+    (tmp_path / "log.csv").write_text("node,pos,kind,origin,seq\na,1,broadcast,a,1\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "antecast", *arguments], stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_full_disk_is_one_line(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "antecast", "protocols"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "error: output: cannot write: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", [["torture", "vector"], ["reproduce", "vcube"]])
+def test_a_folder_that_cannot_be_made_is_one_line(antecast, arguments):
+    Path("file").touch()
+    code, out, err = antecast(*arguments, "--out", "file/folder")
+    assert (code, out) == (2, "")
+    assert err == "error: file/folder: cannot create the folder: Not a directory\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_script_for_each_shell(antecast, shell):
     code, out, _ = antecast("completion", shell)
@@ -127,6 +181,9 @@ def test_there_is_a_script_for_each_shell(antecast, shell):
     [
         ("antecast re", ["replay", "report", "reproduce"]),
         ("antecast compare --protocol vector", ["vector", "vector-changes"]),
+        ("antecast check vector", ["vector", "vector-changes"]),
+        ("antecast torture vector", ["vector", "vector-changes"]),
+        ("antecast protocols vector", ["vector", "vector-changes"]),
         ("antecast reproduce v", ["vcube"]),
         ("antecast generate ci", ["city-bus"]),
         ("antecast sweep --no", ["--no-spark", "--no-report"]),

@@ -31,6 +31,7 @@ def run(folder, *arguments, stdin=""):
     "arguments",
     [
         ("sweep", "examples/studies/loss.toml"),
+        ("compare", "examples/scenarios/quickstart.toml", "--protocol", "vector", "--protocol", "fifo"),
         ("audit", "log.csv", "--engine", "spark"),
         ("observe", "log.jsonl", "out", "--epsilon", "1s", "--delta", "1s", "--checkpoint", "state"),
     ],
@@ -43,6 +44,8 @@ def test_a_command_on_spark_says_what_to_install(tmp_path, arguments):
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "which is not installed: pip install 'antecast[spark]'" in done.stderr
+    assert ("; or leave out Spark: --no-spark" in done.stderr) is (arguments[0] in ("sweep", "compare"))
+    assert not any((tmp_path / folder).exists() for folder in ("sweeps", "comparisons", "out", "state"))
 
 
 def test_everything_else_works(tmp_path):

@@ -31,7 +31,7 @@ WIDTHS = (1440, 768, 390)
 A4 = 673
 """Pixels between the margins of a sheet."""
 
-PAGES = ("run", "sweep", "audit", "compare", "study", "counterexample")
+PAGES = ("run", "sweep", "audit", "compare", "study", "counterexample", "clocks", "spans", "kv")
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,44 @@ def pages(tmp_path_factory, violated):
         "compare": _comparison(folder),
         "study": _study(),
         "counterexample": _counterexample(),
+        **{name: _foreign(folder, name, text) for name, text in FOREIGN.items()},
     }
     made["run"] = replace(made["run"], facts=dict(made["run"].facts) | {f"input {'long/' * 9}feed.zip": "0f" * 32})
     for name, page in made.items():
         write(page, folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in made}
+
+
+FOREIGN = {
+    "clocks": """frontend.shop.example {"frontend.shop.example":1}
+POST /orders with a body that is logged in full and takes far more room than there is
+orders.shop.example {"orders.shop.example":1, "frontend.shop.example":1}
+received
+payments.shop.example {"payments.shop.example":1, "orders.shop.example":1}
+charged
+payments.shop.example {"payments.shop.example":1, "orders.shop.example":1}
+charged again
+""",
+    "spans": """TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano
+t1,a,,shop-frontend-7d9f6c5b8-x2x4q,GET /cart?with=a&very=long&query=string,1000000,9000000
+t1,b,a,ads-5c6b7d8f9-abcde,getAds,700000,4000000
+t1,c,b,cart,getCart,2000000,3000000
+t1,d,nowhere,cart,lost,2000000,3000000
+""",
+    "kv": (Path(__file__).parents[2] / "examples" / "logs" / "album.edn").read_text(encoding="utf-8"),
+}
+"""Logs of other systems, by the model that judges them; each is violated."""
+
+
+def _foreign(folder, name, text):
+    from antecast.api import audit_files
+
+    file = folder / f"{name}.log"
+    file.write_text(text, encoding="utf-8")
+    done = audit_files([file])
+    assert (done.model, done.verdict.outcome) == (name, "violated")
+    done.write(folder / name)
+    return audit_page(folder / name)
 
 
 def _counterexample():
@@ -156,6 +189,17 @@ def test_every_chart_tells_a_screen_reader_what_it_shows(browser, pages, name):
         browser.show(width=width)
         assert browser.named("image") == words
     assert all(browser.named("button")) and all(browser.named("combobox")) and all(browser.named("region"))
+
+
+def test_a_story_of_another_system_s_log_is_told_once_and_names_files_as_they_are(browser, pages):
+    browser.show()
+    browser.open(pages["spans"])
+    text = browser.evaluate("document.body.innerText")
+    assert text.count("before its parent") == 2, "in the story and in the table, not under the drawing too"
+    assert "cause after its effect" in text
+    assert "/spans.log:5 has the parent nowhere" in text
+    browser.open(pages["kv"])
+    assert "session 0" in browser.evaluate("document.querySelector('.for-wide').textContent")
 
 
 def faint(figure: str) -> str:
@@ -268,8 +312,8 @@ def test_a_command_is_copied_as_it_stands(browser, pages):
     browser.show()
     browser.open(pages["audit"])
     browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    browser.click("document.querySelector('main .copy')")
-    browser.wait("document.querySelector('main .copy').innerText == 'Copied'")
+    browser.click("document.querySelector('.copy')")
+    browser.wait("document.querySelector('.copy').innerText == 'Copied'")
     text = browser.evaluate("navigator.clipboard.readText()")
     assert text.startswith("antecast audit logs/of/a/very") and text.endswith("--out here")
     assert browser.evaluate("document.querySelector('.told').innerText") == "Copied"

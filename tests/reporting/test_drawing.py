@@ -56,6 +56,30 @@ def test_a_label_that_is_alone_stays_beside_its_mark():
     assert box.left == 109 and (box.top + box.bottom) / 2 == 100
 
 
+def test_a_label_keeps_clear_of_lines_where_it_can():
+    right, left = (100.0, 100.0, 300.0, 100.0), (100.0, 100.0, 0.0, 100.0)
+    room = Box(0, 0, 700, 400)
+    (box,) = place([Wanted(100, 100, 50)], room, lines=[right, left])
+    assert not box.crossed(right) and not box.crossed(left)
+    hedge = [(0.0, y, 700.0, y) for y in range(0, 400, 5)]
+    assert place([Wanted(100, 100, 50)], room, lines=hedge) == place([Wanted(100, 100, 50)], room)
+
+
+@pytest.mark.parametrize(
+    ("line", "crossed"),
+    [
+        ((0, 15, 50, 15), True),
+        ((15, 0, 15, 50), True),
+        ((0, 0, 30, 30), True),
+        ((0, 5, 50, 5), False),
+        ((0, 0, 9, 9), False),
+        ((0, 30, 12, 22), False),
+    ],
+)
+def test_a_line_goes_through_a_box_or_not(line, crossed):
+    assert Box(10, 10, 20, 20).crossed(line) is crossed
+
+
 def test_a_label_that_had_to_move_is_led_back_to_its_mark():
     marks = [Dot(x=1, y=1), *(Label(x=1, y=1, text=f"protocol {i}") for i in range(9))]
     svg = draw(Plot(x=Axis(), y=Axis(), marks=marks), WIDE)

@@ -1,7 +1,6 @@
 """The pages of sweeps, audits and reproductions are made from the files in their folders, whatever these say."""
 
 import json
-import shutil
 from statistics import mean
 
 import pyarrow as pa
@@ -10,6 +9,9 @@ import pytest
 
 from antecast.core import InputError
 from antecast.history.confidence import Estimate, t_quantile
+from antecast.history.log import read_events, read_samples
+from antecast.history.parts import MadeRun, write_part
+from antecast.history.store import Store
 from antecast.papers.findings import Results
 from antecast.papers.job import Job
 from antecast.papers.output import read_manifest, write_manifest, write_results
@@ -166,15 +168,50 @@ def test_runs_that_failed_are_listed_with_their_reasons(tmp_path):
     assert page.sections[0].blocks[0].rows == [("8", "1", "ran longer than 1 s", "run1")]
 
 
+def put_run(sweep, name, folder):
+    """Put the logs of a run folder into a sweep, under a name."""
+    logs = {"events": read_events(folder), "samples": read_samples(folder)}
+    made = MadeRun(
+        run=name,
+        point={},
+        row={},
+        manifest=json.loads((folder / "manifest.json").read_text()),
+        logs={table: log.to_batches for table, log in logs.items()},
+        rows={table: log.num_rows for table, log in logs.items()},
+    )
+    write_part(Store(sweep), [made], pa.schema([]))
+
+
 def test_broken_promises_come_first_with_a_witness(tmp_path, violated):
     folder = make_sweep(tmp_path / "sweep", ["nodes"], [((4,), 1, FINE), ((8,), 1, BROKEN)])
-    shutil.copytree(violated, folder / "runs" / "run1")
+    put_run(folder, "run1", violated)
     page = sweep_page(folder)
     assert (page.tone, page.verdict) == ("bad", "1 of 2 runs kept causal order; 1 broke what they promise.")
     table, remark, words, *_ = page.sections[0].blocks
     assert table.rows == [("8", "1", "causal", "3", "2", "0", "0", "0.30 %", "run1")]
     assert "--run run1" in remark.text and "before" in words.text
     assert pq.read_table(folder / "report" / "witness.parquet").num_rows >= 4
+
+
+def test_buffers_are_shown_over_time_for_each_value(tmp_path, violated):
+    ended = {"ended_ns": 5 * 10**9}
+    folder = make_sweep(tmp_path / "sweep", ["nodes"], [((4,), 1, FINE | ended), ((8,), 1, FINE | ended)])
+    put_run(folder, "run0", violated)
+    put_run(folder, "run1", violated)
+    page = sweep_page(folder)
+    shown = section(page, "Buffers over time")
+    assert shown.blocks[0].text == "Entries at a node, the mean over all nodes and runs."
+    samples = read_samples(violated).to_pandas()
+    steps = samples.assign(step=samples["t"] // 50_000_001)
+    table = pq.read_table(folder / "report" / "buffers.parquet").to_pandas()
+    for value in ("4", "8"):
+        own = table[table["value"] == value]
+        for gauge, rows in steps.groupby("gauge", observed=True):
+            means = rows.groupby("step")["value"].mean()
+            assert own[own["gauge"] == gauge]["mean"].tolist() == pytest.approx(means.tolist())
+    drawn = {block.title for block in shown.blocks[1:]}
+    most = samples.groupby("gauge", observed=True)["value"].max()
+    assert drawn == {name.replace("_", " ") for name in most[most > 0].index} and drawn
 
 
 def test_what_was_never_promised_is_not_blamed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -32,6 +33,7 @@ from antecast.cli import (
     report,
     reproduce,
     run,
+    spark,
     status,
     sweep,
     torture,
@@ -57,7 +59,7 @@ _PANELS: dict[str, tuple[Any, ...]] = {
     "Check a system": (audit.audit, observe.observe, check.check, torture.torture, emulate.emulate),
     "Networks that move": (generate.app, mobility.app, contacts.contacts, convert.convert),
     "Reproduce the papers": (reproduce.reproduce, demonstrate.demonstrate),
-    "Set up": (examples.examples, new.new, doctor.doctor, completion.completion),
+    "Set up": (examples.examples, new.new, spark.app, doctor.doctor, completion.completion),
 }
 """The commands, by what people come for; those that are applications hold several."""
 
@@ -67,6 +69,9 @@ for _panel, _commands in _PANELS.items():
             app.add_typer(_each, rich_help_panel=_panel)
         else:
             app.command(cls=Command, rich_help_panel=_panel)(_each)
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of the machine, wherever they come from: the disk is full, or cannot be written."""
 
 
 def _version(show: bool) -> None:
@@ -89,18 +94,24 @@ def main() -> None:
     completion.answer_shells()
     try:
         code = app(prog_name="antecast", standalone_mode=False)
+        sys.stdout.flush()
     except AntecastError as error:
         _say(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; that is no error of ours.
+        # Whoever read our output has gone before the end; what was not said is neither fine nor a violation.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.OK)
+        sys.exit(Exit.NOT_READ)
     except Exception as error:
         if package := _missing_extra(error):
-            _say(f"this needs {package}, which is not installed: pip install 'antecast[spark]'")
+            way = "; or leave out Spark: --no-spark" if {"sweep", "compare"} & set(sys.argv[1:2]) else ""
+            _say(f"this needs {package}, which is not installed: pip install 'antecast[spark]'{way}")
+            sys.exit(Exit.USAGE)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _say(f"{error.filename or 'output'}: cannot write: {error.strerror}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(Exit.USAGE)
         if not hasattr(error, "format_message"):
             traceback.print_exc()

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
-from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from antecast.cli.audit_follow import check_options, follow_log, write_texts
 from antecast.cli.audit_options import bytes_of, dense_of, names_of, nanoseconds_of, pairs_of
 from antecast.cli.console import Json, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
-from antecast.cli.journals import with_journals_as_logs
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
-from antecast.core import AntecastError, OutputError
 
 if TYPE_CHECKING:
-    from antecast.auditing.foreign import Request
     from antecast.auditing.outcome import Audit
-    from antecast.history.log_files import Log
-    from antecast.history.verdict import Verdict
-
-LOCAL_ROWS = 50_000_000
-"""Rows up to which this process does it all: in 1 GB, and several times faster than Spark on one machine."""
 
 MOST_CAUSES = 5
 """Causes of violations that the terminal shows."""
@@ -210,12 +201,11 @@ def audit(
     be read, 3 if something is missing and nothing is wrong with the rest. --out writes the violations as a
     table, the verdict, and a report; --open shows the report.
     """
-    from antecast.auditing.foreign import MAPPED, Request, find_foreign
+    from antecast.api import audit_files
+    from antecast.auditing.foreign import MAPPED, Request
     from antecast.auditing.gate import exit_code
     from antecast.history.log_kinds import KINDS
-    from antecast.history.rows import ALL_COLUMNS
 
-    paths = with_journals_as_logs(paths)
     request = Request(
         format=file_format,
         model=model,
@@ -232,8 +222,10 @@ def audit(
     )
     kinds = pairs_of("--kinds", words, KINDS)
     if follow:
-        from antecast.cli.audit_follow import follow_log
-
+        check_options(
+            {"--out": folder, "--export": export, "--open": show, "--pairs": pairs},
+            {"--clock": clock, "--dense": dense, "--complete": complete},
+        )
         raise typer.Exit(
             follow_log(
                 *(paths, request),
@@ -242,16 +234,25 @@ def audit(
                 state=state,
                 until_idle=until_idle,
                 fail_on=fail_on,
+                master=master or ("local[*]" if engine == "spark" else None),
+                outputs=(junit, sarif),
+                github=github,
+                quiet=quiet or as_json,
+                as_json=as_json,
             )
         )
-    foreign = None if kinds else find_foreign(paths, request)
-    if foreign is not None:
-        done = _foreign(foreign)
-    else:
-        pairs_of("--map", mapping, ALL_COLUMNS)  # a table has no others
-        note = clocked(quiet=quiet or as_json)
-        options = {"pairs": pairs, "limit": limit, "dense": dense_of(dense), "complete": request.complete}
-        done = _table(paths, request, kinds, clock, engine, master, note, options)
+    done = audit_files(
+        paths,
+        request,
+        kinds=kinds,
+        clock=clock,
+        dense=dense_of(dense),
+        complete=request.complete,
+        engine=engine,
+        master=master,
+        pairs=pairs,
+        on_progress=clocked(quiet=quiet or as_json),
+    )
     page = None
     kept = folder if folder is not None or not show else Path(tempfile.mkdtemp(prefix="antecast-audit-"))
     if kept is not None:
@@ -276,93 +277,9 @@ def audit(
     raise typer.Exit(exit_code(done.verdict.outcome, fail_on))
 
 
-def _foreign(log: Any) -> Audit:
-    from antecast.auditing.foreign import judge
-    from antecast.auditing.outcome import Audit
-
-    data = log.read()
-    return Audit(log, judge(log, data), data)
-
-
-def _table(
-    paths: list[str],
-    request: Request,
-    kinds: Mapping[str, str],
-    clock: Literal["global", "local"] | None,
-    engine: str,
-    master: str | None,
-    note: Callable[[str], None],
-    options: Mapping[str, Any],
-) -> Audit:
-    from antecast.auditing.outcome import Audit
-    from antecast.history.log_files import open_log
-
-    log = open_log(
-        paths, file_format=request.format, columns=dict(request.columns), kinds=dict(kinds), clock=clock
-    )
-    if engine == "auto":
-        engine = "spark" if master is not None or log.rows > LOCAL_ROWS else "local"
-    judge = _with_spark if engine == "spark" else _here
-    return Audit(log, judge(log, master=master, note=note, **options), engine=engine)
-
-
-def _here(log: Log, *, master: str | None, note: Callable[[str], None], **options: Any) -> Verdict:
-    from antecast.history.log_audit import audit_log
-
-    return audit_log(log, **options)
-
-
-def _with_spark(
-    log: Log, *, pairs: bool, limit: int, master: str | None, note: Callable[[str], None], **completeness: Any
-) -> Verdict:
-    from antecast.history.log_audit import may_be_dense
-    from antecast.history.rows import BrokenLog
-    from antecast.spark.audit import audit as judge
-    from antecast.spark.completeness import frame_completeness
-    from antecast.spark.log_frames import log_frame
-    from antecast.spark.session import reason, spark_session
-    from antecast.spark.sweep import SparkFailed
-
-    note(f"starting Spark to audit {_files(log)}")
-    try:
-        with spark_session("antecast audit", master=master) as spark:
-            frame = log_frame(spark, log)
-            verdict = judge(frame, clock=log.clock, pairs=pairs, limit=limit, on_progress=note)
-            found = frame_completeness(frame, look=may_be_dense(log), **completeness)
-    except BrokenLog as error:
-        raise log.place(error) from None
-    except Exception as error:
-        if isinstance(error, AntecastError) or not _is_sparks(error):
-            raise
-        if isinstance(error, ConnectionError | EOFError):
-            raise SparkFailed(f"Spark went away while it audited the log: {error}") from error
-        for _ in log.batches():
-            pass  # a malformed row says so here, with its number
-        raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
-    log.check_kinds(verdict.messages, verdict.tally.deliveries)
-    return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
-
-
-def _is_sparks(error: Exception) -> bool:
-    """Whether Spark failed, or is gone."""
-    return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(
-        error, ConnectionError | EOFError
-    )
-
-
-def _files(log: Log) -> str:
-    return f"{len(log.files)} files" if len(log.files) > 1 else str(log.files[0].path)
-
-
 def _gates(done: Audit, junit: Path | None, sarif: Path | None, fail_on: Any) -> None:
     texts = {} if junit is None else {junit: done.junit(fail_on)}
-    texts |= {} if sarif is None else {sarif: done.sarif()}
-    for file, text in texts.items():
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"cannot write: {error.strerror or error}", path=file) from error
+    write_texts(texts | ({} if sarif is None else {sarif: done.sarif()}))
 
 
 def _show(done: Audit, folder: Path | None) -> None:

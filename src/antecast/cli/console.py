@@ -9,7 +9,7 @@ import typer
 from rich.console import Console, ConsoleDimensions
 
 from antecast.cli.usage import COMMON
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, OutputError
 
 _UNWRAPPED = 100_000
 """The width where output is not a terminal: programs that read it want a line to be one line."""
@@ -28,6 +28,10 @@ class _Paper(Console):
     @size.setter
     def size(self, size: tuple[int, int]) -> None:
         self._width, self._height = size
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line; rich would exit with 1, which means a violation here."""
+        raise BrokenPipeError
 
 
 out = _Paper(highlight=False)
@@ -48,6 +52,7 @@ class Exit(IntEnum):
     INCONCLUSIVE = 3
     DEFECT = 70
     INTERRUPTED = 130
+    NOT_READ = 141
 
 
 Json: TypeAlias = Annotated[
@@ -70,6 +75,16 @@ Engine: TypeAlias = Annotated[
 OutFolder: TypeAlias = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write.", rich_help_panel=COMMON),
+]
+OutStore: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="The folder to write, or its address, such as s3://bucket/loss.",
+        rich_help_panel=COMMON,
+    ),
 ]
 Master: TypeAlias = Annotated[
     str | None,
@@ -108,6 +123,14 @@ OnSpark: TypeAlias = Annotated[
         rich_help_panel="Spark",
     ),
 ]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results before the work that fills it begins."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot create the folder: {error.strerror}", path=folder) from None
 
 
 def check_master(master: str | None, *, spark: bool) -> None:

@@ -85,5 +85,5 @@ def _summary(trace: Trace) -> dict[str, object]:
 def _line(trace: Trace, target: Path, to: str) -> str:
     start, end = trace.span
     rows = "contacts" if trace.kind == "contacts" else "segments"
-    what = f"{trace.nodes:,} nodes, {len(trace.table):,} {rows}, {start / 1e9:g} s to {end / 1e9:.10g} s"
+    what = f"{trace.nodes:,} nodes, {len(trace.table):,} {rows}, {start / 1e9:.10g} s to {end / 1e9:.10g} s"
     return f"{trace.format} to {to}: {what}: {target}"

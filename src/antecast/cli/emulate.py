@@ -65,6 +65,8 @@ def emulate(
         print(json.dumps(compared | {"folder": str(chosen)}, indent=2))
     elif not quiet:
         _show(compared, chosen, page)
+    elif verdict.outcome == "violated":
+        out.print("causal order violated in the emulation", style="bold red")
     if verdict.outcome == "violated" and Guarantee.CAUSAL in loaded.specification.guarantees:
         raise typer.Exit(Exit.VIOLATION)
     if not compared["same_verdict"]:

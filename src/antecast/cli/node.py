@@ -66,6 +66,18 @@ def node(
     lan: Annotated[
         bool, typer.Option("--lan", help="Find members on the local network, and be found by them.")
     ] = False,
+    overlay: Annotated[
+        bool,
+        typer.Option("--overlay", help="Choose neighbours by Spray; --peer names members to begin with."),
+    ] = False,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise",
+            metavar="HOST:PORT",
+            help="In an overlay: where others reach this node. Default: --listen.",
+        ),
+    ] = None,
     medium: Annotated[
         str | None,
         typer.Option("--medium", metavar="GROUP:PORT", help="A multicast group as the air between cells."),
@@ -117,6 +129,8 @@ def node(
         listen=None if compact else listen,
         peers=() if compact else peers or (),
         lan=lan and not compact,
+        overlay=overlay and not compact,
+        advertise=advertise,
         medium=None if compact else medium,
         role=role,
         durability=durability,
@@ -147,6 +161,8 @@ def make_node(
     durability: str,
     events: Path | None,
     lan: bool = False,
+    overlay: bool = False,
+    advertise: str | None = None,
     medium: str | None = None,
     role: str = "host",
 ) -> Node:
@@ -177,9 +193,13 @@ def make_node(
     if number is None:
         raise ConfigurationError("a new node needs a number that was never used", field="--number")
     transports: list[Transport] = []
-    if listen or peers or lan:
-        tcp = Tcp(listen=listen, peers=list(peers))
+    if listen or peers or lan or overlay:
+        tcp = Tcp(listen=listen, peers=[] if overlay else list(peers))
         transports.append(tcp)
+        if overlay:
+            from antecast.live.overlay.transport import Spray
+
+            transports.append(Spray(tcp, contacts=list(peers), advertise=advertise))
         if lan:
             from antecast.live.links.lan import Lan
 

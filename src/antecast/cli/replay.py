@@ -17,10 +17,10 @@ def replay(
     start: Annotated[int | None, typer.Option("--from", metavar="N", help="Show calls from this one on.")] = None,
     until: Annotated[int | None, typer.Option("--until", metavar="N", help="Stop after this call.")] = None,
     stop_at: Annotated[
-        int | None, typer.Option("--break", metavar="N", help="Stop in the debugger before this call is shown.")
+        int | None, typer.Option("--break", metavar="N", help="Enter the debugger after this call.")
     ] = None,
     any_code: Annotated[
-        bool, typer.Option("--any-code", help="Replay it though the protocol's code has changed.")
+        bool, typer.Option("--any-code", help="Replay it even if the protocol's code has changed.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ Report: TypeAlias = Annotated[bool, typer.Option("--report/--no-report", help="W
 
 def report(
     folder: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="PATH",
             help="The folder of a run, a sweep, a comparison, an audit or a reproduction, or a counterexample.",

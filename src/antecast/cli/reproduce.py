@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from antecast.cli.completion import study_names
-from antecast.cli.console import Conf, Exit, Json, Master, OutFolder, Quiet, err, out
+from antecast.cli.console import Conf, Exit, Json, Master, OutFolder, Quiet, err, make_folder, out
 from antecast.cli.pace import Pace
 from antecast.cli.progress import progress
 from antecast.cli.tables import show
@@ -89,6 +89,8 @@ def reproduce(
             raise InputError("no such file", path=file)
     if out_folder is not None and len(names) > 1:
         raise ConfigurationError("takes one study; several have a folder each", field="--out")
+    for name in names:
+        make_folder(out_folder or default_folder(name, quick=quick))
     pace = Pace(names, known=quick and seeds is None and not given)
 
     def make(name: str, folder: Path, spark: SparkSession) -> Results:

@@ -44,6 +44,9 @@ def _show(found: dict[str, Any]) -> None:
     for link in found["links"]:
         waiting = f", {link['waiting_bytes']:,} bytes to send" if link["waiting_bytes"] else ""
         rows.append((f"link to {link['peer']}", f"{link.get('address', 'up')}{waiting}"))
+    for transport in found["transports"]:
+        if "view" in transport:
+            rows.append(("view", ", ".join(map(str, transport["view"])) or "nobody yet"))
     rows += [(name.replace("_", " "), f"{value:,}") for name, value in found["gauges"].items() if value]
     rows += [(name.replace("_", " "), f"{value:,}") for name, value in found["counters"].items() if value]
     show_pairs(rows)

@@ -15,7 +15,7 @@ from antecast.cli.console import (
     Json,
     Master,
     OnSpark,
-    OutFolder,
+    OutStore,
     Overrides,
     Quiet,
     check_master,
@@ -27,7 +27,7 @@ from antecast.cli.console import (
 from antecast.cli.progress import stretch, sweep_progress
 from antecast.cli.report import Report, report_at_end
 from antecast.cli.tables import Column, show_columns
-from antecast.core import ConfigurationError
+from antecast.core import AntecastError, ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.sim.study import PlannedRun, Study
@@ -41,7 +41,7 @@ _MOST_ROWS = 40
 
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to make.", show_default=False)],
-    out_folder: OutFolder = None,
+    out_folder: OutStore = None,
     overrides: Overrides = None,
     seeds: Annotated[
         int | None,
@@ -96,11 +96,10 @@ def sweep(
             )
     except KeyboardInterrupt:
         kept = len(SweepFolder(folder).finished())
-        err.print(
-            f"interrupted; {kept} finished runs are kept in {folder}, the same command continues", style="yellow"
-        )
+        told = f"interrupted; {kept} finished runs are kept in {folder}, the same command continues"
+        err.print(told, style="yellow", markup=False)
         raise SystemExit(Exit.INTERRUPTED) from None
-    page = report_at_end(folder, "sweep", wanted=reported)
+    page = _report(folder, wanted=reported)
     if as_json:
         shown = _as_json(loaded, result) | {"report": None if page is None else str(page)}
         print(json.dumps(shown, indent=2))
@@ -110,6 +109,24 @@ def sweep(
             out.print(f"report: {page}", markup=False, soft_wrap=True)
     if result.failed or result.violated:
         raise typer.Exit(Exit.VIOLATION)
+
+
+def _report(folder: Path | str, *, wanted: bool) -> Path | str | None:
+    """The report of the sweep, where the sweep lies."""
+    from antecast.history.store import Store
+
+    store = Store(folder)
+    if store.local is not None:
+        return report_at_end(store.local if "://" in str(folder) else Path(folder), "sweep", wanted=wanted)
+    if not wanted:
+        return None
+    from antecast.reporting.remote import report_in_store
+
+    try:
+        return report_in_store(store)
+    except AntecastError as error:
+        err.print(f"no report: {error}", style="yellow", markup=False, soft_wrap=True)
+        return None
 
 
 def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from antecast.cli.console import Exit, Json, OutFolder, Quiet, out
+from antecast.cli.completion import protocol_names
+from antecast.cli.console import Exit, Json, OutFolder, Quiet, make_folder, out
 from antecast.cli.progress import progress
 from antecast.core import ConfigurationError
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def torture(
-    protocols: Annotated[list[str], typer.Argument(metavar="PROTOCOL...", help="Names or import paths.")],
+    protocols: Annotated[
+        list[str],
+        typer.Argument(metavar="PROTOCOL...", help="Names or import paths.", autocompletion=protocol_names),
+    ],
     faults: Annotated[int, typer.Option(min=0, help="How many faults, at least, over all protocols.")] = 200,
     points: Annotated[
         bool, typer.Option("--points", help="First kill nodes at every numbered fault point in turn.")
@@ -58,6 +62,8 @@ def torture(
         raise ConfigurationError(
             f"no such control {control!r}; there are {', '.join(CONTROLS)}", field="--control"
         )
+    if folder is not None:
+        make_folder(folder)
     with progress("torture", "starting", quiet=quiet or as_json) as show:
 
         def tell(summary: Summary, state: str) -> None:
@@ -73,6 +79,8 @@ def torture(
         print(json.dumps(plain(summary), indent=1))
     elif not quiet:
         _show(summary, folder)
+    elif summary.wrong:
+        out.print(f"wrong: {summary.wrong[0]}", style="bold red", markup=False, soft_wrap=True)
     if summary.wrong:
         raise typer.Exit(Exit.VIOLATION)
     if campaign.interrupted:

@@ -14,6 +14,19 @@ from typer.core import TyperCommand, TyperGroup
 COMMON = "Output"
 """The panel of the options that most commands have."""
 
+_TYPES = {
+    r"<(?:int|float)(?: range)?>": "NUMBER",
+    r"<str>|<list\[str\]>": "TEXT",
+    r"<path>": "FILE",
+    r"<([a-z|-]+)>": r"\1",
+}
+"""What the parser calls values that an option gives no name, and what they are called here."""
+_RANGES = {
+    r"default: \((.+?)\)": r"default: \1",
+    r"(-?[\d.]+)<=x<=(-?[\d.]+)": r"\1 to \2",
+    r"x>=(-?[\d.]+)": r"at least \1",
+    r"x<=(-?[\d.]+)": r"at most \1",
+}
 _VALUE_ERRORS = {
     "Input should be a valid integer.*": "expected a whole number",
     "Input should be a valid number.*": "expected a number",
@@ -41,8 +54,8 @@ class Command(TyperCommand):
             if param.param_type_name == "argument":
                 names, heading = str(param.metavar or param.name.upper()), "Arguments"
             else:
-                names, heading = record[0], param.rich_help_panel or "Options"
-            text = re.sub(r"default: \((.+?)\)", r"default: \1", record[1])
+                names, heading = _reworded(record[0], _TYPES), param.rich_help_panel or "Options"
+            text = _reworded(record[1], _RANGES)
             if heading == "Arguments":
                 text = re.sub(r"\s*\[required\]$", "", text)
             panels.setdefault(heading, []).append((names, text))
@@ -70,15 +83,23 @@ def _bracketed(param: Any) -> str:
     return name if param.required or name.startswith("[") else f"[{name}]"
 
 
+def _reworded(text: str, words: dict[str, str]) -> str:
+    for theirs, ours in words.items():
+        text = re.sub(theirs, ours, text)
+    return text
+
+
 def explain_usage(error: Any) -> str:
     """A mistake in how a command was called, in one line."""
     text = " ".join(error.format_message().split()).rstrip(".")
+    text = re.sub(r"\. Did you mean (.+\?)$", r" (did you mean \1)", text)
+    text = re.sub(r"\(Possible options?: (.+)\)$", r"(did you mean \1?)", text)
+    text = re.sub(r"^(Missing option '--[a-z-]+') / '-\w'", r"\1", text)
     text = text.replace("Invalid value for ", "").replace("Invalid value: ", "").replace("'", "", 2)
     given = _given(error)
     if given is not None:
         where, _, problem = text.partition(": ")
-        for theirs, ours in _VALUE_ERRORS.items():
-            problem = re.sub(f"^{theirs}$", ours, problem)
+        problem = _reworded(problem, {f"^{theirs}$": ours for theirs, ours in _VALUE_ERRORS.items()})
         text = f"{where}: {problem}" + ("" if repr(given) in problem else f", got {given!r}")
     context = getattr(error, "ctx", None)
     hint = "" if context is None else f"; see {context.command_path} --help"

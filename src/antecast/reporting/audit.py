@@ -18,10 +18,10 @@ from antecast.history.witness import Event, Witness
 from antecast.reporting import figures
 from antecast.reporting.diagram import witness_diagram
 from antecast.reporting.folders import Beside, command_line, read_json, read_table
-from antecast.reporting.page import Block, Chart, Code, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.reporting.plot import Axis
 from antecast.reporting.run import draw
-from antecast.text.wording import number, plural, share_text
+from antecast.text.wording import at_position, number, plural, share_text
 
 MOST_ROWS = 40
 """Causes of violations, and files, that a page lists."""
@@ -65,7 +65,10 @@ def audit_page(folder: Path) -> Page:
     summary = beside.summary(counts)
     violations = folder / "violations.parquet"
     rows = read_table(violations).to_pylist() if violations.is_file() else []
+    emulation = folder / "emulation.json"
+    compared = read_json(emulation) if emulation.is_file() else {}
     sections = [
+        *_beside_the_simulator(compared),
         *_witness(result.get("witness"), beside),
         *_unknown(counts, result),
         *_violations(rows, counts, beside),
@@ -74,7 +77,7 @@ def audit_page(folder: Path) -> Page:
         _read(result),
     ]
     return Page(
-        title=f"Audit of {_what(result)}",
+        title=f"Emulation of {compared['scenario']}" if compared else f"Audit of {_what(result)}",
         verdict=_verdict(outcome, counts),
         tone=tone,
         figures=[
@@ -87,6 +90,29 @@ def audit_page(folder: Path) -> Page:
         sections=sections,
         facts=_facts(result, folder, beside),
     )
+
+
+def _beside_the_simulator(compared: Mapping[str, Any]) -> list[Section]:
+    """What an emulation did, and the simulator's run of the same scenario."""
+    if not compared:
+        return []
+    runs = ("simulator", "emulation")
+    rows = [(what, *(str(compared[what][run]) for run in runs)) for what in ("verdict", "messages", "deliveries")]
+    counts = compared["deliveries"]
+    same = "The same messages were delivered at the same nodes."
+    differ = (
+        f"{counts['both']:,} deliveries are in both runs, {counts['only_simulator']:,} only in the simulator's,"
+        f" {counts['only_emulation']:,} only in the emulation."
+    )
+    made = (
+        f"{compared['protocol']} on {plural(compared['nodes'], 'process', 'processes')},"
+        f" {compared['speed']:g} times as fast as the scenario's clock;"
+        f" the latest step was {compared['lateness']:g} s late."
+    )
+    table = TableBlock("", ("", *runs), rows, ["Data: emulation.json."])
+    return [
+        Section("Beside the simulator", [Text(made), table, Text(same if compared["same_deliveries"] else differ)])
+    ]
 
 
 def _of(counts: Mapping[str, int | None], name: str) -> str:
@@ -200,8 +226,8 @@ def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
     lines = []
     for group in ordered[:MOST_ROWS]:
         first, count = group.rows[0], len(group.rows)
-        example = f"{message_of(first)} at node {_node(first)}, position {first['pos']:,}"
-        example += f"; the cause at position {first['cause_pos']:,}" if first["cause_seq"] is not None else ""
+        example = f"{message_of(first)} at node {_node(first)}, {at_position(first['pos'])}"
+        example += f"; the cause at {at_position(first['cause_pos'])}" if first["cause_seq"] is not None else ""
         share = share_text(count / len(rows))
         lines.append((group.cause or "–", group.problem, f"{count:,}", share, f"{group.nodes:,}", example))
     more = [f"Cut: {len(ordered) - MOST_ROWS:,} more causes are in violations.parquet."] * (
@@ -249,8 +275,6 @@ def _read(result: Mapping[str, Any]) -> Section:
     }
     if names:
         blocks.append(TableBlock("What the log calls things", ("", "in the log"), list(names.items())))
-    if command := command_line(result.get("command")):
-        blocks += [Text("The command that repeats it:"), Code(command)]
     return Section("Files read", blocks)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from antecast.reporting.folders import Beside, command_line, read_table
-from antecast.reporting.page import Block, Chart, Code, Figure, Page, Section, TableBlock, Text, Tone
+from antecast.reporting.page import Block, Chart, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.reporting.plot import AnyMark, Axis, Dot, Label, Plot, Segment, Series
 from antecast.text.wording import number, plural, time_text
 
@@ -20,7 +20,8 @@ MOST_STORIES = 12
 """Stories that a page tells."""
 
 _TONES: dict[str, Tone] = {"sound": "good", "kept": "good", "violated": "bad", "inconclusive": "plain"}
-_ROW_HEIGHT = 40
+_ROW_HEIGHT = 56
+_CAUSE, _TOO_LATE = "cause to effect", "cause after its effect"
 _TOLD = pa.schema(
     [
         *(("story", pa.int64()), ("kind", pa.string()), ("node", pa.string()), ("event", pa.string())),
@@ -40,7 +41,7 @@ def model_page(result: Mapping[str, Any], folder: Path) -> Page:
         *_skew(folder),
         Section("Counts", [_count_table(result, summary)]),
         *_notes(result),
-        _read(result, files),
+        _read(files),
     ]
     facts = {"command": command_line(result.get("command")) or "from Python"}
     facts |= {name: str(result[name]) for name in ("version", "model", "format") if result.get(name)}
@@ -65,8 +66,8 @@ def _verdict(result: Mapping[str, Any]) -> str:
     outcome = str(result["verdict"]).capitalize()
     if "levels" in result:
         broken = [level for level, each in result["levels"].items() if each == "violated"]
-        levels = ", ".join(broken) or "no level"
-        return f"{outcome}: {levels} violated in {plural(result['operations'], 'operation')}."
+        words = f"levels violated: {', '.join(broken)}" if broken else "no level is violated"
+        return f"{outcome}: {plural(result['operations'], 'operation')}; {words}."
     found = [f"{kind}: {count:,}" for kind, count in (result.get("found") or {}).items() if count]
     found += [f"{count:,} {words}" for words, count in (result.get("unsettled") or {}).items() if count]
     return f"{outcome}: {result.get('scope', '')}{'; ' if found else ''}{', '.join(found)}."
@@ -87,8 +88,8 @@ def _stories(result: Mapping[str, Any], beside: Beside) -> list[Section]:
     blocks: list[Block] = []
     for story in stories[:MOST_STORIES]:
         blocks += [
-            Text(f"{story['kind'][:1].upper()}{story['kind'][1:]}: {story['words']}."),
-            Chart("What happened", [story_plot(story)], story["words"], f"Data: {where}."),
+            Text(f"{_sentence(story['kind'])}: {story['words']}."),
+            *_drawn(story, "session " if result.get("model") == "kv" else "", where),
             Text(str(story["diagram"]), pre=True),
         ]
     if len(stories) > MOST_STORIES:
@@ -96,17 +97,25 @@ def _stories(result: Mapping[str, Any], beside: Beside) -> list[Section]:
     return [Section("Witnesses", blocks)]
 
 
-def story_plot(story: Mapping[str, Any]) -> Plot:
-    """A line per node, the events of a story in a possible order, and arrows from causes to effects."""
+def _drawn(story: Mapping[str, Any], noun: str, where: str) -> list[Block]:
+    """The drawing of a story in which something leads from one event to another."""
+    if not story["arrows"]:
+        return []
+    plot = story_plot(story, noun)
+    words = "Lines lead from a cause to its effect; the events stand in the order of the log."
+    return [Chart("What happened", [plot], words, f"Data: {where}.")]
+
+
+def story_plot(story: Mapping[str, Any], noun: str = "") -> Plot:
+    """A line per node, the events of a story in the order told, and lines from causes to effects."""
     events = story["events"]
-    nodes = list(dict.fromkeys(str(event["node"]) for event in events))
-    places = [(float(step + 1), float(nodes.index(str(event["node"])))) for step, event in enumerate(events)]
+    nodes = list(dict.fromkeys(f"{noun}{event['node']}" for event in events))
+    places = [(float(step + 1), float(nodes.index(f"{noun}{event['node']}"))) for step, event in enumerate(events)]
     marks: list[AnyMark] = [
-        Segment(
-            x=places[a][0], y=places[a][1], x2=places[b][0], y2=places[b][1], width=1.7, series="happened before"
-        )
-        for a, b in story["arrows"]
+        Segment(x=x, y=y, x2=x2, y2=y2, width=1.7, series=_CAUSE if x < x2 else _TOO_LATE)
+        for (x, y), (x2, y2) in ((places[a], places[b]) for a, b in story["arrows"])
     ]
+    ways = {each.series for each in marks}
     for event, (x, y) in zip(events, places, strict=True):
         where = f", {event['file']}:{event['line']}" if event.get("file") else ""
         marks.append(Dot(x=x, y=y, size=5.5, tip=f"{event['node']}: {event['label']}{where}", series="event"))
@@ -115,7 +124,14 @@ def story_plot(story: Mapping[str, Any]) -> Plot:
         x=Axis(title="order", low=0.5, high=len(events) + 0.5, ticks=()),
         y=Axis(names=nodes),
         marks=marks,
-        series=[Series("event", "var(--bad)", swatch="dot"), Series("happened before", "var(--c1)")],
+        series=[
+            Series("event", "var(--text)", swatch="dot"),
+            *(
+                each
+                for each in (Series(_CAUSE, "var(--c1)"), Series(_TOO_LATE, "var(--bad)"))
+                if each.name in ways
+            ),
+        ],
         pick=False,
         height=_ROW_HEIGHT * max(2, len(nodes)),
     )
@@ -163,16 +179,15 @@ def _count_table(result: Mapping[str, Any], summary: str) -> TableBlock:
 
 def _notes(result: Mapping[str, Any]) -> list[Section]:
     notes = [*(result.get("notes") or ()), *(result.get("missing") or ()), *(result.get("assumptions") or ())]
-    return (
-        [Section("What it rests on", [Text(f"{str(note)[:1].upper()}{str(note)[1:]}.") for note in notes])]
-        if notes
-        else []
-    )
+    return [Section("What it rests on", [Text(f"{_sentence(str(note))}.") for note in notes])] if notes else []
 
 
-def _read(result: Mapping[str, Any], files: list[str]) -> Section:
+def _sentence(text: str) -> str:
+    """With a capital letter, unless it begins with the name of a file or of a host."""
+    first = text.partition(" ")[0]
+    return f"{text[:1].upper()}{text[1:]}" if first.rstrip(":,").replace("-", "").isalpha() else text
+
+
+def _read(files: list[str]) -> Section:
     more = [f"Cut: {len(files) - MOST_ROWS:,} more are in verdict.json."] if len(files) > MOST_ROWS else []
-    blocks: list[Block] = [TableBlock("", ("file",), [(each,) for each in files[:MOST_ROWS]], more)]
-    if command := command_line(result.get("command")):
-        blocks += [Text("The command that repeats it:"), Code(command)]
-    return Section("Files read", blocks)
+    return Section("Files read", [TableBlock("", ("file",), [(each,) for each in files[:MOST_ROWS]], more)])

@@ -37,7 +37,12 @@ def compare_page(result: Comparison, *, network: Mapping[str, str], command: str
             Section("What each promises and assumes", [_assumptions(ran), *_excluded(result)]),
             Section("How they were compared", [Text(text) for text in _method(result)]),
         ],
-        facts={"command": command, **network, "seeds": seeds, "runs": "runs.parquet and runs/, beside this page"},
+        facts={
+            "command": command,
+            **network,
+            "seeds": seeds,
+            "runs": "runs.parquet, events/ and samples/, beside this page",
+        },
     )
 
 

@@ -198,7 +198,7 @@ class _Drawing:
                 y = self.area.top + 10 if mark.y is None else self.y(mark.y)
                 wanted.append((mark, mark.text, Wanted(x, y, _long(mark.text), 8.0), True))
         room = replace(self.area, top=self.area.top - 8)  # there is nothing but the title above it
-        boxes = place([each[2] for each in wanted], room, taken)
+        boxes = place([each[2] for each in wanted], room, taken, self._crossing())
         texts = []
         for (mark, text, at, needed), box in zip(wanted, boxes, strict=True):
             if box is None and not needed:
@@ -210,6 +210,14 @@ class _Drawing:
             centre, foot = (box.left + box.right) / 2, box.bottom - 3.5
             texts.append(_text(centre, foot, text, anchor="middle", kind="label", font=_LABEL_FONT, more=key))
         yield from texts  # above all lines that lead to them
+
+    def _crossing(self) -> list[tuple[float, float, float, float]]:
+        """Lines that texts keep clear of, where there are few."""
+        x, y = self.x, self.y
+        segments = [mark for mark in self.plot.marks if isinstance(mark, Segment)]
+        if len(segments) > _FEW_DOTS:
+            return []
+        return [(x(a.x), y(a.y) + a.shift, x(a.x2), y(a.y2) + a.shift) for a in segments]
 
     def _leader(self, at: Wanted, box: Box, key: str) -> str:
         x, y = min(max(at.x, box.left), box.right), min(max(at.y, box.top), box.bottom)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from antecast.core.errors import ConfigurationError
+from antecast.history.parts import Parts
+from antecast.history.store import Store
 from antecast.history.verdict import Verdict
 from antecast.reporting.page import Page
 
@@ -36,12 +38,18 @@ def make_page(
     return run_page(folder, message=message, verdict=verdict, judge=judge)
 
 
-def run_of(folder: Path, run: str) -> Path:
-    """The folder of a run of a sweep; the beginning of its name is enough if it is unique."""
-    found = sorted(each for each in (folder / "runs").iterdir() if each.name.startswith(run)) if run else []
+def run_of(store: Store, run: str) -> str:
+    """The name of a run of a sweep; the beginning is enough if it is unique."""
+    found = sorted(each for each in Parts(store).refresh().of if each.startswith(run)) if run else []
     if len(found) == 1:
         return found[0]
-    if (folder / "failed" / f"{run}.json").is_file():
-        raise ConfigurationError(f"run {run} failed; {folder / 'failed' / f'{run}.json'} says why", field="--run")
-    problem = f"{len(found)} runs begin with {run!r}" if found else f"no run {run!r} in {folder / 'runs'}"
+    if store.exists(f"failed/{run}.json"):
+        raise ConfigurationError(f"run {run} failed; {store.where(f'failed/{run}.json')} says why", field="--run")
+    problem = f"{len(found)} runs begin with {run!r}" if found else f"no run {run!r} in {store.where()}"
     raise ConfigurationError(f"{problem}; runs.parquet lists them", field="--run")
+
+
+def taken_out(folder: Path, run: str) -> Path:
+    """The folder of a run of a sweep, taken out of its part."""
+    name = run_of(Store(folder), run)
+    return Parts(Store(folder)).refresh().extract(name, folder / "runs" / name)

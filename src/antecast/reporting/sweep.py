@@ -5,16 +5,20 @@ Everything comes from `runs.parquet`, one row per run, and `study.json`.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from antecast.history.parts import Parts
+from antecast.history.store import Store
 from antecast.reporting.folders import Beside, command_line, read_json, read_table
 from antecast.reporting.order import by_size, size_key
 from antecast.reporting.page import Block, Code, Figure, Page, Section, TableBlock, Text, Tone
 from antecast.reporting.run import witness_section
+from antecast.reporting.sweep_buffers import buffers_section
 from antecast.reporting.sweep_charts import (
     LATENCY,
     MEANS,
@@ -34,8 +38,10 @@ MOST_ROWS = 60
 """Rows of a table that a page shows; the rest is counted."""
 
 
-def sweep_page(folder: Path) -> Page:
-    """The page of the sweep in a folder; its tables go to `report/` beside it."""
+def sweep_page(folder: Path, store: Store | None = None) -> Page:
+    """The page of the sweep in a folder; its tables go to `report/` beside it. `store` has the logs, if they lie
+    elsewhere."""
+    store = store or Store(folder)
     about = read_json(folder / "study.json")
     study: Mapping[str, Any] = about.get("study", {})
     table = read_table(folder / "runs.parquet")
@@ -55,14 +61,16 @@ def sweep_page(folder: Path) -> Page:
     plots = [against(column, parameters, rows, fields, metrics, means, latency) for column in parameters]
     if not parameters and (chart := distribution("", rows, fields, metrics, latency)):
         plots.append(Section("Latency", [chart]))
+    buffers = buffers_section(store, rows, parameters[0] if parameters else "", fields, beside)
     beside.write("means", pa.Table.from_pylist(means, schema=MEANS))
     beside.write("latency", pa.Table.from_pylist(latency, schema=LATENCY))
     beside.summary(_numbers(rows, failed, broken, metrics))
     text, tone = _verdict(rows, failed, broken)
     sections = [
         *([_failed(failed, columns, fields)] if failed else []),
-        *([_broken(broken, columns, fields, folder, beside)] if broken else []),
+        *([_broken(broken, columns, fields, store, beside)] if broken else []),
         *(section for section in plots if section is not None),
+        *([buffers] if buffers is not None else []),
         _points(rows, columns, fields, metrics),
         _parameters(about, study, rows, columns, fields),
     ]
@@ -76,7 +84,7 @@ def sweep_page(folder: Path) -> Page:
         lead=lead,
         figures=_figures(rows, metrics),
         sections=sections,
-        facts=_facts(about, rows, folder, beside),
+        facts=_facts(about, rows, store, beside),
     )
 
 
@@ -147,7 +155,7 @@ def _failed(failed: Sequence[Row], columns: Sequence[str], fields: Mapping[str, 
 
 
 def _broken(
-    broken: Sequence[Row], columns: Sequence[str], fields: Mapping[str, str], folder: Path, beside: Beside
+    broken: Sequence[Row], columns: Sequence[str], fields: Mapping[str, str], store: Store, beside: Beside
 ) -> Section:
     counts = ("early", "late", "duplicates", "before_broadcast")
     rows = [
@@ -170,12 +178,22 @@ def _broken(
         "run",
     )
     blocks: list[Block] = [TableBlock("", header, rows, [*_left(len(broken)), "Data: runs.parquet."])]
-    first = folder / "runs" / broken[0]["run"]
-    story = witness_section(first, beside) if (first / "events.parquet").is_file() else None
+    story = _story(store, broken[0]["run"], beside)
     if story is not None:
-        blocks += [Text(f"The first of them, as antecast report {folder} --run {broken[0]['run']} tells it:")]
+        blocks += [
+            Text(f"The first of them, as antecast report {store.where()} --run {broken[0]['run']} tells it:")
+        ]
         blocks += story.blocks
     return Section("Broken promises", blocks)
+
+
+def _story(store: Store, run: str, beside: Beside) -> Section | None:
+    """What went wrong in a run, if its log is there."""
+    parts = Parts(store).refresh()
+    if run not in parts.of:
+        return None
+    with tempfile.TemporaryDirectory(prefix="antecast-") as scratch:
+        return witness_section(parts.extract(run, Path(scratch)), beside)
 
 
 def _left(count: int) -> list[str]:
@@ -232,10 +250,10 @@ def _parameters(
     return Section("Parameters", blocks)
 
 
-def _facts(about: Row, rows: Sequence[Row], folder: Path, beside: Beside) -> dict[str, str]:
+def _facts(about: Row, rows: Sequence[Row], store: Store, beside: Beside) -> dict[str, str]:
     facts = {"command": command_line(about.get("command")) or "from Python"}
     facts |= {name: str(about[name]) for name in ("version", "revision", "python") if about.get(name)}
     wall = sum(row["wall_seconds"] or 0 for row in rows)
     facts |= {"runs took": f"{wall:.1f} s wall in all, {sum(row['cpu_seconds'] or 0 for row in rows):.1f} s CPU"}
-    tables = ["runs.parquet", "runs/RUN/events.parquet", "runs/RUN/samples.parquet", *beside.tidy()]
-    return facts | {"folder": str(folder), "tables": ", ".join(tables)}
+    tables = ["runs.parquet", "events/", "samples/", *beside.tidy()]
+    return facts | {"folder": store.where(), "tables": ", ".join(tables)}

@@ -1,6 +1,7 @@
 """Words and numbers as people read them: three digits that count, and the unit that fits."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from math import isnan
 
 _TIMES = ((3_600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -72,6 +73,31 @@ def plural(count: int, word: str, many: str = "") -> str:
     ('1 run', '1,200 runs', '2 deliveries')
     """
     return f"{count:,} {word if count == 1 else many or word + 's'}"
+
+
+_YEARS = range(946_684_800 * 10**9, 4_102_444_800 * 10**9)
+"""Nanoseconds from 2000 to 2100. No node counts so far: a position in here is a time."""
+
+
+def position(pos: int) -> str:
+    """A place in a node's history: a count, or a time where the log has times for positions.
+
+    >>> position(5), position(1_772_359_200_300_000_000)
+    ('5', '2026-03-01T10:00:00.3Z')
+    """
+    if pos not in _YEARS:
+        return str(pos)
+    seconds, rest = divmod(pos, 10**9)
+    fraction = f".{rest:09}".rstrip("0").rstrip(".")
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def at_position(pos: int) -> str:
+    """
+    >>> at_position(5), at_position(1_772_359_200_300_000_000)
+    ('position 5', '2026-03-01T10:00:00.3Z')
+    """
+    return position(pos) if pos in _YEARS else f"position {pos}"
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:
