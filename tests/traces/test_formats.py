@@ -286,7 +286,7 @@ def test_a_tie_is_left_to_the_user(tmp_path, monkeypatch):
     twin = replace(FORMATS["one"], name="twin")
     monkeypatch.setattr(formats, "FORMATS", dict(FORMATS) | {"twin": twin})
     (tmp_path / "trace").write_text("0 CONN 0 1 up\n")
-    with pytest.raises(InputError, match="could be one or twin; say which with --from"):
+    with pytest.raises(InputError, match="could be one or twin; `antecast convert --from FORMAT`"):
         guess(tmp_path / "trace")
 
 

@@ -62,7 +62,7 @@ def guess(path: Path | str) -> str:
     if len(likely) == 1:
         return likely[0]
     why = f"could be {' or '.join(likely)}" if likely else "not a trace in a known format"
-    raise InputError(f"{why}; say which with --from ({', '.join(FORMATS)})", path=path)
+    raise InputError(f"{why}; `antecast convert --from FORMAT` reads it as one of {', '.join(FORMATS)}", path=path)
 
 
 def read(path: Path | str, format: str | None = None, **options: object) -> Trace:  # noqa: A002
