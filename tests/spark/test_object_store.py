@@ -245,6 +245,22 @@ def test_a_claim_is_renewed_and_given_up_when_it_cannot_be(bucket: str, monkeypa
             held.check()
 
 
+def test_a_driver_that_was_away_too_long_stops_and_leaves_all_to_the_other(
+    bucket: str, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was stopped (SIGSTOP) and goes on after another has taken its claim away."""
+    monkeypatch.setattr(claim, "_RENEWAL", 0.1)
+    made, folder = load_study(study), SweepFolder(f"s3://{bucket}/away")
+    with folder.claimed(made):
+        folder.store.delete(f".claims/{folder.token}.json")  # void by the clock of the store
+        folder.store.write("events/under-way.parquet", b"the other has not written its marker yet")
+        assert folder._claim is not None
+        folder._claim._thread.join(60)
+        with pytest.raises(claim.ClaimLost, match="another driver has taken the folder"):
+            folder.check_claim()
+    assert folder.store.list(".claims") == {} and set(folder.store.list("events")) == {"under-way.parquet"}
+
+
 def test_a_store_that_is_busy_now_and_then_is_ridden_out(
     bucket: str, through: Callable[..., str], study: Path, tmp_path: Path
 ) -> None:

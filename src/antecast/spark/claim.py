@@ -9,8 +9,8 @@ this very machine is gone.
 On a disk a lock comes first: the system releases it when its holder dies, whatever the clocks say.
 
 A driver that was away for longer than that (a machine asleep, a network down) does not damage what another one has
-made meanwhile: parts are the same whoever makes them. Its tasks ask before each part whether the claim still
-stands.
+made meanwhile. Parts are the same whoever makes them; a claim that others took away is never written again, so the
+driver stops and tidies nothing up; and its tasks ask before each part whether the claim still stands.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Claim:
         self.token = uuid.uuid4().hex
         self._ended = threading.Event()
         self._renewed = time.monotonic()
+        self._taken = False
         self._trouble = "nobody answers"
         self._thread = threading.Thread(target=self._renew, daemon=True, name="antecast-claim")
 
@@ -62,10 +63,18 @@ class Claim:
         self._thread.start()
 
     def check(self) -> None:
-        """Stop if the claim may be another's by now; on a disk the lock says that it is not."""
-        if self._store.local is None and time.monotonic() - self._renewed > LEASE:
+        """Stop if the folder may be another's by now."""
+        if not self.stands:
             problem = f"the claim could not be renewed for {LEASE:.0f} s ({self._trouble})"
+            if self._taken:
+                problem = "the claim was not renewed in time, and another driver has taken the folder"
             raise ClaimLost(f"{self._store.where()}: {problem}, so the sweep stops; call it again")
+
+    @property
+    def stands(self) -> bool:
+        """Whether nobody else can have the folder; on a disk the lock says so."""
+        in_time = time.monotonic() - self._renewed <= LEASE
+        return self._store.local is not None or (in_time and not self._taken)
 
     def release(self) -> None:
         self._ended.set()
@@ -77,6 +86,9 @@ class Claim:
     def _renew(self) -> None:
         while not self._ended.wait(_RENEWAL):
             try:
+                if not self._store.exists(f".claims/{self.token}.json"):
+                    self._taken = True
+                    return
                 self.write()
             except OutputError as error:
                 self._trouble = error.problem

@@ -141,10 +141,11 @@ class SweepFolder:
             try:
                 yield
             finally:
-                self._tidy()
                 self.token = self._claim = None
-                for folder in (".attempts", "failed", "events", "samples", "parts"):
-                    self.store.remove_if_empty(folder)
+                if claim.stands:
+                    self._tidy()
+                    for folder in (".attempts", "failed", "events", "samples", "parts"):
+                        self.store.remove_if_empty(folder)
 
     def check_claim(self) -> None:
         """Raise if the folder may be another driver's by now."""
