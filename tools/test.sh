@@ -5,6 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 python=.venv/bin/python
+unset PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile the package anew
 log=$(mktemp)
 # The shell lets what runs in the background ignore interrupts, and tests of interrupts need them.
 env --default-signal=INT "$python" -m pytest -q -m spark >"$log" 2>&1 &
