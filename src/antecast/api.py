@@ -111,8 +111,10 @@ def audit(
     deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
     Antecast wrote. `dense` and `complete` say which rows must be there (docs/auditor.md). `skew` is a number of
     nanoseconds or a text such as `"5ms"`. Files are judged by `engine` ("local", "spark", or "auto", which takes
-    Spark where memory is short, or with a `master`). The others are the options of the command. Further options
-    are those of `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
+    Spark with a `master`). `memory` bounds the bytes that this process uses for their events (default: half of
+    what is free); those beyond it wait in temporary files. The others are the options of the command.
+    Further options are those of `antecast.history.audit.audit` (such as `pairs=True`) and
+    `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
@@ -175,6 +177,7 @@ def audit_files(
     complete: Collection[str] | None = None,
     engine: str = "auto",
     master: str | None = None,
+    memory: int | None = None,
     on_progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Audit:
@@ -182,7 +185,7 @@ def audit_files(
 
     >>> audit_files(["service.log"]).export("shiviz", Path("story.log"), witness_only=True)  # doctest: +SKIP
     """
-    from antecast.auditing.engines import engine_for
+    from antecast.auditing.engines import engine_for, memory_for
     from antecast.auditing.foreign import Request, check_columns, find_foreign, judge, kv_options
     from antecast.auditing.outcome import Audit
     from antecast.history.log_audit import audit_log
@@ -205,12 +208,15 @@ def audit_files(
     log = open_log(names, file_format=request.format, columns=request.columns, kinds=kinds, clock=clock)
     options |= {"limit": request.limit, "dense": dense, "complete": complete}
     if engine_for(engine, master, log) == "spark":
+        if memory is not None:
+            problem = "bounds what this process keeps of a log; Spark has settings of its own"
+            raise ConfigurationError(problem, field="--memory")
         from antecast.spark.log_audit import audit_log_on_spark
 
         return Audit(
             log, audit_log_on_spark(log, master=master, on_progress=on_progress, **options), engine="spark"
         )
-    return Audit(log, audit_log(log, **options))
+    return Audit(log, audit_log(log, memory=memory_for(memory), **options))
 
 
 def _audit_frame(

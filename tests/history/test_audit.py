@@ -98,7 +98,6 @@ def test_neither_blocks_nor_batches_change_the_verdict(events: pa.Table, memory:
     whole = summary(audit(events, pairs=True))
     batches = events.to_batches(max_chunksize=rows)
     assert summary(audit(events, pairs=True, memory=memory)) == whole
-    assert summary(audit(events, pairs=True, room=memory * 10)) == whole
     assert summary(audit(lambda: iter(batches), pairs=True)) == whole
     if batches:
         assert summary(audit(batches, pairs=True)) == whole

@@ -40,9 +40,6 @@ from antecast.history.verdict import Verdict
 from antecast.history.violations import add_tallies, merge_violations
 from antecast.history.witness import CYCLE_STEPS, find_witness, witness_of_parts
 
-ROOM = 1 << 40
-"""Memory for events if nothing is said: as much as they take."""
-
 
 def audit(
     events: Events,
@@ -50,22 +47,24 @@ def audit(
     clock: Clock = "local",
     pairs: bool = False,
     limit: int = LIMIT,
-    memory: int = MEMORY,
-    room: int = ROOM,
+    memory: int | None = None,
 ) -> Verdict:
     """Judge a log: its broadcasts and deliveries say all.
 
     `clock="global"` says that times of different nodes compare, and checks that nothing is delivered before
     its broadcast. `pairs` counts every pair in the wrong order, which can take far longer than all
     the rest. `limit` bounds the violations of each kind that are listed; all are counted. `memory` bounds the
-    matrices, in bytes, and `room` the events (8 to 12 bytes each): beyond that they wait in temporary files.
+    bytes for events and for matrices; events beyond it wait in temporary files. Default: all events in memory, 8
+    bytes each. Besides, messages take some 100 bytes each.
 
     Raises `BrokenLog` if the log contradicts itself.
     """
     batches, counts = rereadable(events), EventCounts()
+    matrices = MEMORY if memory is None else min(MEMORY, memory // 4)
+    room = None if memory is None else memory - matrices
     index = MessageIndex.read(counts.counting(batches()), timed=clock == "global")
     with ExitStack() as kept:
-        parts, reading = read_parts(batches(), index, counts, clock=clock, limit=limit, memory=room, kept=kept)
+        parts, reading = read_parts(batches(), index, counts, clock=clock, limit=limit, room=room, kept=kept)
         matrix = _dependencies(parts, index)
         order, cycle = topological_order(matrix)
         if cycle:  # told by what nodes have seen, without joints
@@ -76,7 +75,7 @@ def audit(
         ordered = Ordered.of(matrix, order)
         tally, runs, tables = reading.tally, reading.runs, [reading.violations]
         for part in parts:
-            for block in blocks(part, ordered, memory):
+            for block in blocks(part, ordered, matrices):
                 check = check_block(block, index, ordered, pairs=pairs, limit=limit)
                 tally += check.tally
                 runs = add_tallies(runs, check.runs) if check.runs else runs

@@ -104,10 +104,10 @@ def read_parts(
     *,
     clock: Clock = "local",
     limit: int = LIMIT,
-    memory: int,
+    room: int | None,
     kept: ExitStack,
 ) -> tuple[HistoryParts, Reading]:
-    """The histories of all nodes, of which no more than `memory` bytes are held at a time if there are several.
+    """The histories of all nodes, of which no more than `room` bytes are held at a time, or all.
 
     Files are gone when `kept` is closed. A single node is never divided.
     """
@@ -116,12 +116,12 @@ def read_parts(
         reader.nodes.code(name, add=True)
     expected = np.zeros(len(reader.nodes), np.int64)
     expected[[reader.nodes.code(name) for name in counts.nodes.names]] = counts.counts
-    if counts.events * EVENT_BYTES <= memory:
+    if room is None or counts.events * EVENT_BYTES <= room:
         whole = reader.settle(map(reader.read, batches), expected, wide=counts.wide)
         return HistoryParts([lambda: whole]), reader.reading(whole)
     folder = Path(kept.enter_context(TemporaryDirectory(prefix="antecast-audit-")))
     try:
-        planned = counts.parts(memory // EVENT_BYTES)
+        planned = counts.parts(room // EVENT_BYTES)
         part_of = np.zeros(len(reader.nodes), np.uint16)
         part_of[[reader.nodes.code(name) for name in planned]] = list(planned.values())
         _spill(map(reader.read, batches), part_of, folder, wide=counts.wide)
@@ -132,7 +132,7 @@ def read_parts(
             stored.append(
                 _Stored.keep(folder / str(part), reader.settle(_load(raw, counts.wide), own, wide=counts.wide))
             )
-            raw.unlink()
+            raw.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot keep the events that memory has no room for: {error}", path=folder) from error
     return HistoryParts(stored), reader.reading(Histories.gather([]))
@@ -162,6 +162,8 @@ def _spill(events: Iterable[Coded], part_of: NDArray[np.uint16], folder: Path, *
 
 
 def _load(file: Path, wide: bool) -> Iterator[Coded]:
+    if not file.exists():
+        return  # no event of the part was met
     kinds = (np.dtype(np.int32), np.dtype(np.int32), np.dtype(np.int64 if wide else np.int32))
     with file.open("rb") as stream:
         while head := stream.read(8):
