@@ -61,20 +61,22 @@ class Numbers:
     spans: dict[Who, _Span] = field(default_factory=dict)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        chosen = batch
+        runs_there = "run" in batch.schema.names
+        there = np.ones(len(batch), np.bool_)
+        for name in ("kind", self.what, self.owner, *(("run",) if runs_there else ())):
+            # A row that lacks a value is refused by whoever judges it.
+            there &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
         if self.what == "seq":
             kind = batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False)
-            chosen = batch.filter(pa.array(kind == "broadcast"))
-        number = chosen.column(self.what)
-        there = number.is_valid().to_numpy(zero_copy_only=False)
+            there &= kind == "broadcast"
         if not there.any():
             return
-        chosen = chosen.filter(pa.array(there))
+        chosen = batch if there.all() else batch.filter(pa.array(there))
         values = chosen.column(self.what).to_numpy(zero_copy_only=False)
         node, names = factorise(chosen.column(self.owner))
         run: NDArray[Any] = np.zeros(len(chosen), np.int64)
         runs: list[object] = [None]
-        if "run" in chosen.schema.names:
+        if runs_there:
             run, runs = factorise(chosen.column("run"))
         keys = run.astype(np.int64) * (len(names) + 1) + node
         some = np.arange(len(runs) * (len(names) + 1))

@@ -415,7 +415,17 @@ def _object(file: Path, number: int, line: str) -> dict[str, Any]:
         raise _line(file, number, f"not JSON: {error}") from None
     if not isinstance(value, dict):
         raise _line(file, number, "not a JSON object")
+    if "\\ud" in line.lower() and not _is_text(json.dumps(value, ensure_ascii=False)):
+        raise _line(file, number, "not JSON: half of a surrogate pair")
     return value
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
