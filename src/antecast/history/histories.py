@@ -97,7 +97,11 @@ class Histories:
         """The nodes in some rows, in ascending order; without a copy of events if they are neighbours."""
         if not rows or rows[-1] - rows[0] == len(rows) - 1:
             return self.block(rows[0], rows[-1] + 1) if rows else self.block(0, 0)
-        return Histories.gather([self.block(row, row + 1) for row in rows])
+        starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        events = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        names = [self.names[row] for row in rows]
+        return Histories(names, self.sources[rows], indptr, self.codes[events], self.pos[events])
 
 
 @dataclass(frozen=True, eq=False)

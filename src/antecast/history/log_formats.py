@@ -15,6 +15,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -402,10 +403,8 @@ def _line(file: Path, number: int, problem: str) -> InputError:
 
 
 def _is_whole(text: str) -> bool:
-    try:
-        return -(2**63) <= int(text) < 2**63
-    except ValueError:
-        return False
+    """Whether Arrow takes a text for a number: Python takes `+1` and `1_000` as well."""
+    return re.fullmatch(r"\s*-?[0-9]+\s*", text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _object(file: Path, number: int, line: str) -> dict[str, Any]:
