@@ -14,8 +14,10 @@ the order of time, all nodes mixed.
     join    a plain Spark SQL query that compares each delivery with the direct dependencies of its message,
             and is not even exact where nodes miss messages; at a size that it can bear
 
-A billion deliveries, once: `python -m bench.audit_scale --size 1e9 --join-size 0 --no-sort --local --folder DIR`
-writes about 6 GB to DIR, which stays there; leave some 40 GB of room for what Spark keeps while it works.
+`--alone` measures `local` only, without Spark, with CPU seconds of the process and its largest resident size;
+`--memory` is then what it may use for events (default: half of what is free). A billion deliveries, once:
+`python -m bench.audit_scale --size 1e9 --alone --memory 2GB --folder DIR` writes about 6 GB to DIR, which stays
+there, and needs 20 GB more for temporary files.
 
 Memory is the largest resident size, in MB, seen while the audit ran: of the driver's JVM, which is all of Spark
 in local mode and as large as its heap may be, of the driver's Python, and of the largest Python worker.
@@ -41,6 +43,7 @@ import pyarrow.parquet as pq
 from antecast.history.schema import EVENTS, KINDS, Kind
 from antecast.spark.audit import TASK_ROWS, audit
 from antecast.spark.session import spark_session
+from antecast.text.sizes import parse_size
 from bench.processes import watched
 from bench.table import report
 
@@ -55,8 +58,10 @@ WARM_UP = 2_000_000
 _HERE = """
 import resource, sys
 from antecast import audit
-outcome = audit(sys.argv[1], engine="local").outcome
-print(outcome, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+options = {"memory": int(sys.argv[2])} if len(sys.argv) > 2 else {}
+outcome = audit(sys.argv[1], engine="local", **options).outcome
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(outcome, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
 
 JOIN = """
@@ -166,14 +171,24 @@ def join_rows(spark: Any, log: Path) -> float:
     return time.perf_counter() - begin
 
 
-def audit_here(log: Path) -> dict[str, Any]:
+def audit_here(log: Path, memory: int | None = None) -> dict[str, Any]:
     """Seconds and memory of one process that audits the log, read from its own lips."""
-    command = [sys.executable, "-c", _HERE, str(log)]
+    command = [sys.executable, "-c", _HERE, str(log), *([] if memory is None else [str(memory)])]
     begin = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds, (outcome, peak) = time.perf_counter() - begin, done.stdout.split()
+    seconds, (outcome, cpu, peak) = time.perf_counter() - begin, done.stdout.split()
     assert outcome == "causal", done.stdout
-    return {"local s": seconds, "local MB": round(int(peak) / 1e3)}
+    return {"local s": seconds, "local CPU s": float(cpu), "local MB": round(int(peak) / 1e3)}
+
+
+def measure_alone(root: Path, deliveries: int, *, reuse: bool, memory: int | None) -> dict[str, Any]:
+    log = root / f"log-{deliveries}"
+    if not (reuse and log.is_dir()):
+        write_log(log, deliveries)
+    found = audit_here(log, memory)
+    if not reuse:
+        shutil.rmtree(log)
+    return {"deliveries": deliveries, "messages": deliveries // NODES, **found}
 
 
 def measure(
@@ -212,7 +227,9 @@ def main() -> None:
     parser.add_argument("--linear", action="store_true", help="also a quarter and a half of the size")
     parser.add_argument("--join-size", type=float, default=1e6, help="deliveries for the join; 0 leaves it out")
     parser.add_argument("--folder", type=Path, help="keep the logs here, and use those that are there")
-    parser.add_argument("--memory", default="1g", help="heap of the driver's JVM (default 1g, as Spark's)")
+    parser.add_argument("--heap", default="1g", help="heap of the driver's JVM (default 1g, as Spark's)")
+    parser.add_argument("--alone", action="store_true", help="one process only, without Spark")
+    parser.add_argument("--memory", help="what one process may use for events, such as 2GB, with --alone")
     parser.add_argument(
         "--no-sort", action="store_true", help="leave out the sort that the audit is compared with"
     )
@@ -221,7 +238,14 @@ def main() -> None:
     sizes = [int(options.size / part) for part in ((4, 2, 1) if options.linear else (1,))]
     with tempfile.TemporaryDirectory() as temporary:
         root, reuse = options.folder or Path(temporary), options.folder is not None
-        settings = {"spark.driver.memory": options.memory, "spark.local.dir": str(root / "spark")}
+        if options.alone:
+            memory = None if options.memory is None else parse_size(options.memory)
+            rows = [measure_alone(root, size, reuse=reuse, memory=memory) for size in sizes]
+            held = "half of what is free" if memory is None else options.memory
+            note = f"One process, start included; memory for events: {held}."
+            report("audit_scale", f"Auditing {NODES} nodes in one process", rows, note=note, part="alone")
+            return
+        settings = {"spark.driver.memory": options.heap, "spark.local.dir": str(root / "spark")}
         with spark_session("audit scale", settings=settings) as spark:
             for _ in range(2):  # Java compiles what it has seen often enough
                 measure(spark, root, WARM_UP, join=False, reuse=reuse)

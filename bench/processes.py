@@ -30,8 +30,11 @@ def cpu_seconds() -> float:
 
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
-    """The largest resident sizes, in MB, of this process, of the JVM and of a Python worker."""
-    peak = {"driver JVM MB": 0.0, "driver Python MB": 0.0, "worker MB": 0.0}
+    """The largest resident sizes, in MB, of this process, of the JVM and of a Python worker.
+
+    `own` is what this process holds without pages of files, which the system takes back as it needs them.
+    """
+    peak = {"driver JVM MB": 0.0, "driver Python MB": 0.0, "own MB": 0.0, "worker MB": 0.0}
     done = threading.Event()
 
     def watch() -> None:
@@ -69,5 +72,11 @@ def _resident() -> dict[str, float]:
     return {
         "driver JVM MB": max((sizes[pid] for pid in ours if "java" in names[pid]), default=0.0),
         "driver Python MB": sizes[os.getpid()],
+        "own MB": _own(),
         "worker MB": max(workers, default=0.0),
     }
+
+
+def _own() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("RssAnon")), 0.0)

@@ -124,7 +124,7 @@ def test_results_of_a_reproduction_are_short_to_read():
         (lambda: antecast.run(5), "scenario: expected a Scenario, the path of a TOML file, or a mapping"),
         (
             lambda: antecast.audit(5),
-            "events: expected a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path",
+            "events: expected a RunResult, a table (Arrow, pandas, Spark, Polars), or the path",
         ),
         (lambda: antecast.compare(5), "scenario: expected the path of a TOML file or a mapping"),
         (lambda: antecast.sweep(5), "study: expected a Study, the path of a TOML file, or a mapping"),
@@ -138,3 +138,44 @@ def test_a_wrong_argument_is_one_clear_error(call, words):
     with pytest.raises(antecast.AntecastError) as error:
         call()
     assert words in str(error.value)
+
+
+def test_an_audit_takes_whatever_holds_columns(tmp_path):
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    events = {
+        "node": [1, 1, 2, 2],
+        "pos": [0, 1, 0, 1],
+        "kind": ["broadcast", "broadcast", "deliver", "deliver"],
+        "origin": [1, 1, 1, 1],
+        "seq": [1, 2, 2, 1],
+    }
+    table = pa.table(events)
+
+    class Stream:
+        """What other libraries' tables offer to Arrow."""
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    pq.write_table(table, tmp_path / "log.parquet")
+    held = (
+        table,
+        table.to_batches()[0],
+        table.to_reader(),
+        Stream(),
+        pd.DataFrame(events),
+        tmp_path / "log.parquet",
+    )
+    for each in held:
+        assert antecast.audit(each).outcome == "violated"
+    for memory in (1, "1kB", None):
+        assert antecast.audit(tmp_path / "log.parquet", memory=memory).outcome == "violated"
+        assert antecast.audit(table, memory=memory).outcome == "violated"
+    for memory, problem in ((0, "at least one byte"), ("lots", "expected a size")):
+        with pytest.raises(antecast.ConfigurationError, match=problem):
+            antecast.audit(table, memory=memory)
+    with pytest.raises(antecast.AntecastError, match="column node with type object: Could not convert '2'"):
+        antecast.audit(pd.DataFrame(events | {"node": [1, 1, "2", 2]}))

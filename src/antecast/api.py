@@ -98,21 +98,25 @@ def audit(
     limit: int = 10_000,
     engine: str = "auto",
     master: str | None = None,
+    memory: str | int | None = None,
     **options: Any,
 ) -> Verdict | Judgement | KvVerdict:
     """Judge the causal order of a log.
 
     `events` is a path or several (run folders, sweep folders, files, folders of files, patterns, journals of live
-    nodes), a run, an Arrow table, a pandas DataFrame, or a Spark DataFrame, which is judged on Spark. The format
-    of files is recognised by what they hold, and the model follows from it; `format` and `model` insist on one.
-    Tables are judged as broadcasts and deliveries unless `model` says spans, clocks or kv.
+    nodes), a run, an Arrow table or what Arrow can read (batches, a Polars DataFrame), a pandas DataFrame, or a
+    Spark DataFrame, which is judged on Spark. The format of files is recognised by what they hold, and the model
+    follows from it; `format` and `model` insist on one. Tables are judged as broadcasts
+    and deliveries unless `model` says spans, clocks or kv.
 
     `columns` says what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and
     deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
     Antecast wrote. `dense` and `complete` say which rows must be there (docs/auditor.md). `skew` is a number of
     nanoseconds or a text such as `"5ms"`. Files are judged by `engine` ("local", "spark", or "auto", which takes
-    Spark where memory is short, or with a `master`). The others are the options of the command. Further options
-    are those of `antecast.history.audit.audit` (such as `pairs=True`) and `antecast.spark.audit.audit`.
+    Spark with a `master`). `memory`, a number or a text such as `"2GB"`, bounds the bytes that this process
+    uses for their events (default: half of what is free); those beyond it wait in temporary files. The others are
+    the options of the command. Further options are those of `antecast.history.audit.audit` (such as `pairs=True`)
+    and `antecast.spark.audit.audit`.
     """
     import pyarrow as pa
 
@@ -137,6 +141,13 @@ def audit(
         limit=limit,
     )
     rows: dict[str, Any] = {"dense": dense, "complete": complete}
+    paths = [events] if isinstance(events, Path | str) else events
+    if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
+        where: dict[str, Any] = {"engine": engine, "master": master, "memory": _bytes(memory)}
+        done = audit_files(paths, request, kinds=kinds, clock=clock, **where, **rows, **options)
+        return cast("Verdict", done.verdict)
+    if memory is not None:
+        options["memory"] = _bytes(memory)
     if isinstance(events, RunResult):
         return kernel.audit(events.events, clock=clock or "global", limit=limit, **options)
     if type(events).__module__.startswith("pyspark."):
@@ -146,7 +157,9 @@ def audit(
             return _check_frame(events, request, **options)
         events = cast("Any", events).toArrow()
     elif type(events).__module__.startswith("pandas."):
-        events = pa.Table.from_pandas(events, preserve_index=False)
+        events = _arrow(pa.Table.from_pandas, events, preserve_index=False)
+    elif hasattr(events, "__arrow_c_stream__") or isinstance(events, pa.RecordBatch):
+        events = events if isinstance(events, pa.Table) else _arrow(pa.table, events)
     if isinstance(events, pa.Table):
         if model in (None, "broadcast"):
             words = {"columns": columns, "kinds": kinds}
@@ -156,12 +169,7 @@ def audit(
 
         readers: dict[str, Callable[..., Any]] = {"spans": read_spans, "clocks": read_clocks, "kv": history_of}
         return cast("Judgement", judge_data(model, readers[model](events, request.columns), request))
-    paths = [events] if isinstance(events, Path | str) else events
-    if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
-        where: dict[str, Any] = {"engine": engine, "master": master}
-        done = audit_files(paths, request, kinds=kinds, clock=clock, **where, **rows, **options)
-        return cast("Verdict", done.verdict)
-    expected = "a RunResult, an Arrow table, a pandas or Spark DataFrame, or the path of a log, or several"
+    expected = "a RunResult, a table (Arrow, pandas, Spark, Polars), or the path of a log, or several"
     raise _unexpected("events", events, expected)
 
 
@@ -175,6 +183,7 @@ def audit_files(
     complete: Collection[str] | None = None,
     engine: str = "auto",
     master: str | None = None,
+    memory: int | None = None,
     on_progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Audit:
@@ -182,7 +191,7 @@ def audit_files(
 
     >>> audit_files(["service.log"]).export("shiviz", Path("story.log"), witness_only=True)  # doctest: +SKIP
     """
-    from antecast.auditing.engines import engine_for
+    from antecast.auditing.engines import engine_for, memory_for
     from antecast.auditing.foreign import Request, check_columns, find_foreign, judge, kv_options
     from antecast.auditing.outcome import Audit
     from antecast.history.log_audit import audit_log
@@ -205,12 +214,15 @@ def audit_files(
     log = open_log(names, file_format=request.format, columns=request.columns, kinds=kinds, clock=clock)
     options |= {"limit": request.limit, "dense": dense, "complete": complete}
     if engine_for(engine, master, log) == "spark":
+        if memory is not None:
+            problem = "bounds what this process keeps of a log; Spark has settings of its own"
+            raise ConfigurationError(problem, field="--memory")
         from antecast.spark.log_audit import audit_log_on_spark
 
         return Audit(
             log, audit_log_on_spark(log, master=master, on_progress=on_progress, **options), engine="spark"
         )
-    return Audit(log, audit_log(log, **options))
+    return Audit(log, audit_log(log, memory=memory_for(memory), **options))
 
 
 def _audit_frame(
@@ -247,6 +259,27 @@ def _check_frame(frame: Any, request: Request, **options: Any) -> KvVerdict:
     from antecast.spark.kv import check
 
     return check(frame, kv_options(request), columns=request.columns, **options)
+
+
+def _arrow(convert: Callable[..., Any], data: Any, **options: Any) -> Any:
+    """Data as an Arrow table; a column that holds more than one type has none."""
+    import pyarrow as pa
+
+    from antecast.history.rows import BrokenLog
+
+    try:
+        return convert(data, **options)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise BrokenLog(": ".join(str(each) for each in reversed(error.args))) from None
+
+
+def _bytes(memory: str | int | None) -> int | None:
+    from antecast.text.sizes import parse_size
+
+    size = _parsed("memory", memory, parse_size) if isinstance(memory, str) else memory
+    if size is not None and size < 1:
+        raise ConfigurationError(f"expected at least one byte, got {size}", field="memory")
+    return size
 
 
 def _nanoseconds(skew: str | int) -> int:

@@ -138,6 +138,8 @@ def test_a_value_that_is_missing_is_found(audit: Call, ending: str, field: str) 
     ("name", "old", "new", "problem"),
     [
         ("log.csv", "3,1,deliver", "3,one,deliver", ":6: pos is 'one', which is not a whole number"),
+        ("log.csv", "3,1,deliver", "3,+1,deliver", ":6: pos is '+1', which is not a whole number"),
+        ("log.csv", "3,1,deliver", "3,1_0,deliver", ":6: pos is '1_0', which is not a whole number"),
         ("log.csv", "3,1,deliver", "3,1.5,deliver", ":6: pos is '1.5', which is not a whole number"),
         ("log.csv", "3,1,deliver", "3,deliver", ":6: 4 fields, where the header has 5"),
         ("log.jsonl", '"seq": 1}\n{"node": 3', '"seq": 1\n{"node": 3', ":3: not JSON: "),
@@ -307,12 +309,22 @@ def test_times_count_only_if_clocks_are_global(audit: Call) -> None:
 
 
 @pytest.mark.spark
-def test_spark_says_the_same(audit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_says_the_same(audit: Call) -> None:
     write("log.csv", rows_of(VIOLATED))
     code, out, err = audit("log.csv", "--engine", "spark", "--pairs")
     assert (code, out) == audit("log.csv", "--engine", "local", "--pairs")[:2]
     assert "starting Spark" in err and "5 events, 2 messages" in err
-    monkeypatch.setattr("antecast.auditing.engines.free_memory", lambda: 1)
     Path("log.csv").write_text(Path("log.csv").read_text().replace("3,1,deliver,1,1", "3,1,deliver,1"))
     error = "error: log.csv:6: 4 fields, where the header has 5\n"
-    assert audit("log.csv", "-q") == audit("log.csv", "-q", "--engine", "local") == (2, "", error)
+    assert audit("log.csv", "-q", "--engine", "spark") == audit("log.csv", "-q") == (2, "", error)
+
+
+def test_memory_is_bounded_by_an_option(audit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("log.csv", rows_of(VIOLATED))
+    whole = audit("log.csv")
+    assert audit("log.csv", "--memory", "1B") == whole
+    monkeypatch.setattr("antecast.auditing.engines.free_memory", lambda: 1)
+    assert audit("log.csv") == whole
+    assert "--memory: expected a size with its unit" in audit("log.csv", "--memory", "much")[2]
+    refused = audit("log.csv", "--memory", "1GB", "--master", "local")
+    assert (refused[0], refused[1]) == (2, "") and "--memory: bounds what this process keeps" in refused[2]

@@ -12,8 +12,9 @@ from history_logs import Row, histories, log, rows_of, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.history.audit import LANES, audit, block_width, blocks, check_block
-from antecast.history.dependencies import Dependencies, reduce, sketch, topological_order
+from antecast.history.audit import audit
+from antecast.history.blocks import block_width, blocks, check_block
+from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch, topological_order
 from antecast.history.histories import read_histories
 from antecast.history.messages import MessageIndex
 from antecast.history.oracle import Message, Node, judge
@@ -119,7 +120,7 @@ def test_nodes_can_be_audited_apart(events: pa.Table, parts: int) -> None:
     assert not cycle
     tally = Tally()
     for reading in readings:
-        check = check_block(reading.histories, index, matrix, order, pairs=True)
+        check = check_block(reading.histories, index, Ordered.of(matrix, order), pairs=True)
         tally += reading.tally + check.tally
     assert tally == audit(events, pairs=True).tally
 
@@ -219,16 +220,25 @@ def test_runs_do_not_meet_in_a_block(logs: list[list[Row]]) -> None:
         assert audit(table(rows), pairs=True, memory=memory).tally == sum(tallies, Tally())
 
 
-def test_a_block_has_many_nodes_of_one_run_and_few_of_many() -> None:
-    def widths(runs: int, nodes: int) -> list[int]:
-        text = "1: b1:1\n" + "\n".join(f"{node}: d1:1" for node in range(2, nodes + 1))
+def test_a_block_has_nodes_that_saw_the_same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def widths(runs: int, nodes: int, messages: int) -> list[int]:
+        sent = " ".join(f"b1:{seq}" for seq in range(messages))
+        seen = sent.replace("b", "d")
+        text = f"1: {sent}\n" + "\n".join(f"{node}: {seen}" for node in range(2, nodes + 1))
         events = rereadable(table([row | {"run": f"{run}"} for run in range(runs) for row in rows_of(text)]))
         index = MessageIndex.read(events())
-        return [len(block) for block in blocks(read_histories(events(), index).histories, index)]
+        histories = read_histories(events(), index).histories
+        matrix = Dependencies.gather([sketch(histories, index)])
+        ordered = Ordered.of(matrix, topological_order(matrix)[0])
+        found = list(blocks(histories, ordered))
+        assert sorted(name for block in found for name in block.names) == sorted(histories.names)
+        return [len(block) for block in found]
 
-    assert widths(1, 100) == [100]
-    assert widths(50, 2) == [LANES] * 6 + [4]
-    assert widths(3, 20) == [20, 20, 20]
+    assert widths(1, 100, 1) == [100]
+    assert widths(50, 2, 1) == [100]
+    monkeypatch.setattr("antecast.history.blocks._OVERHEAD", 0)  # as if there were many messages
+    assert widths(3, 20, 4) == [20, 20, 20]
+    assert widths(1, 100, 4) == [100]
 
 
 def test_what_is_not_listed_is_counted() -> None:

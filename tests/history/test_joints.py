@@ -12,8 +12,9 @@ from history_logs import tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.history.audit import audit, check_block
-from antecast.history.dependencies import Dependencies, reduce, sketch, topological_order
+from antecast.history.audit import audit
+from antecast.history.blocks import check_block
+from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch, topological_order
 from antecast.history.histories import Reading, read_histories
 from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex
@@ -119,7 +120,8 @@ def test_the_same_violations_are_found(events: pa.Table, parts: int) -> None:
     tallies = []
     for matrix in (plain, joined):
         order, _ = topological_order(matrix)
-        checks = [check_block(each.histories, index, matrix, order, pairs=True) for each in readings]
+        ordered = Ordered.of(matrix, order)
+        checks = [check_block(each.histories, index, ordered, pairs=True) for each in readings]
         tallies.append((sum((check.tally for check in checks), Tally()), [check.violations for check in checks]))
     assert tallies[0] == tallies[1]
 

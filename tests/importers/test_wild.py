@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sound_logs import SPANS, otlp, put
+from sound_logs import SPANS, TRACES, otlp, put
 
 import antecast
 from antecast.core.errors import InputError
@@ -93,3 +93,39 @@ def test_dates_of_commits_come_in_every_form_that_git_has(date: str, tmp_path: P
 
     verdict = antecast.audit(put(tmp_path, commit("b", " aaaaaaa", 1) + commit("a", "", 2)))
     assert [row["kind"] for row in verdict.violations.to_pylist()] == ["child before parent"]
+
+
+def test_what_is_no_list_or_no_text_where_one_is_expected_is_refused_at_its_line(tmp_path: Path) -> None:
+    """Found by mutation: each of these was a traceback."""
+    go = TRACES["otel-console-go"](SPANS)
+    with pytest.raises(InputError, match=r":\d+: Resource is no array"):
+        antecast.audit(put(tmp_path, go.replace('"Resource":', '"Resource": 5, "x":', 1)))
+    python = TRACES["otel-console"](SPANS)
+    with pytest.raises(InputError, match=r":\d+: links is no array"):
+        antecast.audit(put(tmp_path, python.replace('"links": []', '"links": 7', 1)))
+    jaeger = json.loads(TRACES["jaeger"](SPANS))
+    jaeger["data"][0]["spans"][0]["tags"] = [{"key": ["odd"], "value": 1}]
+    assert antecast.audit(put(tmp_path, json.dumps(jaeger))).outcome == "sound"
+    with pytest.raises(InputError, match=":1: not JSON: half of a surrogate pair"):
+        antecast.audit(put(tmp_path, '{"node": 1, "\\ud800": 2}\n', "log.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["node", "kind", "origin", "pos", "seq", "run"])
+def test_a_value_that_is_missing_is_refused_before_anything_is_counted(name: str, tmp_path: Path) -> None:
+    row = {"run": 1, "node": "a", "pos": 0, "kind": "broadcast", "origin": "a", "seq": 1}
+    rows = [row, {**row, "pos": 1, "kind": "deliver"}, {**row, "pos": 2, "seq": 2, name: None}]
+    text = "".join(f"{json.dumps(each)}\n" for each in rows)
+    with pytest.raises(InputError, match=f":3: .*{name} is null"):
+        antecast.audit(put(tmp_path, text, "log.jsonl"))
+
+
+def test_half_of_a_surrogate_pair_is_refused_at_its_line(tmp_path: Path) -> None:
+    for odd in (r"\ud800", r"\ude00", r"\ud83dx\ude00", r"\\\ud83d"):
+        history = f'[[{{"events": [{{"write": true, "variable": "x{odd}",\n "version": 1}}], "success": true}}]]'
+        with pytest.raises(InputError, match=":1: not JSON: half of a surrogate pair"):
+            antecast.audit(put(tmp_path, history), format="dbcop")
+        zipkin = TRACES["zipkin"](SPANS).replace("work c3", f"work {odd}")
+        with pytest.raises(InputError, match=r":\d+: not JSON: "):
+            antecast.audit(put(tmp_path, zipkin))
+    for fine in (r"\ud83d\ude00", r"\\ud800", r"\u00e9"):
+        assert antecast.audit(put(tmp_path, TRACES["zipkin"](SPANS).replace("work c3", fine))).outcome == "sound"

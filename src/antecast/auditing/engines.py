@@ -10,15 +10,12 @@ from antecast.history.log_files import Log
 
 ENGINES = ("auto", "local", "spark")
 
-BYTES_A_ROW = 16
-"""Memory of one process for a row of a table: 8 bytes of its history, 12 while it is read, and the batch."""
-
 
 def engine_for(engine: str, master: str | None, log: Log | ForeignLog) -> str:
     """`local` or `spark`.
 
-    One process is several times faster than Spark on the same machine, so `auto` takes Spark only if a master is
-    named, or if the rows would take more than half of the memory that is free.
+    One process is several times faster than Spark on the same machine, whatever the size of the log, so `auto`
+    takes Spark only if a master is named.
     """
     if engine not in ENGINES:
         raise ConfigurationError(f"no such engine {engine!r}; there are {', '.join(ENGINES)}", field="--engine")
@@ -29,10 +26,12 @@ def engine_for(engine: str, master: str | None, log: Log | ForeignLog) -> str:
         return "local"
     if engine != "auto":
         return engine
-    if master is not None:
-        return "spark"
-    large = isinstance(log, Log) and log.rows * BYTES_A_ROW > free_memory() / 2
-    return "spark" if large else "local"
+    return "local" if master is None else "spark"
+
+
+def memory_for(memory: int | None) -> int:
+    """Bytes for the events of a table that this process judges; half of what is free if nothing is said."""
+    return free_memory() // 2 if memory is None else memory
 
 
 def free_memory() -> int:

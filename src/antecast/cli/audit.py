@@ -79,11 +79,19 @@ def audit(
     limit: Annotated[int, typer.Option(min=0, help="Violations of a kind that are listed.")] = 10_000,
     engine: Annotated[
         Literal["auto", "spark", "local"],
-        typer.Option(help="Spark, or this process alone: small logs do not need it."),
+        typer.Option(help="Spark, or this process alone. Default: this process, unless --master is given."),
     ] = "auto",
     master: Annotated[
         str | None,
         typer.Option("--master", help="A Spark master or sc:// address. Default: all cores of this machine."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for the events of a table; beyond it they wait in temporary files. Default: half of what "
+            "is free.",
+        ),
     ] = None,
     regex: Annotated[
         str | None,
@@ -224,7 +232,7 @@ def audit(
     if follow:
         check_options(
             {"--out": folder, "--export": export, "--open": show, "--pairs": pairs},
-            {"--clock": clock, "--dense": dense, "--complete": complete},
+            {"--clock": clock, "--dense": dense, "--complete": complete, "--memory": memory},
         )
         raise typer.Exit(
             follow_log(
@@ -250,6 +258,7 @@ def audit(
         complete=request.complete,
         engine=engine,
         master=master,
+        memory=None if memory is None else bytes_of("--memory", memory),
         pairs=pairs,
         on_progress=clocked(quiet=quiet or as_json),
     )

@@ -9,7 +9,7 @@ says which are. Default: numbers are taken to be dense if most nodes begin with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from antecast.core.compiled import compiled
 from antecast.core.errors import ConfigurationError
-from antecast.history.rows import factorise
+from antecast.history.rows import LongArray, factorise
 from antecast.text.wording import listed, plural
 
 OWNERS = {"pos": "node", "seq": "origin"}
@@ -60,30 +61,31 @@ class Numbers:
     spans: dict[Who, _Span] = field(default_factory=dict)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        chosen = batch
+        runs_there = "run" in batch.schema.names
+        there = np.ones(len(batch), np.bool_)
+        for name in ("kind", self.what, self.owner, *(("run",) if runs_there else ())):
+            # A row that lacks a value is refused by whoever judges it.
+            there &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
         if self.what == "seq":
             kind = batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False)
-            chosen = batch.filter(pa.array(kind == "broadcast"))
-        number = chosen.column(self.what)
-        there = number.is_valid().to_numpy(zero_copy_only=False)
+            there &= kind == "broadcast"
         if not there.any():
             return
-        chosen = chosen.filter(pa.array(there))
+        chosen = batch if there.all() else batch.filter(pa.array(there))
         values = chosen.column(self.what).to_numpy(zero_copy_only=False)
         node, names = factorise(chosen.column(self.owner))
         run: NDArray[Any] = np.zeros(len(chosen), np.int64)
         runs: list[object] = [None]
-        if "run" in chosen.schema.names:
+        if runs_there:
             run, runs = factorise(chosen.column("run"))
         keys = run.astype(np.int64) * (len(names) + 1) + node
-        order = np.argsort(keys, kind="stable")
-        some, starts = np.unique(keys[order], return_index=True)
-        low = np.minimum.reduceat(values[order], starts)
-        high = np.maximum.reduceat(values[order], starts)
-        counts = np.diff([*starts.tolist(), len(order)])
-        for key, least, most, count in zip(
-            some.tolist(), low.tolist(), high.tolist(), counts.tolist(), strict=True
-        ):
+        some = np.arange(len(runs) * (len(names) + 1))
+        if len(some) > len(keys):
+            some, keys = np.unique(keys, return_inverse=True)
+        low, high, counts = _ranges(keys, values.astype(np.int64, copy=False), len(some))
+        used = np.flatnonzero(counts)
+        found = (each[used].tolist() for each in (some, low, high, counts))
+        for key, least, most, count in zip(*found, strict=True):
             place, name = divmod(key, len(names) + 1)
             known = self.spans.setdefault((runs[place], names[name]), _Span(least, most, 0))
             known.low, known.high = min(known.low, least), max(known.high, most)
@@ -109,31 +111,54 @@ class Numbers:
         return {who: span for who, span in self.spans.items() if span.missing(base) > 0}
 
 
-def judge_completeness(
-    batches: Callable[[], Iterable[pa.RecordBatch]],
-    *,
-    dense: Collection[str] | None = None,
-    complete: Collection[object] | None = None,
-    look: Collection[str] = tuple(OWNERS),
-) -> Completeness:
-    """See what is missing in a log, from rows with the auditor's names.
+class Gathering:
+    """Batches of a log, which are looked at for gaps when they are read for the first time.
 
     `dense` names the numbers that must have no gaps (default: those of `look` that look like it). `complete` names
     the nodes that are known to have all their rows (default: every node without a gap is taken to have them).
     """
-    check_dense(dense)
-    found: dict[str, Numbers] = {}
-    nodes: set[object] = set()
-    for batch in batches():
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[pa.RecordBatch]],
+        *,
+        dense: Collection[str] | None = None,
+        complete: Collection[object] | None = None,
+        look: Collection[str] = tuple(OWNERS),
+    ) -> None:
+        check_dense(dense)
+        self._batches = batches
+        self._dense = dense
+        self._complete = complete
+        self._look = look if dense is None else dense
+        self._found: dict[str, Numbers] = {}
+        self._nodes: set[object] = set()
+        self._begun = False
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        first, self._begun = not self._begun, True
+        for batch in self._batches():
+            if first:
+                self._add(batch)
+            yield batch
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         names = batch.schema.names
         for what, owner in OWNERS.items():
-            if what in names and owner in names and what in (look if dense is None else dense):
-                found.setdefault(what, Numbers(what, owner)).add(batch)
-        if complete is not None:
-            nodes.update(batch.column("node").unique().to_pylist())
-    return completeness_of(
-        found, nodes, lambda numbers, who: _gap(numbers, who, batches), dense=dense, complete=complete
-    )
+            if what in names and owner in names and what in self._look:
+                self._found.setdefault(what, Numbers(what, owner)).add(batch)
+        if self._complete is not None:
+            self._nodes.update(batch.column("node").unique().to_pylist())
+
+    def judge(self) -> Completeness:
+        """What is missing, after the batches have been read."""
+        return completeness_of(
+            self._found,
+            self._nodes,
+            lambda numbers, who: _gap(numbers, who, self._batches),
+            dense=self._dense,
+            complete=self._complete,
+        )
 
 
 def check_dense(dense: Collection[str] | None) -> None:
@@ -180,6 +205,22 @@ def _words(what: str, count: int, owners: int, examples: Sequence[str]) -> str:
         head = f"{plural(count, 'broadcast is', 'broadcasts are')} missing from {plural(owners, 'source')}"
     more = f"; if the log never had them, say --dense {'seq' if what == 'pos' else 'pos'} or none"
     return f"{head}: {'; '.join(examples)}{more}"
+
+
+@compiled
+def _ranges(
+    keys: NDArray[np.int64], values: NDArray[np.int64], size: int
+) -> tuple[LongArray, LongArray, LongArray]:
+    """The least and the largest value of each key, and how many there are."""
+    low, high, counts = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for i in range(len(keys)):
+        key, value = keys[i], values[i]
+        if counts[key] == 0 or value < low[key]:
+            low[key] = value
+        if counts[key] == 0 or value > high[key]:
+            high[key] = value
+        counts[key] += 1
+    return low, high, counts
 
 
 def _gap(numbers: Numbers, who: Who, batches: Callable[[], Iterable[pa.RecordBatch]]) -> str:

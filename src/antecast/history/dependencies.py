@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -43,6 +44,13 @@ SKETCH_WIDTH = 8
 
 ROUNDS = 2
 """Reductions: the second is exact where the log is causal (see above)."""
+
+
+MOST_ROWS = np.iinfo(np.int32).max
+"""Messages, and joints between them, have numbers of 32 bits."""
+
+ENOUGH = 32
+"""Dependencies per message above which a second round is worth a pass over the log; checking is cheaper."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +77,18 @@ class Dependencies:
     @classmethod
     def gather(cls, parts: Sequence[Dependencies]) -> Dependencies:
         """The rows of all parts by message, then the joints by run."""
-        messages = np.concatenate([part.messages for part in parts])
-        joints = np.concatenate([part.joints for part in parts])
+        messages = np.concatenate([np.empty(0, np.int32), *(part.messages for part in parts)])
+        joints = np.concatenate([np.empty(0, np.int32), *(part.joints for part in parts)])
+        if len(messages) + len(joints) > MOST_ROWS:
+            raise BrokenLog(f"{len(messages):,} messages and {len(joints):,} joints are more than {MOST_ROWS:,}")
         by_run = np.argsort(joints, kind="stable")
         number = np.empty(len(joints), np.int32)
         number[by_run] = len(messages) + np.arange(len(joints))
-        deps = [part.deps.copy() for part in parts]
-        rows: list[LongArray] = []
-        joint_rows: list[LongArray] = []
+        deps = [np.empty(0, np.int32), *(part.deps.copy() for part in parts)]
+        rows: list[LongArray] = [np.empty(0, np.int64)]
+        joint_rows: list[LongArray] = [np.empty(0, np.int64)]
         first = done = 0
-        for part, own in zip(parts, deps, strict=True):
+        for part, own in zip(parts, deps[1:], strict=True):
             own[part.deps < 0] = number[done + ~part.deps[part.deps < 0]]
             rows.append(first + np.arange(len(part.messages)))
             joint_rows.append(first + np.arange(len(part.messages), len(part)))
@@ -86,30 +96,37 @@ class Dependencies:
             done += len(part.joints)
         by_message = np.argsort(messages)
         order = np.concatenate([np.concatenate(rows)[by_message], np.concatenate(joint_rows)[by_run]])
-        lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+        lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])
         starts = (np.cumsum(lengths) - lengths)[order]
         indptr = np.concatenate(([0], np.cumsum(lengths[order])))
         source = np.repeat(starts - indptr[:-1], lengths[order]) + np.arange(indptr[-1])
         return cls(messages[by_message], indptr, np.concatenate(deps)[source], joints[by_run])
 
-    def between(self, low: int, high: int) -> tuple[LongArray, IntArray, slice]:
-        """The rows of the runs with messages `low` up to `high`, renumbered from 0: messages, then joints.
 
-        Besides, the place of these rows in a topological order, in which runs stand one after the other.
-        """
-        count = len(self.messages)
-        first, last = np.searchsorted(self.joints, (low, high)).tolist()
-        rows = [self.indptr[low : high + 1], self.indptr[count + first : count + last + 1]]
-        deps = np.concatenate([self.deps[each[0] : each[-1]] for each in rows])
-        indptr = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(each) for each in rows]))))
-        return indptr, self.renumbered(deps, low, high), slice(low + first, high + last)
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """The same matrix with its rows in topological order: row k depends on rows before k only."""
 
-    def renumbered(self, rows: IntArray, low: int, high: int) -> IntArray:
-        """Numbers of rows as `between` gives them."""
-        if not len(self.joints):
-            return rows - low if low else rows
-        count, first = len(self.messages), int(np.searchsorted(self.joints, low))
-        return np.where(rows < count, rows - low, rows - count - first + high - low).astype(np.int32)
+    indptr: LongArray
+    deps: IntArray
+    place: IntArray
+    """The row of each message, then that of each joint."""
+    messages: int
+    """How many messages there are."""
+
+    @classmethod
+    def of(cls, matrix: Dependencies, order: IntArray) -> Ordered:
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        indptr = np.concatenate(([0], np.cumsum(np.diff(matrix.indptr)[order])))
+        return cls(indptr, _rows_in_order(order, place, matrix.indptr, matrix.deps), place, len(matrix.messages))
+
+    @cached_property
+    def row_of(self) -> IntArray:
+        """The message of each row; numbers past those of messages are joints."""
+        found = np.empty(len(self.place), np.int32)
+        found[self.place] = np.arange(len(self.place), dtype=np.int32)
+        return found
 
 
 def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependencies:
@@ -155,7 +172,7 @@ def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> D
 def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
     """All rows, each after its dependencies, and an empty list; or else a cycle, from cause to effect.
 
-    Runs stand in the order as their messages are numbered: those of a run fill the very range of its numbers.
+    Runs stand one after the other, as their messages are numbered.
     """
     order, waiting = _kahn(matrix.indptr, matrix.deps)
     if len(order) == len(matrix):
@@ -298,6 +315,17 @@ def _reduce(
                 touched[count] = source
                 count += 1
     return lengths, deps[:end].copy()
+
+
+@compiled
+def _rows_in_order(order: IntArray, place: IntArray, indptr: LongArray, deps: IntArray) -> IntArray:
+    moved = np.empty(len(deps), np.int32)
+    end = 0
+    for k in range(len(order)):
+        for e in range(indptr[order[k]], indptr[order[k] + 1]):
+            moved[end] = place[deps[e]]
+            end += 1
+    return moved
 
 
 @compiled

@@ -12,9 +12,9 @@ Nodes are independent, so the histories of some nodes can be read without the ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ LIMIT = 10_000
 
 EXAMPLES = 5
 """Deliveries of unknown messages that are named."""
+
+CHANGED = "the log changed while it was read; audit a copy of it, or follow it with --follow"
+"""Said where a second pass over the files meets other rows than the first."""
 
 _NO_MESSAGE = np.iinfo(np.int32).min
 """Code of the delivery of an unknown message, until it is dropped."""
@@ -90,6 +93,16 @@ class Histories:
             self.pos[low:high],
         )
 
+    def chosen(self, rows: Sequence[int]) -> Histories:
+        """The nodes in some rows, in ascending order; without a copy of events if they are neighbours."""
+        if not rows or rows[-1] - rows[0] == len(rows) - 1:
+            return self.block(rows[0], rows[-1] + 1) if rows else self.block(0, 0)
+        starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        events = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        names = [self.names[row] for row in rows]
+        return Histories(names, self.sources[rows], indptr, self.codes[events], self.pos[events])
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -103,6 +116,14 @@ class Reading:
     """The tally by run; empty if the log has no runs."""
 
 
+class Coded(NamedTuple):
+    """Events as numbers: the node, the code of the event, and its position."""
+
+    node: IntArray
+    codes: IntArray
+    pos: NDArray[np.integer]
+
+
 def read_histories(
     batches: Batches, index: MessageIndex, *, clock: Clock = "local", limit: int = LIMIT
 ) -> Reading:
@@ -110,87 +131,125 @@ def read_histories(
 
     Memory: 8 bytes per event (12 while reading), and 8 bytes per message of the log.
     """
-    nodes = index.nodes.copy()
-    parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]] = []
-    deliveries = unknown = before = 0
-    by_node: dict[str, LongArray] = {}
+    reader = HistoryReader(index, clock=clock, limit=limit)
+    parts = [reader.read(batch) for batch in batches]
+    counts = np.zeros(len(reader.nodes), np.int64)
+    for part in parts:
+        counts += np.bincount(part.node, minlength=len(counts))
+    wide = any(part.pos.dtype == np.int64 for part in parts)
 
-    def count(what: str, chosen: IntArray) -> None:
-        """Count events by node, for the counts of runs."""
-        if index.types.run is not None:
-            found = np.bincount(chosen, minlength=len(nodes.names))
-            known = by_node.get(what, found[:0])
-            found[: len(known)] += known
-            by_node[what] = found
+    def emptied() -> Iterator[Coded]:
+        while parts:
+            yield parts.pop(0)
 
-    examples: list[str] = []
-    too_soon: list[tuple[IntArray, LongArray, IntArray]] = []
-    for batch in batches:
-        rows = read_rows(batch, ("broadcast", "deliver"), timed=clock == "global")
+    return reader.reading(reader.settle(emptied(), counts, wide=wide))
+
+
+class HistoryReader:
+    """Reads rows into codes, batch by batch; when all are read, brings those of some nodes into order.
+
+    On the way it counts the events and lists what is wrong with them.
+    """
+
+    def __init__(self, index: MessageIndex, *, clock: Clock = "local", limit: int = LIMIT) -> None:
+        self.nodes = index.nodes.copy()
+        self._index = index
+        self._timed = clock == "global"
+        self._limit = limit
+        self._tally = Tally()
+        self._runs: Tallies = {}
+        self._by_node: dict[str, LongArray] = {}
+        self._examples: list[str] = []
+        self._tables = [violation_schema(index.types).empty_table()]
+        self._too_soon: list[tuple[IntArray, LongArray, IntArray]] = []
+
+    def read(self, batch: pa.RecordBatch) -> Coded:
+        """The events of a batch."""
+        index, nodes = self._index, self.nodes
+        rows = read_rows(batch, ("broadcast", "deliver"), timed=self._timed)
         node = nodes.encode(rows.run, rows.node, add=True)
         message = index.find_rows(rows)
         delivered = rows.kind == 1
-        deliveries += int(delivered.sum())
         missing = message == UNKNOWN
-        unknown += int(missing.sum())
-        count("deliveries", node[delivered])
-        count("unknown", node[missing])
-        for i in np.flatnonzero(missing)[: EXAMPLES - len(examples)]:
+        self._count("deliveries", node[delivered])
+        self._count("unknown", node[missing])
+        for i in np.flatnonzero(missing)[: EXAMPLES - len(self._examples)]:
             where = f"delivered at node {nodes.names[node[i]].node}, position {rows.pos[i]}"
             named = None if rows.message is None else rows.message[i].as_py()
-            examples.append(f"{named or f'{rows.origin[i].as_py()}:{rows.seq[i]}'} {where}")
+            self._examples.append(f"{named or f'{rows.origin[i].as_py()}:{rows.seq[i]}'} {where}")
         if rows.t is not None and index.t is not None:
             soon = np.flatnonzero(delivered & ~missing)
             soon = soon[rows.t[soon] < index.t[message[soon]]]
-            listed = soon[: max(0, limit - before)]
-            before += len(soon)
-            count("before_broadcast", node[soon])
+            listed = soon[: max(0, self._limit - self._tally.before_broadcast)]
+            self._count("before_broadcast", node[soon])
             if len(listed):
-                too_soon.append((node[listed], rows.pos[listed], message[listed]))
+                self._too_soon.append((node[listed], rows.pos[listed], message[listed]))
         codes = np.where(delivered, message, ~message)
         codes[missing] = _NO_MESSAGE
         fits = len(rows) == 0 or rows.pos.max() < np.iinfo(np.int32).max
-        parts.append((node, codes, rows.pos.astype(np.int32) if fits else rows.pos))
+        return Coded(node, codes, rows.pos.astype(np.int32) if fits else rows.pos)
 
-    read = _in_order(_by_node(parts, nodes.names), index)
-    lengths = np.diff(read.indptr)
-    histories, duplicates, repeats = _first_deliveries(read, index, limit)
-    tables = [violation_schema(index.types).empty_table(), repeats]
-    for node, pos, message in too_soon:
-        names = [nodes.names[code] for code in node]
-        tables.append(violation_table(index, "before-broadcast", names, pos, message))
-    tally = Tally(
-        nodes=len(histories),
-        deliveries=deliveries,
-        duplicates=duplicates,
-        unknown=unknown,
-        before_broadcast=before,
-    )
-    runs: Tallies = {}
-    if index.types.run is not None:
-        dropped = lengths - np.diff(histories.indptr)
-        for row, code in enumerate(histories.sources.tolist()):
-            counts = {what: int(found[code]) if code < len(found) else 0 for what, found in by_node.items()}
-            again = int(dropped[row]) - counts["unknown"]
-            run = histories.names[row].run
-            runs[run] = runs.get(run, Tally()) + Tally(nodes=1, duplicates=again, **counts)
-    return Reading(histories, tally, merge_violations(tables, limit), tuple(examples), runs)
+    def _count(self, what: str, chosen: IntArray) -> None:
+        """Count events, and by node for the counts of runs."""
+        if len(chosen):
+            self._tally += Tally(**{what: len(chosen)})
+        if self._index.types.run is not None:
+            found = np.bincount(chosen, minlength=len(self.nodes))
+            known = self._by_node.get(what, found[:0])
+            found[: len(known)] += known
+            self._by_node[what] = found
+
+    def settle(self, events: Iterable[Coded], counts: LongArray, *, wide: bool) -> Histories:
+        """The histories of some nodes from all their events, of which node n has `counts[n]`.
+
+        `wide` says that there are positions of more than 32 bits.
+        """
+        read = _in_order(_by_node(events, counts, self.nodes.names, wide=wide), self._index)
+        lengths = np.diff(read.indptr)
+        histories, duplicates, repeats = _first_deliveries(read, self._index, self._limit)
+        self._tables.append(repeats)
+        self._tally += Tally(nodes=len(histories), duplicates=duplicates)
+        if self._index.types.run is not None:
+            dropped = lengths - np.diff(histories.indptr)
+            runs: dict[object, list[int]] = {}
+            for row, name in enumerate(histories.names):
+                runs.setdefault(name.run, []).append(row)
+            for run, rows in runs.items():
+                codes = histories.sources[rows]
+                found = {what: _total(by_node, codes) for what, by_node in self._by_node.items()}
+                again = int(dropped[rows].sum()) - found["unknown"]
+                tally = Tally(nodes=len(rows), duplicates=again, **found)
+                self._runs[run] = self._runs.get(run, Tally()) + tally
+        return histories
+
+    def reading(self, histories: Histories) -> Reading:
+        """All that reading brought to light, after everything is settled."""
+        for node, pos, message in self._too_soon:
+            names = [self.nodes.names[code] for code in node]
+            self._tables.append(violation_table(self._index, "before-broadcast", names, pos, message))
+        self._too_soon.clear()
+        violations = merge_violations(self._tables, self._limit)
+        return Reading(histories, self._tally, violations, tuple(self._examples), self._runs)
 
 
-def _by_node(parts: list[tuple[IntArray, IntArray, NDArray[np.integer]]], names: list[Name]) -> Histories:
-    """Bring the events of each node together, in the order in which they were read; empties `parts`."""
-    counts = np.zeros(len(names), np.int64)
-    for node, _, _ in parts:
-        counts += np.bincount(node, minlength=len(names))
+def _total(counts: LongArray, codes: IntArray) -> int:
+    """The counts of some nodes; those that came later than the counts have none."""
+    return int(counts[codes[codes < len(counts)]].sum())
+
+
+def _by_node(events: Iterable[Coded], counts: LongArray, names: list[Name], *, wide: bool) -> Histories:
+    """Bring the events of each node together, in the order in which they were read."""
     present = np.array(sorted(np.flatnonzero(counts).tolist(), key=lambda code: names[code].rank), np.int32)
     indptr = np.concatenate(([0], np.cumsum(counts[present])))
-    wide = any(pos.dtype == np.int64 for _, _, pos in parts)
     codes, pos = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int64 if wide else np.int32)
     cursor = np.zeros(len(names), np.int64)
     cursor[present] = indptr[:-1]
-    while parts:
-        node, some_codes, some_pos = parts.pop(0)
-        _scatter(node, some_codes, some_pos, cursor, codes, pos)
+    end = cursor + counts
+    for node, some_codes, some_pos in events:
+        if not _scatter(node, some_codes, some_pos, cursor, end, codes, pos):
+            raise BrokenLog(CHANGED)
+    if not np.array_equal(cursor, end):
+        raise BrokenLog(CHANGED)
     return Histories([names[code] for code in present], present, indptr, codes, pos)
 
 
@@ -250,14 +309,19 @@ def _scatter(
     some_codes: IntArray,
     some_pos: NDArray[np.integer],
     cursor: LongArray,
+    end: LongArray,
     codes: IntArray,
     pos: NDArray[np.integer],
-) -> None:
+) -> bool:
+    """Whether there was room for all events."""
     for i in range(len(node)):
+        if node[i] >= len(end) or cursor[node[i]] == end[node[i]]:
+            return False
         place = cursor[node[i]]
         codes[place] = some_codes[i]
         pos[place] = some_pos[i]
         cursor[node[i]] = place + 1
+    return True
 
 
 @compiled

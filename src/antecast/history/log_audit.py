@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import audit
-from antecast.history.completeness import judge_completeness
+from antecast.history.completeness import Gathering
 from antecast.history.histories import Clock
 from antecast.history.log_columns import (
     FILE_ORDER,
@@ -36,19 +36,13 @@ def audit_log(
 
     `dense` and `complete` are those of `antecast.history.completeness`.
     """
+    batches = Gathering(log.batches, dense=dense, complete=complete, look=may_be_dense(log))
     try:
-        verdict = audit(log.batches, clock=log.clock, **options)
+        verdict = audit(batches, clock=log.clock, **options)
     except BrokenLog as error:
         raise log.place(error) from None
     log.check_kinds(verdict.messages, verdict.tally.deliveries)
-    return with_completeness(verdict, log, dense=dense, complete=complete)
-
-
-def with_completeness(
-    verdict: Verdict, log: Log, *, dense: Collection[str] | None = None, complete: Collection[object] | None = None
-) -> Verdict:
-    """A verdict with what was assumed about rows that are not in the log."""
-    found = judge_completeness(log.batches, dense=dense, complete=complete, look=may_be_dense(log))
+    found = batches.judge()
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 
@@ -93,12 +87,13 @@ def audit_table(
             yield in_our_words(pa.RecordBatch.from_arrays(arrays, names=list(used)), kinds)
             row += len(batch)
 
-    verdict = audit(batches, clock=clock, **options)
+    watched = Gathering(batches, dense=dense, complete=complete)
+    verdict = audit(watched, clock=clock, **options)
     if len(table) and not (verdict.messages and verdict.tally.deliveries):
         words = pick(_as_one(table), used["kind"]).cast(pa.string()).unique().to_pylist()
         if wrong := kinds_error({str(word) for word in words}, kinds):
             raise BrokenLog(wrong)
-    found = judge_completeness(batches, dense=dense, complete=complete)
+    found = watched.judge()
     return replace(verdict, assumed=found.assumed, unsettled=found.unsettled)
 
 

@@ -15,6 +15,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -402,10 +403,8 @@ def _line(file: Path, number: int, problem: str) -> InputError:
 
 
 def _is_whole(text: str) -> bool:
-    try:
-        return -(2**63) <= int(text) < 2**63
-    except ValueError:
-        return False
+    """Whether Arrow takes a text for a number: Python takes `+1` and `1_000` as well."""
+    return re.fullmatch(r"\s*-?[0-9]+\s*", text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _object(file: Path, number: int, line: str) -> dict[str, Any]:
@@ -415,7 +414,17 @@ def _object(file: Path, number: int, line: str) -> dict[str, Any]:
         raise _line(file, number, f"not JSON: {error}") from None
     if not isinstance(value, dict):
         raise _line(file, number, "not a JSON object")
+    if "\\ud" in line.lower() and not _is_text(json.dumps(value, ensure_ascii=False)):
+        raise _line(file, number, "not JSON: half of a surrogate pair")
     return value
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import add, attrgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -42,7 +43,11 @@ class Tally:
     """(node, x, m): x happened before m and has a later position at the node. Zero if not asked for."""
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Tally(*map(add, self._counts, other._counts))
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return _ALL_COUNTS(self)
 
     @property
     def violations(self) -> int:
@@ -53,8 +58,15 @@ Tallies: TypeAlias = dict[object, Tally]
 """Counts by run."""
 
 
+_ALL_COUNTS = attrgetter(*(each.name for each in fields(Tally)))
+
+
 def add_tallies(one: Mapping[object, Tally], other: Mapping[object, Tally]) -> Tallies:
-    return {run: one.get(run, Tally()) + other.get(run, Tally()) for run in {**one, **other}}
+    """Both together; what is not in `other` stays as it is, so that a few runs do not cost as much as all."""
+    both = dict(one)
+    for run, tally in other.items():
+        both[run] = both[run] + tally if run in both else tally
+    return both
 
 
 def violation_schema(types: Types) -> pa.Schema:

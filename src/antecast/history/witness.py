@@ -12,9 +12,10 @@ with the node j, suffice to find a chain; `involved_nodes` names them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +24,27 @@ import pyarrow.compute as pc
 from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import LongArray
+from antecast.history.rows import IntArray, LongArray
 from antecast.text.wording import at_position, listed, position
 
 CANDIDATES = 64
 """Early deliveries among which the shortest chain is looked for; most violations take a single step."""
+
+
+CYCLE_STEPS = 8
+"""Steps of a cycle that are told."""
+
+_EVENTS = 16_000_000
+"""Events that are brought together to find a witness: 128 MB."""
+
+_CHAINS = 8
+"""Violations whose chains of dependencies are compared, if no single step shows one."""
+
+
+class Pick(Protocol):
+    """Gives the histories of some nodes, or what they have of some messages."""
+
+    def __call__(self, names: Collection[Name], messages: IntArray | None = None) -> Histories: ...
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,35 @@ def find_witness(violations: pa.Table, histories: Histories, index: MessageIndex
         if best is not None and len(best[1]) == 2:
             break
     return None if best is None else _tell(*best, histories, index)
+
+
+def witness_of_parts(
+    violations: pa.Table, pick: Pick, index: MessageIndex, matrix: Dependencies
+) -> Witness | None:
+    """The shortest chain that the first violations show, without the histories of all nodes.
+
+    Most violations take a single step, which the node and the origin of the early message show. Where
+    none does, a shortest chain of direct dependencies is told.
+    """
+    early = violations.filter(pc.equal(violations["problem"], "early")).slice(0, CANDIDATES).to_pylist()
+    if not early:
+        return find_witness(violations, Histories.gather([]), index)
+    nodes: dict[Name, None] = {}
+    room = max(4, _EVENTS // max(1, len(index)))
+    for row in early:
+        both = (Name(row.get("run"), row[each]) for each in ("node", "origin"))
+        nodes |= dict.fromkeys(both) if len(nodes) + 2 <= room else {}
+    witness = find_witness(violations, pick(nodes.keys()), index)
+    if witness is None or len(witness.chain) > 2:
+        chains = [dependency_chain(row, index, matrix) for row in early[:_CHAINS]]
+        best = min(range(len(chains)), key=lambda each: len(chains[each]))
+        involved = involved_nodes(early[best], index, matrix)
+        only = None if len(matrix.joints) else np.array(chains[best], np.int32)
+        few = pick(frozenset(involved), only)
+        other = find_witness(pa.Table.from_pylist([early[best]], violations.schema), few, index)
+        if witness is None or (other is not None and len(other.chain) < len(witness.chain)):
+            witness = other
+    return witness
 
 
 def dependency_chain(violation: dict[str, object], index: MessageIndex, matrix: Dependencies) -> list[int]:

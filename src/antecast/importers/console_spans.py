@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from antecast.importers.js_objects import objects
@@ -50,7 +51,8 @@ def _add_python(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     context = _object(span.get("context"), place, "context")
     resource = span.get("resource") or {}
     links = [
-        _object(_object(link, place, "links").get("context"), place, "context") for link in span.get("links") or []
+        _object(_object(link, place, "links").get("context"), place, "context")
+        for link in _array(span.get("links"), place, "links")
     ]
     spans.add(
         place,
@@ -69,13 +71,13 @@ def _add_python(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
 def _add_go(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     context, parent = (_object(span.get(name), place, name) for name in ("SpanContext", "Parent"))
     attributes = {
-        str(each.get("Key")): (each.get("Value") or {}).get("Value")
-        for each in span.get("Resource") or []
+        str(each.get("Key")): _object(each.get("Value") or {}, place, "Value").get("Value")
+        for each in _array(span.get("Resource"), place, "Resource")
         if isinstance(each, dict)
     }
     links = [
         _object(_object(link, place, "Links").get("SpanContext"), place, "SpanContext")
-        for link in span.get("Links") or []
+        for link in _array(span.get("Links"), place, "Links")
     ]
     spans.add(
         place,
@@ -94,7 +96,7 @@ def _add_go(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
 def _add_node(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     """A span of JavaScript: times in microseconds, with digits behind the point; kinds counted from internal."""
     resource, parent = span.get("resource"), span.get("parentSpanContext")
-    links = [link.get("context") for link in span.get("links") or [] if isinstance(link, dict)]
+    links = [link.get("context") for link in _array(span.get("links"), place, "links") if isinstance(link, dict)]
     kind = span.get("kind")
     start = _microseconds(span.get("timestamp"), place, "timestamp")
     spans.add(
@@ -112,7 +114,7 @@ def _add_node(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
 
 
 def _microseconds(value: Any, place: Place, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise place.error(f"{what} is {value!r}, where a number of microseconds is expected")
     return 1000 * int(value) + round(1000 * (value - int(value)))
 
@@ -121,6 +123,12 @@ def _object(value: Any, place: Place, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise place.error(f"{what} is missing or no object")
     return value
+
+
+def _array(value: Any, place: Place, what: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise place.error(f"{what} is no array")
+    return value or []
 
 
 def _id(value: Any) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from antecast.importers.json_values import lone_surrogate
 from antecast.importers.source import Head, Place, Source, decoded
 from antecast.kv.history import INITIAL, History, HistoryBuilder, Status
 
@@ -97,6 +98,9 @@ def _event(event: Any, place: Place) -> Iterator[tuple[bool, Any, Any]]:
 
 
 def _parsed(text: str, name: str) -> Any:
+    broken_at = lone_surrogate(text)
+    if broken_at >= 0:
+        raise Place(name, text.count("\n", 0, broken_at) + 1).error("not JSON: half of a surrogate pair")
     try:
         return json.loads(text, object_pairs_hook=_no_key_twice)
     except json.JSONDecodeError as error:

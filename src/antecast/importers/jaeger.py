@@ -48,7 +48,7 @@ def _add(spans: Spans, place: Place, span: Any, processes: Any) -> None:
     ]
     links = [each for each in parents if each not in called[:1]]
     start = 1000 * whole(span.get("startTime"), place, "startTime")
-    tags = {each.get("key"): each.get("value") for each in span.get("tags") or [] if isinstance(each, dict)}
+    tags = {str(each.get("key")): each.get("value") for each in span.get("tags") or [] if isinstance(each, dict)}
     spans.add(
         place,
         trace=trace,
@@ -69,6 +69,8 @@ def _service(span: Mapping[str, Any], processes: Any) -> str:
     )
     if not isinstance(process, dict):
         return ""
-    tags = {each.get("key"): each.get("value") for each in process.get("tags") or [] if isinstance(each, dict)}
+    tags = {
+        str(each.get("key")): each.get("value") for each in process.get("tags") or [] if isinstance(each, dict)
+    }
     host = tags.get("hostname") or tags.get("host.name") or ""
     return "/".join(str(each) for each in (process.get("serviceName") or "", host) if each)

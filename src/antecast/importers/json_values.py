@@ -21,6 +21,7 @@ from antecast.importers.source import Place, Source
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _SPACE = re.compile(r"[\s,]*")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ def _value(text: str) -> Any:
 
 def _one_after_the_other(source: Source, file: Path) -> Iterator[Value]:
     text, first = source.text_of(file)
+    broken_at = lone_surrogate(text)
+    if broken_at >= 0:
+        raise Place(str(file), text.count("\n", 0, broken_at) + first).error("not JSON: half of a surrogate pair")
     decoder, at, line, seen = json.JSONDecoder(object_pairs_hook=_no_key_twice), 0, first, 0
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
@@ -85,6 +89,24 @@ def _one_after_the_other(source: Source, file: Path) -> Iterator[Value]:
             raise place.error(f"not JSON: {error}") from None
         yield Value(place, value, text[at:end], line)
         at = end
+
+
+def lone_surrogate(text: str) -> int:
+    """Where an escape is half of a surrogate pair, which is no character and cannot be written; -1 if nowhere."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return -1
+    high_ends = -1
+    for found in _ESCAPE.finditer(text):
+        code = int(found[1], 16) if found[1] else 0
+        if 0xDC00 <= code <= 0xDFFF and high_ends == found.start():
+            high_ends = -1
+            continue
+        if high_ends >= 0:
+            return high_ends - 6
+        if 0xDC00 <= code <= 0xDFFF:
+            return found.start()
+        high_ends = found.end() if 0xD800 <= code <= 0xDBFF else -1
+    return high_ends - 6 if high_ends >= 0 else -1
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 Who wrote what a read returned is a matter of one key, so keys are resolved apart from each other: a shard has
 all operations on some keys (`resolve_shard`). What is left of it is numbers, some 20 bytes per operation: who
-read from whom, and who wrote what. These make one graph of transactions (`assemble`). Sessions are then judged
-apart from each other, from the graph and the positions f of all sessions (see `causality`), both in files that
-all processes map into memory (`Stored`): what a process holds by itself does not grow with the number of
-sessions or keys.
+read from whom, and who wrote what. These make one graph of transactions (`antecast.kv.assembly`). Sessions are
+then judged apart from each other, from the graph and the positions f of all sessions (see `causality`), both in
+files that all processes map into memory (`Stored`): what a process holds by itself does not grow with the number
+of sessions or keys.
 
 With all of f at hand, demands that causality fulfils already are left out at once; few remain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from antecast.core.compiled import compiled
 from antecast.kv.causality import Graph, first_places
 from antecast.kv.history import History, IntArray, LongArray, Status
 from antecast.kv.memory import SessionOrder, judge_session
-from antecast.kv.resolve import Misread, Resolved, resolve
+from antecast.kv.resolve import Misread, resolve
 from antecast.kv.tables import codes
 
 EXAMPLES = 50
@@ -59,7 +59,7 @@ class Shard:
     def column(self, name: str) -> NDArray[Any]:
         """An array; that of a file is mapped into memory."""
         held = self.arrays[name]
-        found: NDArray[Any] = np.load(held, mmap_mode="r") if isinstance(held, str) else held
+        found: NDArray[Any] = np.load(held, mmap_mode="c").view(np.ndarray) if isinstance(held, str) else held
         return found
 
 
@@ -113,68 +113,6 @@ def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> S
     return Shard(len(keys), len(history), arrays, counts, tuple(examples), len(found.unknown), len(found.open))
 
 
-def assemble(shards: Sequence[Shard], start: LongArray) -> Resolved:
-    """All shards as one: what is resolved, without the operations themselves."""
-    n = int(start[-1])
-    offset = np.concatenate(([0], np.cumsum([each.keys for each in shards]))).astype(np.int64)
-
-    def joined(name: str, shift: bool = False) -> NDArray[np.int32]:
-        whole = np.empty(sum(len(each.column(name)) for each in shards), np.int32)
-        at = 0
-        for each, first in zip(shards, offset, strict=False):
-            part = each.column(name)
-            whole[at : at + len(part)] = part
-            whole[at : at + len(part)] += first if shift else 0
-            at += len(part)
-        return whole
-
-    r_node = joined("r_node")
-    r_pos = np.concatenate([np.zeros(0, np.int64), *(each.column("r_pos") for each in shards)])
-    reads = np.lexsort((r_pos, r_node))
-    del r_pos
-    w_key, w_node = joined("w_key", shift=True), joined("w_node")  # in order: shards have keys of their own
-    session = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
-    none, long_none = np.zeros(0, np.int32), np.zeros(0, np.int64)
-    history = History(
-        none,
-        np.zeros(0, np.int8),
-        none,
-        long_none,
-        long_none,
-        none,
-        session,
-        np.zeros(n, np.int8),
-        range(int(offset[-1])),
-        None,
-        range(len(start) - 1),
-    )
-    return Resolved(
-        history,
-        np.arange(n),
-        start,
-        session,
-        r_node[reads],
-        joined("r_key", shift=True)[reads],
-        joined("r_from")[reads],
-        np.arange(len(reads)),
-        joined("d_node"),
-        joined("d_from"),
-        long_none,
-        none,
-        none,
-        none,
-        w_key,
-        w_node,
-        np.arange(len(w_node)),
-        np.zeros(0, np.int8),
-        long_none,
-        long_none,
-        long_none,
-        long_none,
-        {},
-    )
-
-
 class Judged(NamedTuple):
     """What some sessions demand of the order of transactions, and those that break causal memory."""
 
@@ -191,26 +129,32 @@ class Stored:
 
     folder: str
 
-    def write(self, graph: Graph, order: IntArray) -> None:
-        for each in fields(Graph):
-            np.save(self._file(each.name), getattr(graph, each.name))
-        np.save(self._file("order"), order)
-        shape = (graph.sessions, len(graph))
-        np.lib.format.open_memmap(self._file("first"), mode="w+", dtype=np.int32, shape=shape).flush()
+    def new(self, name: str, kind: type[np.generic], size: int) -> Any:
+        """An array in a file of its own, to be filled; it is let go with the last name for it."""
+        if not size:
+            np.save(self.file(name), np.zeros(0, kind))
+            return np.zeros(0, kind)
+        return np.lib.format.open_memmap(self.file(name), mode="w+", dtype=kind, shape=(size,)).view(np.ndarray)
+
+    def write_order(self, order: IntArray, sessions: int) -> None:
+        """Keep a topological order, and make room for positions."""
+        np.save(self.file("order"), order)
+        shape = (sessions, len(order))
+        np.lib.format.open_memmap(self.file("first"), mode="w+", dtype=np.int32, shape=shape).flush()
 
     def graph(self) -> Graph:
-        return Graph(*(self._mapped(each.name) for each in fields(Graph)))
+        return Graph(*(self.mapped(each.name) for each in fields(Graph)))
 
     def place(self, first: int, last: int) -> None:
         """Compute f for some sessions."""
-        found = first_places(self.graph(), self._mapped("order"), first, last)
-        target = np.load(self._file("first"), mmap_mode="r+")
+        found = first_places(self.graph(), self.mapped("order"), first, last)
+        target = np.load(self.file("first"), mmap_mode="r+")
         target[first:last] = found.T
         target.flush()
 
     def judge(self, first: int, last: int) -> Judged:
         """Demands of some sessions that causality does not fulfil, and whether each has an order of its own."""
-        graph, places = self.graph(), self._mapped("first")
+        graph, places = self.graph(), self.mapped("first")
         heads = np.full(len(graph), -1, np.int64)
         pointer = np.zeros(len(graph.group_session), np.int64)
         overwriter = np.full(len(graph.r_key), -1, np.int32)
@@ -247,12 +191,12 @@ class Stored:
         stale = np.flatnonzero(overwriter >= 0)
         return Judged(pairs[:, 0].copy(), pairs[:, 1].copy(), stale, overwriter[stale], broken)
 
-    def _file(self, name: str) -> str:
+    def file(self, name: str) -> str:
         return str(Path(self.folder) / f"{name}.npy")
 
-    def _mapped(self, name: str) -> Any:
+    def mapped(self, name: str) -> Any:
         """An array of a file; pages are read as they are needed, and what is written to it stays here."""
-        return np.load(self._file(name), mmap_mode="c").view(np.ndarray)
+        return np.load(self.file(name), mmap_mode="c").view(np.ndarray)
 
 
 @compiled

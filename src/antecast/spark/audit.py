@@ -22,23 +22,30 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecast.core.errors import ConfigurationError
-from antecast.history.audit import MEMORY
-from antecast.history.dependencies import ROUNDS, Dependencies, cycle_error, topological_order
+from antecast.history.blocks import MEMORY
+from antecast.history.dependencies import (
+    ENOUGH,
+    ROUNDS,
+    Dependencies,
+    Ordered,
+    cycle_error,
+    topological_order,
+)
 from antecast.history.histories import LIMIT, Clock, Histories
 from antecast.history.log_kinds import kinds_error
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema
-from antecast.history.witness import CANDIDATES, Witness, dependency_chain, find_witness, involved_nodes
+from antecast.history.witness import CYCLE_STEPS, witness_of_parts
 from antecast.spark.audit_tasks import (
     BLOCKS,
     PARCELS,
@@ -66,20 +73,8 @@ TASK_ROWS = 4_000_000
 _SMALL_ROWS = 1_000_000
 """Events that are not worth another task: a tenth of a second's work."""
 
-_ENOUGH_DEPENDENCIES = 32
-"""Dependencies per message above which a second round is worth a pass over the log; checking is cheaper."""
-
-_WITNESS_EVENTS = 16_000_000
-"""Events that the driver reads to find a witness: 128 MB."""
-
-_CHAINS = 8
-"""Violations whose chains of dependencies are compared, if no single step shows one."""
-
 _WORDS = 1000
 """Kinds of a log that are looked at to say why none of them counts."""
-
-_CYCLE_STEPS = 8
-"""Steps of a cycle that are told."""
 
 _PACKING = {
     # Spark asks for the size of the batch in the making at every row; that takes longer than all the rest.
@@ -221,9 +216,9 @@ class _Audit:
             if len(matrix.joints):  # told by what nodes have seen, without joints
                 plain = self._reduced(histories, shared, sketched, joints=False)
                 cycle = topological_order(plain)[1]
-            origins = {index.nodes.names[index.origin[each]] for each in cycle[:_CYCLE_STEPS]}
-            raise cycle_error(cycle, self._pick(histories, origins), index, most=_CYCLE_STEPS)
-        with _shared(self._spark, (matrix, order)) as ordered:
+            origins = {index.nodes.names[index.origin[each]] for each in cycle[:CYCLE_STEPS]}
+            raise cycle_error(cycle, self._pick(histories, origins), index, most=CYCLE_STEPS)
+        with _shared(self._spark, Ordered.of(matrix, order)) as ordered:
             check = Check(shared, ordered, self._pairs, self._limit, self._memory)
             checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
             merged = checked.repartition(1).mapInArrow(Merge(self._limit), PARCELS)
@@ -238,7 +233,7 @@ class _Audit:
             pairs=findings.tally.pairs if self._pairs else None,
             violations=findings.violations,
             unknown_examples=findings.unknown_examples,
-            witness=self._witness(findings.violations, histories, index, matrix),
+            witness=witness_of_parts(findings.violations, partial(self._pick, histories), index, matrix),
             runs=findings.runs,
         )
 
@@ -310,7 +305,7 @@ class _Audit:
         Joints keep from the driver what grows with deliveries: the dependencies of nodes that broadcast in rounds.
         """
         reduced = self._reduced(histories, shared, matrix, joints=not self._pairs)
-        if len(reduced.deps) <= _ENOUGH_DEPENDENCIES * len(index) and not self._pairs:
+        if len(reduced.deps) <= ENOUGH * len(index) and not self._pairs:
             return reduced
         if len(reduced.joints):  # a second round takes what the first has without them
             reduced = self._reduced(histories, shared, matrix, joints=False)
@@ -325,34 +320,6 @@ class _Audit:
             reduce = Reduce(shared, known, joints)
             parcels = histories.filter("what = 'histories'").mapInArrow(reduce, PARCELS)
             return _gathered(self._collect(parcels, "reduce the dependencies"))
-
-    def _witness(
-        self, violations: pa.Table, histories: DataFrame, index: MessageIndex, matrix: Dependencies
-    ) -> Witness | None:
-        """The shortest chain that the first violations show, without the histories of all nodes.
-
-        Most violations take a single step, which the node and the origin of the early message show. Where
-        none does, a shortest chain of direct dependencies is told.
-        """
-        early = violations.filter(pc.equal(violations["problem"], "early")).slice(0, CANDIDATES).to_pylist()
-        if not early:
-            return find_witness(violations, Histories.gather([]), index)
-        nodes: dict[Name, None] = {}
-        room = max(4, _WITNESS_EVENTS // max(1, len(index)))
-        for row in early:
-            both = (Name(row.get("run"), row[each]) for each in ("node", "origin"))
-            nodes |= dict.fromkeys(both) if len(nodes) + 2 <= room else {}
-        witness = find_witness(violations, self._pick(histories, nodes), index)
-        if witness is None or len(witness.chain) > 2:
-            chains = [dependency_chain(row, index, matrix) for row in early[:_CHAINS]]
-            best = min(range(len(chains)), key=lambda each: len(chains[each]))
-            nodes = dict.fromkeys(involved_nodes(early[best], index, matrix))
-            only = None if len(matrix.joints) else np.array(chains[best], np.int32)
-            involved = self._pick(histories, nodes, only)
-            other = find_witness(pa.Table.from_pylist([early[best]], violations.schema), involved, index)
-            if witness is None or (other is not None and len(other.chain) < len(witness.chain)):
-                witness = other
-        return witness
 
     def _pick(self, histories: DataFrame, names: Iterable[Name], messages: IntArray | None = None) -> Histories:
         """The histories of some nodes, or what they have of some messages."""

@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecast.history.audit import blocks, check_block
-from antecast.history.dependencies import Dependencies, reduce, sketch
+from antecast.history.blocks import blocks, check_block
+from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
 from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex, Name
@@ -249,7 +249,7 @@ class Check:
     """Violations at a task's nodes, with those that were found when they were read."""
 
     index: Shared[MessageIndex]
-    order: Shared[tuple[Dependencies, IntArray]]
+    ordered: Shared[Ordered]
     pairs: bool
     limit: int
     memory: int
@@ -259,9 +259,9 @@ class Check:
         if histories is None or findings is None:
             return
         index = self.index.value
-        matrix, order = self.order.value
-        for block in blocks(histories, index, self.memory):
-            check = check_block(block, index, matrix, order, pairs=self.pairs, limit=self.limit)
+        ordered = self.ordered.value
+        for block in blocks(histories, ordered, self.memory):
+            check = check_block(block, index, ordered, pairs=self.pairs, limit=self.limit)
             findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
 

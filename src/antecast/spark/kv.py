@@ -1,14 +1,15 @@
 """Key-value histories on Spark: the levels of `antecast.kv`, for histories beyond the memory of one process.
 
 Theory of operation. One shuffle brings all operations on a key together; tasks find who wrote what each read
-returned (`antecast.kv.shards`). What remains, some 20 bytes per operation, becomes in the driver one graph of
-transactions, which is written to the folder `scratch`. Tasks then take blocks of sessions: first the positions f
-of each session, then its demands and its own order, all from files that they map into memory. The driver looks
-for cycles. If a level is violated, the operations of the transactions in question are fetched, and judged here
-for their witnesses.
+returned (`antecast.kv.shards`). What remains, some 20 bytes per operation, is in files of the folder `scratch`;
+the driver joins them to one graph of transactions, in files too (`antecast.kv.assembly`). Tasks then take blocks
+of sessions: first the positions f of each session, then its demands and its own order, all from files that they
+map into memory. The driver looks for cycles. If a level is violated, the operations of the transactions in
+question are fetched, and judged here for their witnesses.
 
-What the driver holds: the graph. What a task holds: its operations, or positions of a few sessions. `scratch` must
-be a folder that the driver and all workers see; by default it is a temporary one, which is right on one machine.
+What the driver holds: a few numbers per transaction and key, and pages of files. What a task holds: its
+operations, or positions of a few sessions. `scratch` must be a folder that the driver and all workers see; by
+default it is a temporary one, which is right on one machine.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import numpy as np
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.kv.anomalies import ANOMALIES, findings, misread_name, tally
-from antecast.kv.causality import make_graph, order_of
+from antecast.kv.assembly import assemble
+from antecast.kv.causality import order_of
 from antecast.kv.check import Options, judged_levels, what_is_missing
 from antecast.kv.check import check as check_here
 from antecast.kv.convergence import Demands
@@ -32,7 +34,7 @@ from antecast.kv.engine import Analysis, judge_weaker
 from antecast.kv.history import LongArray
 from antecast.kv.levels import LEVELS
 from antecast.kv.resolve import Misread
-from antecast.kv.shards import Judged, Shard, Stored, assemble
+from antecast.kv.shards import Judged, Shard, Stored
 from antecast.kv.tables import COLUMNS, history_of
 from antecast.kv.verdict import SCHEMA, KvVerdict
 from antecast.kv.witness import around
@@ -103,8 +105,7 @@ class _Check:
         sessions, start, total = self._sessions()
         shards = self._shards(sessions, start, total)
         self._note(f"{total:,} operations in {len(shards)} shards")
-        resolved = assemble(shards, start)
-        graph = make_graph(resolved)
+        resolved, graph = assemble(shards, start, Stored(self._folder))
         misreads = sum((each.misreads for each in shards), np.zeros(len(Misread), np.int64))
         unknown, opened = sum(each.unknown for each in shards), sum(each.open for each in shards)
         examples = [example for each in shards for example in each.examples]
@@ -186,7 +187,7 @@ class _Check:
     def _judge(self, analysis: Analysis) -> None:
         """Convergence, memory, and the weaker levels if convergence is violated."""
         graph, store = analysis.graph, Stored(self._folder)
-        store.write(graph, analysis.order)
+        store.write_order(analysis.order, graph.sessions)
         width = max(1, min(16, PLACED_BYTES // max(1, 4 * len(graph))))
         self._blocks(PlaceSessions(store, width, graph.sessions), "kv: causal pasts")
         judged = self._blocks(JudgeSessions(store, width, graph.sessions), "kv: demands of reads")
