@@ -175,8 +175,10 @@ class Connection(asyncio.Protocol, Link):
         if faults.armed is not None:
             self._write_with_faults(packets, faults.armed)
             return
-        pack = _LENGTH.pack
-        data = b"".join([part for packet in packets for part in (pack(len(packet)), packet)])
+        parts = packets * 2
+        parts[::2] = map(_LENGTH.pack, map(len, packets))
+        parts[1::2] = packets
+        data = b"".join(parts)
         self.node.counters["bytes_sent"] += len(data)
         self._spoke = self.owner.loop.time()
         self._transport.write(data)
@@ -233,6 +235,16 @@ class Connection(asyncio.Protocol, Link):
         place, end, largest, asked = 0, len(data), self._largest, False
         while end - place >= 4:
             (length,) = unpack(data, place)
+            if 0 < length <= largest:  # a packet
+                following = place + 4 + length
+                if following > end:
+                    break
+                packets.append(data[place + 4 : following])
+                place = following
+                continue
+            if not length:
+                place += 4
+                continue
             if length == _PING_LENGTH:
                 place, asked = place + 4, True
                 continue
@@ -254,19 +266,12 @@ class Connection(asyncio.Protocol, Link):
                     return
                 place += 4 + length
                 continue
-            if length > largest:
-                self.node.counters["dropped_oversize"] += 1
-                log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
-                if packets:
-                    self.node.received(self, packets)
-                self.close(f"announced a packet of {length} bytes; the largest is {largest}")
-                return
-            if end - place - 4 < length:
-                break
-            place += 4
-            if length:
-                packets.append(data[place : place + length])
-                place += length
+            self.node.counters["dropped_oversize"] += 1
+            log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
+            if packets:
+                self.node.received(self, packets)
+            self.close(f"announced a packet of {length} bytes; the largest is {largest}")
+            return
         if place < end:
             buffer += data[place:] if place else data
         if asked:
