@@ -1,6 +1,6 @@
 """Hostile bytes on the sockets of live nodes do no harm, for every protocol that runs over connections.
 
-`--property-examples N` sends N times 40 inputs to each; `python -m antecast.testing.sockets` any number to one or all.
+`--property-examples N` sends N times 40 inputs to each; `python -m antecast.testing.sockets` any number.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog
 from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
+from antecast.live.lives import Lives
 from antecast.live.machine import Clock, Machine
 from antecast.live.recent import Recent
 from antecast.live.recovery import recover
@@ -126,8 +127,7 @@ class Node:
         self._paused = False
         self._refusals: dict[Link, int] = {}
         self._held_since: float | None = None
-        self.lives: dict[NodeId, bytes] = {}
-        """Which journal stands behind each number that this node has met."""
+        self.lives = Lives(self)
 
     # Starting and stopping.
 
@@ -209,7 +209,7 @@ class Node:
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
         self._keeps = journal.durability is not Durability.NONE
-        self._shown, self._read, self.lives = journal.delivered, journal.acknowledged, journal.lives()
+        self._shown, self._read = journal.delivered, journal.acknowledged
         self._engine = self.engine_class(
             self,
             recovery,
@@ -222,6 +222,7 @@ class Node:
             snapshot_every=limits.snapshot_every,
             history=limits.history,
         )
+        self.lives.begin(journal.lives())
 
     async def stop(self) -> None:
         """Stop cleanly: what was broadcast is sent, links end, a snapshot is written."""
@@ -459,6 +460,7 @@ class Node:
         if introduced is not None:
             engine.make(Call(CallKind.INTRODUCE, now, peer, b"", introduced))
         engine.make(Call(CallKind.LINK_UP, now, peer))
+        self.lives.greet(link)
         if self._paused:
             link.pause()
         for transport in self.transports:
@@ -522,7 +524,7 @@ class Node:
 
     def remember(self, peer: NodeId, life: bytes) -> None:
         """The first meeting with a peer: its number stands for this life from now on."""
-        self.lives[peer] = life
+        self.lives.remember(peer, life)
         self.engine.remember(peer, life)
 
     def take_bulletin(self, data: bytes) -> None:
@@ -566,5 +568,6 @@ class Node:
             | dict(self.security.gauges())
             | {name: value for transport in self.transports for name, value in transport.gauges().items()},
             "timers": len(engine.machine.timers),
+            "other_lives": self.lives.doubted,
             "counters": dict(self.counters),
         }

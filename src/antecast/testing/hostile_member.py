@@ -251,7 +251,7 @@ class Attacker:
 
     def _length(self) -> bytes:
         draw = self._draw
-        return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 24, 5 << 20, 1000)).to_bytes(
+        return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 29 | 50, 1 << 24, 5 << 20, 1000)).to_bytes(
             4, "big"
         ) + draw.randbytes(50)
 
@@ -259,4 +259,4 @@ class Attacker:
 async def _packet(reader: asyncio.StreamReader) -> bytes:
     """The next packet; empty for a heartbeat."""
     length = int.from_bytes(await reader.readexactly(4), "big")
-    return b"" if length == 0xFFFFFFFF else await reader.readexactly(length & 0x7FFFFFFF)
+    return b"" if length == 0xFFFFFFFF else await reader.readexactly(length & 0x1FFFFFFF)

@@ -182,7 +182,7 @@ class Tcp(Transport):
             counters["refused_identity"] += 1
             return str(fault)
         try:
-            check_hello(self.hello, theirs, self.node.lives)
+            check_hello(self.hello, theirs, self.node.lives.met)
         except BadHello as fault:
             counters["refused_in_use" if "another journal" in str(fault) else "refused_hello"] += 1
             return str(fault)
