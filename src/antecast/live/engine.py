@@ -187,7 +187,7 @@ class Engine:
         """Packets came over the link of a peer. Returns what is wrong with the first that is no frame of an honest
         node, if there is one (those after it are not looked at), and why others were refused."""
         now, take, keeps, recorder = self.clock.read(), self._protocol.receive, self._keeps, self._recorder
-        batch, taken, size = self._batch, 0, 0
+        batch, taken = self._batch, list[bytes]()
         calls, perform, secured, decode = batch.calls, self._perform, self._secured, self.codec.decode
         wrong: RemoteFault | None = None
         refused: list[RemoteFault] = []
@@ -205,19 +205,19 @@ class Engine:
             except Exception as error:
                 self._broke(error)
                 break
-            taken += 1
-            size += len(packet)
+            taken.append(packet)
             if keeps:
                 calls.append((1, now, peer, packet, None))
             if effects:
                 perform(effects, now, frame, packet)  # what is passed on goes out as it came
             if recorder.active:
                 recorder.note(Call(1, now, peer, packet), effects, frame, self.codec)
-        batch.count += taken
-        self._counters["frames_received"] += taken
+        count, size = len(taken), sum(map(len, taken))
+        batch.count += count
+        self._counters["frames_received"] += count
         self._counters["bytes_received"] += size
-        if taken:
-            self._grew(size + 16 * taken)
+        if count:
+            self._grew(size + 16 * count)
         return wrong, refused
 
     def _opened(self, packet: bytes, peer: NodeId) -> Frame:

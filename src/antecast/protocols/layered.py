@@ -83,7 +83,8 @@ class Layered(Protocol):
         self._seq = seq
         out: list[Effect] = []
         self._dissemination.spread(message, now, out)
-        self._dissemination.settled(message)
+        if self._settle is not None:
+            self._settle([message])
         out.append(Deliver(message))
         return out
 
