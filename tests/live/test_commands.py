@@ -56,11 +56,13 @@ def test_lines_are_broadcast_and_deliveries_printed(antecast, typed):
     ("arguments", "problem"),
     [
         ((), "--number: a new node needs a number that was never used"),
-        (("--number", "0", "--protocol", "vectr"), "did you mean 'vector'?"),
+        (("--number", "0", "--protocol", "vectr"), "--protocol: unknown protocol 'vectr'; did you mean 'vector'?"),
         (("--number", "0", "--set", "retain"), "--set: expected FIELD=VALUE, got 'retain'"),
-        (("--number", "0", "--set", "retane=5"), "retane"),
-        (("--number", "0", "--listen", "0.0.0.0:7000"), "a node without keys stays on this machine"),
-        (("--number", "0", "--peer", "nowhere"), "peer: expected HOST:PORT"),
+        (("--number", "0", "--set", "retane=5"), "--set: unknown key 'retane'"),
+        (("--number", "0", "--set", "retain=x"), "--set retain: expected a whole number"),
+        (("--number", "0", "--role", "station"), "--role: vector has no role 'station'"),
+        (("--number", "0", "--listen", "0.0.0.0:7000"), "--listen: a node without keys stays on this machine"),
+        (("--number", "0", "--peer", "nowhere"), "--peer: expected HOST:PORT"),
         (("--number", "0", "--compact"), "--journal: --compact needs the journal to compact"),
         (
             ("--journal", "other.journal", "--number", "7"),

@@ -1,6 +1,6 @@
 """Hostile bytes on the sockets of live nodes do no harm, for every protocol that runs over connections.
 
-`--property-examples N` sends N times 40 inputs to each; `python -m antecast.testing.sockets` any number to one.
+`--property-examples N` sends N times 40 inputs to each; `python -m antecast.testing.sockets` any number.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import pytest
 from hypothesis import settings
 
+from antecast.core import Message
 from antecast.live.groups.signatures import Signatures
 from antecast.protocols import specification, specifications
 from antecast.testing.sockets import Campaign, Fault, can_be_attacked
@@ -45,14 +46,14 @@ def test_a_group_that_checks_no_signatures_is_caught(monkeypatch):
 def test_a_protocol_that_breaks_is_caught(monkeypatch):
     from antecast.protocols.flood import Flood
 
-    take = Flood._take
+    receive = Flood.receive
 
-    def fragile(self, message, sender, now, out):
-        if message.origin == 3 and message.seq > 1000:
-            raise KeyError(message.seq)
-        take(self, message, sender, now, out)
+    def fragile(self, frame, sender, now, out):
+        if isinstance(frame, Message) and frame.origin == 3 and frame.seq > 1000:
+            raise KeyError(frame.seq)
+        receive(self, frame, sender, now, out)
 
-    monkeypatch.setattr(Flood, "_take", fragile)
+    monkeypatch.setattr(Flood, "receive", fragile)
     monkeypatch.setattr("antecast.testing.sockets.REST", 5.0)
     monkeypatch.setattr("antecast.testing.hostile_member.PATIENCE", 5.0)
     with pytest.raises(Fault, match="KeyError"):

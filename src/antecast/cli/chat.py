@@ -16,7 +16,7 @@ import typer
 
 from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
-from antecast.cli.node import Durable, input_lines, make_node
+from antecast.cli.node import Durable, input_lines, make_node, named_by_options
 from antecast.core import AntecastError
 
 
@@ -62,7 +62,8 @@ def chat(
     )
     if not quiet and keys is None and (listen or peers):
         note("this chat has no keys: it stays on this machine, and believes whoever connects")
-    asyncio.run(_talk(node, folder, name, seconds))
+    with named_by_options():
+        asyncio.run(_talk(node, folder, name, seconds))
 
 
 async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> None:

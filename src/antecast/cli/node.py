@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -145,9 +145,32 @@ def node(
     if not quiet and keys is None and (listen or peers):
         note("this node has no keys: it stays on this machine, and believes whoever connects")
     terminal = _Terminal(made, journal, keys, as_json=as_json, quiet=quiet)
-    asyncio.run(terminal.run(until, seconds))
+    with named_by_options():
+        asyncio.run(terminal.run(until, seconds))
 
 
+@contextmanager
+def named_by_options() -> Iterator[None]:
+    """Errors of a node name its settings; here they name the options that set them."""
+    try:
+        yield
+    except ConfigurationError as error:
+        option = _option(error.field or "")
+        if option is None:
+            raise
+        raise ConfigurationError(error.problem, field=option, source=error.source) from None
+
+
+def _option(field: str) -> str | None:
+    if field in ("listen", "peer", "advertise", "medium", "lan", "role", "number", "members"):
+        return f"--{field}"
+    first, _, rest = field.partition(".")
+    if first != "protocol":
+        return None
+    return "--protocol" if rest == "name" else f"--set {rest}".rstrip()
+
+
+@named_by_options()
 def make_node(
     *,
     number: int | None,

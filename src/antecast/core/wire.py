@@ -21,6 +21,10 @@ VERSION = 1
 MAX_FRAME = 2 * MAX_PAYLOAD
 """Largest frame: a full payload and as much control information again."""
 
+_HEAD = bytes([VERSION])
+_SMALL = 1 << 12
+"""Up to this many bytes a copy of a frame is made faster than a view of it."""
+
 
 class Codec:
     """Encodes and decodes the frames of one protocol.
@@ -38,21 +42,30 @@ class Codec:
         """The type of all frames of the protocol, as one union."""
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(self.frames)
+        self._encode, self._decode = self._encoder.encode, self._decoder.decode
+        self._small = min(_SMALL, max_frame)
 
     def encode(self, frame: Frame) -> bytes:
-        data = bytearray(b"%c" % VERSION)
-        self._encoder.encode_into(frame, data, 1)
+        data = _HEAD + self._encode(frame)
         if len(data) > self.max_frame:
             raise LocalMisuse(
                 f"frame of {len(data)} bytes exceeds the limit of {self.max_frame}; send less at once"
             )
-        return bytes(data)
+        return data
 
     def size(self, frame: Frame) -> int:
         """Length of the encoded frame, without making a copy of it."""
         return 1 + len(self._encoder.encode(frame))
 
     def decode(self, data: bytes) -> Frame:
+        if len(data) <= self._small and data[:1] == _HEAD:
+            try:
+                return self._decode(data[1:])
+            except (msgspec.MsgspecError, RecursionError) as error:
+                raise MalformedFrame(f"not a frame of this protocol: {error}") from None
+        return self._decode_with_care(data)
+
+    def _decode_with_care(self, data: bytes) -> Frame:
         if len(data) > self.max_frame:
             raise FrameTooLarge(f"frame of {len(data)} bytes exceeds the limit of {self.max_frame}")
         if not data:
@@ -60,6 +73,6 @@ class Codec:
         if data[0] != VERSION:
             raise UnsupportedVersion(f"frame has version {data[0]}, this node speaks version {VERSION}")
         try:
-            return self._decoder.decode(memoryview(data)[1:])
+            return self._decode(memoryview(data)[1:])
         except (msgspec.MsgspecError, RecursionError) as error:
             raise MalformedFrame(f"not a frame of this protocol: {error}") from None

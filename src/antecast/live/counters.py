@@ -25,6 +25,7 @@ COUNTERS: Final = {
     "discarded": "messages that will never be delivered here",
     "expired": "messages whose lifetime ended before they could be delivered",
     "unreadable": "deliveries whose payload this node has no key for",
+    "other_lives": "numbers that stand for two journals: a node has lost its state, or runs twice",
     "dropped_refused": "frames that the protocol refused",
     "dropped_malformed": "packets that are no frames of this protocol",
     "dropped_forged": "packets with a missing or wrong signature; the link was closed",

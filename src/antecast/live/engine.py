@@ -46,10 +46,6 @@ from antecast.live.writing import Writer
 
 log = logging.getLogger("antecast.live")
 
-_SMALL = 1 << 11
-_MOST_KNOWN = 1 << 10
-"""Packets that are remembered with their frames: 2 MiB at most."""
-
 _new = tuple.__new__
 """Makes a named tuple in half the time."""
 
@@ -126,7 +122,6 @@ class Engine:
         self._recorder, self._counters = recorder, counters
         self._protocol = self.machine.protocol
         self._keeps = journal.durability is not Durability.NONE
-        self._known: dict[bytes, Frame] = {}
         self._secured = not isinstance(self.security, Unsecured)
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop, inline=journal.durability is Durability.NONE)
@@ -137,8 +132,6 @@ class Engine:
         """Deliveries so far, committed or not."""
         self.delivered_bytes = 0
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
-        self._frame: Frame | None = None
-        self._packet = b""
         if recovery.renewed:
             self._write_snapshot(recovery.saved, exact=False)
         if recovery.known:
@@ -171,11 +164,14 @@ class Engine:
             raise
         except Exception as error:
             raise self._broke(error) from error
-        self._made(Call(0, now, -1, payload, lifetime), effects)
-        for effect in effects:
-            if effect.__class__ is Deliver or effect.__class__ is Accepted:
-                break
-        return effect.message.id if effect.__class__ is Deliver else effect.id  # type: ignore[union-attr]
+        if self._keeps:
+            self._batch.calls.append((0, now, -1, payload, lifetime))
+        self._batch.count += 1
+        self._perform(effects, now)
+        if self._recorder.active:
+            self._recorder.note(Call(0, now, -1, payload, lifetime), effects, None, self.codec)
+        self._grew(len(payload) + 16)
+        return _named(effects)
 
     def _made(self, call: Call, effects: list[Effect]) -> None:
         if self._keeps:
@@ -191,18 +187,16 @@ class Engine:
         """Packets came over the link of a peer. Returns what is wrong with the first that is no frame of an honest
         node, if there is one (those after it are not looked at), and why others were refused."""
         now, take, keeps, recorder = self.clock.read(), self._protocol.receive, self._keeps, self._recorder
-        batch, taken, size = self._batch, 0, 0
-        calls, perform, known = batch.calls, self._perform, self._known
+        batch, taken = self._batch, list[bytes]()
+        calls, perform, secured, decode = batch.calls, self._perform, self._secured, self.codec.decode
         wrong: RemoteFault | None = None
         refused: list[RemoteFault] = []
         for packet in packets:
-            frame = known.get(packet)
-            if frame is None:
-                try:
-                    frame = self._opened(packet, peer)
-                except RemoteFault as fault:
-                    wrong = fault
-                    break
+            try:
+                frame = self._opened(packet, peer) if secured else decode(packet)
+            except RemoteFault as fault:
+                wrong = fault
+                break
             try:
                 effects = take(frame, peer, now)
             except RemoteFault as fault:
@@ -211,34 +205,25 @@ class Engine:
             except Exception as error:
                 self._broke(error)
                 break
-            taken += 1
-            size += len(packet)
+            taken.append(packet)
             if keeps:
                 calls.append((1, now, peer, packet, None))
             if effects:
-                self._frame, self._packet = frame, packet  # what is passed on goes out as it came
-                perform(effects, now)
+                perform(effects, now, frame, packet)  # what is passed on goes out as it came
             if recorder.active:
                 recorder.note(Call(1, now, peer, packet), effects, frame, self.codec)
-        batch.count += taken
-        self._counters["frames_received"] += taken
+        count, size = len(taken), sum(map(len, taken))
+        batch.count += count
+        self._counters["frames_received"] += count
         self._counters["bytes_received"] += size
-        if taken:
-            self._grew(size + 16 * taken)
+        if count:
+            self._grew(size + 16 * count)
         return wrong, refused
 
     def _opened(self, packet: bytes, peer: NodeId) -> Frame:
-        """The frame in a packet, kept for a while: copies of a message mostly come soon after each other."""
-        if self._secured:
-            frame = self.codec.decode(self.security.split(packet))
-            self.security.verify(frame, packet, peer)
-            return frame
-        frame = self.codec.decode(packet)
-        if len(packet) <= _SMALL:
-            known = self._known
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[packet] = frame
+        """The frame in a packet, if it is signed as it must be."""
+        frame = self.codec.decode(self.security.split(packet))
+        self.security.verify(frame, packet, peer)
         return frame
 
     def answer(self, future: asyncio.Future[Any], result: Any) -> None:
@@ -263,9 +248,13 @@ class Engine:
 
     # Effects.
 
-    def _perform(self, effects: list[Effect], now: int) -> None:
-        """Turn effects into what leaves when the batch is committed; timers are set at once."""
-        batch, links, secured = self._batch, self.links, self._secured
+    def _perform(self, effects: list[Effect], now: int, known: Frame | None = None, packet: bytes = b"") -> None:
+        """Turn effects into what leaves when the batch is committed; timers are set at once.
+
+        `packet` is the encoding of a frame that is known already. This runs for every message, hence its form.
+        """
+        batch, links = self._batch, self.links
+        frames, deliveries, number = batch.frames, batch.deliveries, self.numbered
         for effect in effects:
             kind = effect.__class__
             if kind is Send:
@@ -274,23 +263,22 @@ class Engine:
                     self._counters["dropped_astray"] += 1
                     continue
                 frame = effect.frame  # type: ignore[union-attr]
-                if frame is not self._frame:
-                    self._frame = frame
-                    self._packet = b"" if secured else self.codec.encode(frame)
-                waiting = batch.frames.get(link)
+                if frame is not known:
+                    known, packet = frame, b"" if self._secured else self.codec.encode(frame)
+                waiting = frames.get(link)
                 if waiting is None:
-                    batch.frames[link] = waiting = []
-                if not self._packet:
+                    frames[link] = waiting = []
+                if not packet:
                     batch.unsealed.append((frame, waiting, len(waiting)))
-                waiting.append(self._packet)
+                waiting.append(packet)
             elif kind is Deliver:
                 message = effect.message  # type: ignore[union-attr]
-                self.numbered = number = self.numbered + 1
-                self.delivered_bytes += len(message.payload)
-                row = (number, message.origin, message.seq, now, message.payload, "")
-                batch.deliveries.append(_new(Delivery, row))
+                number, payload = number + 1, message.payload
+                self.delivered_bytes += len(payload)
+                deliveries.append(_new(Delivery, (number, message.origin, message.seq, now, payload, "")))
             else:
                 self._perform_rare(effect)
+        self.numbered = number
 
     def _seal(self, batch: Batch) -> None:
         """Make packets of the frames of a batch, before it is committed: nothing leaves yet."""
@@ -472,3 +460,14 @@ class Engine:
         self.stopped = True
         self._recorder.close()
         self.journal.close(state=saved, now=self.clock.read(), events=self._recorder.pos)
+
+
+def _named(effects: list[Effect]) -> MessageId:
+    """The name of the message that a broadcast made, from its effects."""
+    for effect in effects:
+        if effect.__class__ is Deliver:
+            message = effect.message
+            return _new(MessageId, (message.origin, message.seq))
+        if effect.__class__ is Accepted:
+            break
+    return effect.id  # type: ignore[union-attr]

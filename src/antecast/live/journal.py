@@ -29,9 +29,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections import deque
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +39,7 @@ from antecast.live.calls import Call, decode_calls, encode_calls
 from antecast.live.checksums import checksum_of, checksum_of_delivery, checksum_of_group, checksum_of_snapshot
 from antecast.live.entries import Commit, Delivery, Durability, Identity, JournalError, Recovered
 from antecast.live.mark import Mark, boot
+from antecast.live.recent import Window
 from antecast.version import __version__
 
 FORMAT: Final = 1
@@ -80,7 +79,7 @@ class Journal:
         self._db = _connect(path)
         self._reader = self._db
         self.position = self.chain = self.delivered = self.acknowledged = 0
-        self._volatile: deque[Delivery] = deque()
+        self._volatile = Window()
         self.life = b""
 
     # Opening.
@@ -352,14 +351,14 @@ class Journal:
 
     def deliveries(self, after: int, limit: int = 1000) -> list[Delivery]:
         """Deliveries with numbers above `after` that have not been acknowledged."""
-        if self.durability is Durability.NONE and self._volatile:
-            first = self._volatile[0].number
-            if after >= first - 1:
-                return list(islice(self._volatile, after - first + 1, after - first + 1 + limit))
+        if self.durability is Durability.NONE:
+            found = self._volatile.after(after, limit)
+            if found:
+                return found
         query = (
             "select number, origin, seq, at, payload, checksum from deliveries where number > ? order by number"
         )
-        found: list[Delivery] = []
+        found = []
         known = self.delivered
         for *values, checksum in self._read(f"{query} limit {limit}", (after,), self._reader):
             each = Delivery(*values)
@@ -374,7 +373,7 @@ class Journal:
         last = found[-1].number if found else before
         if len(found) < limit and last < known and self.durability is not Durability.NONE:
             raise JournalError(f"delivery {last + 1} is missing", path=self.path)
-        return found + list(islice(self._volatile, limit - len(found)))
+        return found + self._volatile.after(last, limit - len(found))
 
     def lives(self) -> dict[NodeId, bytes]:
         """Which journal stands behind each number, as far as this node has met them."""
@@ -393,7 +392,7 @@ class Journal:
         last = self.position + (len(what.calls) if what.count is None else what.count)
         delivered = what.deliveries[-1].number if what.deliveries else self.delivered
         if self.durability is Durability.NONE:
-            self._volatile += what.deliveries
+            self._volatile.add(what.deliveries)
             self.position, self.delivered = last, delivered
             return
         point = faults.armed
@@ -474,8 +473,7 @@ class Journal:
         if number <= self.acknowledged:
             return
         self.acknowledged = min(number, self.delivered)
-        while self._volatile and self._volatile[0].number <= self.acknowledged:
-            self._volatile.popleft()
+        self._volatile.forget(self.acknowledged)
         if self.durability is not Durability.NONE:
             self._forget()
 
@@ -541,7 +539,7 @@ class Ephemeral(Journal):
         self.notes = []
         self.life = secrets.token_bytes(16)
         self.position = self.chain = self.delivered = self.acknowledged = 0
-        self._volatile = deque()
+        self._volatile = Window()
         self._mark = None
         self._db = self._reader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._db.executescript(_SCHEMA)

@@ -32,6 +32,7 @@ from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog
 from antecast.live.journal import HISTORY, Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
+from antecast.live.lives import Lives
 from antecast.live.machine import Clock, Machine
 from antecast.live.recent import Recent
 from antecast.live.recovery import recover
@@ -113,6 +114,8 @@ class Node:
         self._engine: Engine | None = None
         self._failure: Exception | None = None
         self._recent = Recent()
+        self._keeps = True
+        """Whether deliveries are in a file, and the last of them in memory as well."""
         self._shown = 0
         """The last delivery that was committed."""
         self._read = 0
@@ -124,8 +127,7 @@ class Node:
         self._paused = False
         self._refusals: dict[Link, int] = {}
         self._held_since: float | None = None
-        self.lives: dict[NodeId, bytes] = {}
-        """Which journal stands behind each number that this node has met."""
+        self.lives = Lives(self)
 
     # Starting and stopping.
 
@@ -206,7 +208,8 @@ class Node:
         recovery = recover(journal, fresh, note)
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
-        self._shown, self._read, self.lives = journal.delivered, journal.acknowledged, journal.lives()
+        self._keeps = journal.durability is not Durability.NONE
+        self._shown, self._read = journal.delivered, journal.acknowledged
         self._engine = self.engine_class(
             self,
             recovery,
@@ -219,6 +222,7 @@ class Node:
             snapshot_every=limits.snapshot_every,
             history=limits.history,
         )
+        self.lives.begin(journal.lives())
 
     async def stop(self) -> None:
         """Stop cleanly: what was broadcast is sent, links end, a snapshot is written."""
@@ -263,16 +267,21 @@ class Node:
     async def broadcast_all(self, payloads: Iterable[bytes], lifetime: int | None = None) -> list[MessageId]:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
+        engine, limits = self.engine, self.limits
+        now, last, last_bytes = 0, 0, 0
         for payload in payloads:
-            if len(names) & 31 == 0:  # what links hold changes only between turns of the event loop
+            # What links hold, and what was read, changes only between turns of the event loop.
+            if (
+                len(names) & 31 == 0
+                or engine.behind > limits.uncommitted
+                or engine.numbered > last
+                or engine.delivered_bytes > last_bytes
+            ):
                 while not self._has_room():
                     await self._room()
                 engine = self.engine
                 now = engine.clock.read()
-            elif self._is_behind(engine):
-                while not self._has_room():
-                    await self._room()
-                now = self.engine.clock.read()
+                last, last_bytes = self._read + limits.unread, self._read_bytes + limits.unread_bytes
             if self._secured:
                 payload = self.security.seal_payload(payload)
             names.append(engine.broadcast(payload, lifetime, now))
@@ -328,7 +337,9 @@ class Node:
         recent = self._recent.after(last, 256)
         if recent:
             return recent
-        found = [each for each in self.engine.journal.deliveries(last, 256) if each.number <= self._shown]
+        found = self.engine.journal.deliveries(last, 256)
+        if found and found[-1].number > self._shown:
+            found = [each for each in found if each.number <= self._shown]
         if not found or found[0].number != last + 1:
             raise LocalMisuse(f"deliveries after {last} are gone: they have been acknowledged")
         return found
@@ -418,7 +429,8 @@ class Node:
         """A batch is durable: its deliveries are the application's."""
         if batch.deliveries:
             self.counters["deliveries"] += len(batch.deliveries)
-            self._recent.add(batch.deliveries)
+            if self._keeps:
+                self._recent.add(batch.deliveries)
             self._shown = batch.deliveries[-1].number
             readers, self._readers = self._readers, []
             for reader in readers:
@@ -448,6 +460,7 @@ class Node:
         if introduced is not None:
             engine.make(Call(CallKind.INTRODUCE, now, peer, b"", introduced))
         engine.make(Call(CallKind.LINK_UP, now, peer))
+        self.lives.greet(link)
         if self._paused:
             link.pause()
         for transport in self.transports:
@@ -511,7 +524,7 @@ class Node:
 
     def remember(self, peer: NodeId, life: bytes) -> None:
         """The first meeting with a peer: its number stands for this life from now on."""
-        self.lives[peer] = life
+        self.lives.remember(peer, life)
         self.engine.remember(peer, life)
 
     def take_bulletin(self, data: bytes) -> None:
@@ -555,5 +568,6 @@ class Node:
             | dict(self.security.gauges())
             | {name: value for transport in self.transports for name, value in transport.gauges().items()},
             "timers": len(engine.machine.timers),
+            "other_lives": self.lives.doubted,
             "counters": dict(self.counters),
         }

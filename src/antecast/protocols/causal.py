@@ -22,6 +22,10 @@ Name: TypeAlias = tuple[NodeId, int]
 _Waiter: TypeAlias = tuple[Stamped, list[Name]]
 """A message, and the deliveries it lacked when it came; it waits under the last of these."""
 
+_Held: TypeAlias = Stamped | list[_Waiter]
+"""What waits under a delivery: mostly one message that lacks nothing else, which needs no lists of its own. (Each
+would be an object for the garbage collector to walk, as long as it waits.)"""
+
 
 class CausalDelivery:
     """What a node has delivered, and the messages that wait for more of it."""
@@ -34,7 +38,7 @@ class CausalDelivery:
         """For each source, the last message delivered or skipped."""
         self._own = 0
         """The last message of this node."""
-        self._waiting: dict[Name, list[_Waiter]] = {}
+        self._waiting: dict[Name, _Held] = {}
         self.pending_count = 0
 
     def broadcast(self, seq: int) -> None:
@@ -65,7 +69,10 @@ class CausalDelivery:
             self.counts.make_room(max([message.origin, *message.stamp]), self._awaited())
             return self.release(message)
         if missing:
-            waiting.setdefault(missing[-1], []).append((message, missing))
+            if len(missing) == 1 and missing[0] not in waiting:
+                waiting[missing[0]] = message
+            else:
+                self._hold(message, missing)
             self.pending_count += 1
             return []
         ready = [message]
@@ -77,17 +84,31 @@ class CausalDelivery:
                 self.counts.sources += 1
             delivered[origin] = seq
             if waiting:
-                for waiter in waiting.pop((origin, seq), ()):
+                held = waiting.pop((origin, seq), None)
+                if held is None:
+                    continue
+                if not isinstance(held, list):
+                    ready.append(held)
+                    self.pending_count -= 1
+                    continue
+                for waiter in held:
                     missing = waiter[1]
                     missing.pop()
                     while missing and delivered[missing[-1][0]] >= missing[-1][1]:
                         missing.pop()
                     if missing:
-                        waiting.setdefault(missing[-1], []).append(waiter)
+                        self._hold(*waiter)
                     else:
                         ready.append(waiter[0])
                         self.pending_count -= 1
         return ready
+
+    def _hold(self, message: Stamped, missing: list[Name]) -> None:
+        """Let a message wait under the last delivery that it lacks, after those that wait there."""
+        held = self._waiting.setdefault(missing[-1], [])
+        if not isinstance(held, list):
+            held = self._waiting[missing[-1]] = [(held, [missing[-1]])]
+        held.append((message, missing))
 
     def missing(self, message: Stamped) -> dict[NodeId, int]:
         """What a message waits for that has not been delivered: for each source, the last."""
@@ -118,10 +139,14 @@ class CausalDelivery:
 
     def _awaited(self) -> Iterator[NodeId]:
         """The sources of all that is waited for."""
-        return (source for waiters in self._waiting.values() for _, missing in waiters for source, _ in missing)
+        for name, held in self._waiting.items():
+            if isinstance(held, list):
+                yield from (source for _, missing in held for source, _ in missing)
+            else:
+                yield name[0]
 
     def pending(self) -> list[Stamped]:
-        return [message for waiters in self._waiting.values() for message, _ in waiters]
+        return [message for held in self._waiting.values() for message in _messages(held)]
 
     def restore(self, delivered: Iterable[Name], pending: list[Stamped]) -> None:
         self.counts = Counts()
@@ -131,3 +156,7 @@ class CausalDelivery:
         self._waiting, self.pending_count = {}, 0
         for message in pending:
             self.release(message)
+
+
+def _messages(held: _Held) -> list[Stamped]:
+    return [message for message, _ in held] if isinstance(held, list) else [held]

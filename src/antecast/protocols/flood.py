@@ -85,32 +85,29 @@ class Flood(Dissemination):
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         self._log.add(message)
-        for peer in self._peers:
-            out.append(Send(peer, message))
+        out += [Send(peer, message) for peer in self._peers]
         if self._doubted:  # others may now deliver what was not taken here, and depend on it
             for peer in self._doubted:
                 self._owe(peer, now, out)
             self._doubted.clear()
 
     def settled(self, message: Message[Any]) -> None:
+        self.all_settled([message])
+
+    def all_settled(self, messages: list[Message[Any]]) -> None:
         if self._early:
-            self._quotas.remove((message.origin, message.seq))
-        self._log.settled(message)
+            for message in messages:
+                self._quotas.remove((message.origin, message.seq))
+        self._log.all_settled(messages)
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        """Take a message in, unless it is a copy, and pass it on. This runs for every message that arrives."""
         if sender not in self._peers:
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
-        if frame.__class__ is Message:
-            self._take(frame, sender, now, out)
-        elif isinstance(frame, Summary):
-            self._log.take_summary(frame, sender, out)
-        elif isinstance(frame, Base):
-            self._log.take_base(frame, sender, now, out)
-        else:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
-
-    def _take(self, message: Message[Any], sender: NodeId, now: int, out: list[Effect]) -> None:
-        """Take a message in, unless it is a copy, and pass it on. This runs for every message that arrives."""
+        if frame.__class__ is not Message:
+            self._compare(frame, sender, now, out)
+            return
+        message: Message[Any] = frame
         origin, seq, received = message.origin, message.seq, self._received
         last = received.upto.get(origin)
         if last is None:
@@ -144,6 +141,14 @@ class Flood(Dissemination):
             self._quotas.add((origin, seq), sender, above.weight(message))
         if self._offers and (waits or not self._ordered):
             self._log.offers.held(message, now, out)
+
+    def _compare(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
+        if isinstance(frame, Summary):
+            self._log.take_summary(frame, sender, out)
+        elif isinstance(frame, Base):
+            self._log.take_base(frame, sender, now, out)
+        else:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
 
     def _refuse(self, message: Message[Any], why: str, sender: NodeId, out: list[Effect]) -> None:
         if why == UNKNOWN:

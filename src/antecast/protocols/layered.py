@@ -39,7 +39,9 @@ class Layered(Protocol):
     __slots__ = (
         "_dissemination",
         "_ordering",
+        "_release",
         "_seq",
+        "_settle",
         "_wakeup",
         "admit",
         "codec",
@@ -59,6 +61,8 @@ class Layered(Protocol):
         self._seq = 0
         self._wakeup: int | None = None
         # Called for every message that arrives, so bound to the ordering directly.
+        self._release = ordering.release
+        self._settle = dissemination.all_settled if dissemination.keeps else None
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         self.early: Callable[[Message[Any], int], bool] = ordering.early
@@ -79,7 +83,8 @@ class Layered(Protocol):
         self._seq = seq
         out: list[Effect] = []
         self._dissemination.spread(message, now, out)
-        self._dissemination.settled(message)
+        if self._settle is not None:
+            self._settle([message])
         out.append(Deliver(message))
         return out
 
@@ -116,13 +121,19 @@ class Layered(Protocol):
         return out
 
     def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+        if self._release is not None:
+            ready = self._release(message)
+            if ready:
+                if self._settle is not None:
+                    self._settle(ready)
+                out += map(Deliver, ready)
+            return
         released = self._ordering.accept(message, now)
         if released.dropped:
             self._carry_out(released, "expired", out)
-        elif not self._dissemination.keeps:
-            out += map(Deliver, released.ready)
         else:
-            self._dissemination.all_settled(released.ready)
+            if self._settle is not None:
+                self._settle(released.ready)
             out += map(Deliver, released.ready)
         if self._ordering.timed:
             self._set_wakeup(out)

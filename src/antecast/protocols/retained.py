@@ -136,14 +136,22 @@ class RetainedLog:
     def settled(self, message: Message[Any]) -> None:
         """The layer above is done with a message: from now on it counts among the last ones, unless it was given
         up. (In order, a message that is delivered is beyond all that were given up or dropped of its source.)"""
-        if self._ordered and message.seq <= self._trimmed.get(message.origin, 0):
-            del self.store[message.origin, message.seq]
-            return
-        self._settled.append((message.origin, message.seq))
-        if self._retain is not None and len(self._settled) > self._retain:
-            origin, seq = self._settled.popleft()
-            del self.store[origin, seq]
-            self._trimmed[origin] = max(seq, self._trimmed.get(origin, 0))
+        self.all_settled([message])
+
+    def all_settled(self, messages: list[Message[Any]]) -> None:
+        """The same for several. This runs for every delivery."""
+        store, settled, trimmed, retain = self.store, self._settled, self._trimmed, self._retain
+        for message in messages:
+            origin, seq = key = message.origin, message.seq
+            if self._ordered and origin in trimmed and seq <= trimmed[origin]:
+                del store[key]
+                continue
+            settled.append(key)
+            if retain is not None and len(settled) > retain:
+                origin, seq = key = settled.popleft()
+                del store[key]
+                if seq > trimmed.get(origin, 0):
+                    trimmed[origin] = seq
 
     # Comparisons.
 

@@ -33,11 +33,15 @@ class Vector(Ordering[dict[NodeId, int]]):
         # One call less for each message.
         self.admit = self._delivery.admit  # type: ignore[method-assign]
         self.weight = self._delivery.weight  # type: ignore[method-assign]
+        if type(self) is Vector:
+            self.release = self._delivery.release
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> dict[NodeId, int]:
-        clock = dict(self._delivery.counts.items())
-        clock.pop(self._node, None)
-        check_size(clock)
+        table, node = self._delivery.counts.table, self._node
+        entries = table.items() if isinstance(table, dict) else enumerate(table)
+        clock = {source: count for source, count in entries if count and source != node}
+        if len(clock) > MAX_SOURCES:
+            check_size(clock)
         self._delivery.broadcast(seq)
         return clock
 

@@ -28,8 +28,14 @@ HONEST = (0, 1, 2)
 HOSTILE = 3
 NAMES = ("ada", "bob", "cat", "eve")
 
+_HEARD = 400
+"""Packets that it remembers of the others, and of its own."""
+
 PATIENCE = 20.0
 """Seconds that an honest node may keep a connection waiting."""
+
+_KEEPS = ("frame", "frame", "frame", "frame", "again", "again", "again", "replay")
+"""Inputs that a link survives, most of the time."""
 
 _ENDS = ("changed", "forged", "noise", "length")
 """Inputs that cost the hostile node its link, most of the time."""
@@ -69,12 +75,15 @@ class Attacker:
         """How many messages each honest node has broadcast."""
         self._heard: list[bytes] = []
         """Packets that honest nodes have sent."""
+        self._said: list[bytes] = []
+        """Packets of its own that it has sent."""
         hello = hello_of(
             replace(nodes[0].identity, number=HOSTILE), secrets.token_bytes(16), secrets.token_bytes(8)
         )
         self._hello = encode_hello(hello)
         self._makers = {
-            "frame": self._frame, "replay": self._replay, "changed": self._changed, "forged": self._forged,
+            "frame": self._frame, "again": self._again, "replay": self._replay,
+            "changed": self._changed, "forged": self._forged,
             "noise": lambda: self._draw.randbytes(self._draw.randrange(1, 400)), "length": self._length,
         }  # fmt: skip
 
@@ -137,9 +146,10 @@ class Attacker:
         self._tally.links += 1
         listening = asyncio.ensure_future(self._listen(reader))
         try:
-            for _ in range(self._draw.randrange(1, 4)):
-                for _ in range(min(most, self._draw.randrange(1, 24))):
-                    self._say(writer, "frame" if self._draw.random() < 0.8 else "replay")
+            length = self._draw.choice((1, 5, 20, 100))
+            for _ in range(self._draw.randrange(1, 5)):
+                for _ in range(min(most, self._draw.randrange(1, 2 * length + 1))):
+                    self._say(writer, self._draw.choice(_KEEPS))
                 await writer.drain()
                 await asyncio.sleep(0)
                 if listening.done() or writer.is_closing() or self._draw.random() < 0.1:
@@ -172,16 +182,21 @@ class Attacker:
         with suppress(OSError, EOFError):
             while True:
                 packet = await _packet(reader)
+                if len(self._heard) >= _HEARD and self._draw.random() < 0.9:
+                    continue  # mostly what it has heard before
                 try:
                     frame = self._codec.decode(self._keys.split(packet))
                     self._keys.verify(frame, packet, 0)
                 except RemoteFault:
                     continue  # a bulletin, or a heartbeat
                 self._maker.overhear(frame)
-                if len(self._heard) < 400:
-                    self._heard.append(packet)
-                else:
-                    self._heard[self._draw.randrange(400)] = packet
+                self._keep(self._heard, packet)
+
+    def _keep(self, packets: list[bytes], packet: bytes) -> None:
+        if len(packets) < _HEARD:
+            packets.append(packet)
+        else:
+            packets[self._draw.randrange(_HEARD)] = packet
 
     # Packets.
 
@@ -191,12 +206,17 @@ class Attacker:
             frame = self._maker.make()
             if not self._tells_of_more(frame):
                 with suppress(AntecastError, msgspec.MsgspecError):  # too large, or of a source that has no key
-                    return self._keys.seal(frame, self._codec.encode(frame))
+                    packet = self._keys.seal(frame, self._codec.encode(frame))
+                    self._keep(self._said, packet)
+                    return packet
 
     def _tells_of_more(self, frame: Frame) -> bool:
         """Whether it claims messages that honest nodes are still to broadcast: a neighbour's word for what is gone
         is believed, and not signed by those who would know better (docs/threat-model.md)."""
         return any(number > self._broadcasts[source] for source, number in claims(frame) if source in HONEST)
+
+    def _again(self) -> bytes:
+        return self._draw.choice(self._said) if self._said else self._frame()
 
     def _replay(self) -> bytes:
         return self._draw.choice(self._heard) if self._heard else self._frame()
@@ -231,7 +251,7 @@ class Attacker:
 
     def _length(self) -> bytes:
         draw = self._draw
-        return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 24, 5 << 20, 1000)).to_bytes(
+        return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 29 | 50, 1 << 24, 5 << 20, 1000)).to_bytes(
             4, "big"
         ) + draw.randbytes(50)
 
@@ -239,4 +259,4 @@ class Attacker:
 async def _packet(reader: asyncio.StreamReader) -> bytes:
     """The next packet; empty for a heartbeat."""
     length = int.from_bytes(await reader.readexactly(4), "big")
-    return b"" if length == 0xFFFFFFFF else await reader.readexactly(length & 0x7FFFFFFF)
+    return b"" if length == 0xFFFFFFFF else await reader.readexactly(length & 0x1FFFFFFF)

@@ -9,6 +9,7 @@ signed as the others' messages are. An *input* is one of these:
 - `stranger`: arbitrary bytes to a socket, before any handshake; the first bytes of a real handshake, changed;
 - `greeting`: after the handshake, a greeting that was changed, or bytes instead of one;
 - `frame`: a frame made from the declared types of the protocol (`testing.frames`), signed as far as it can be;
+- `again`: such a frame that it has sent before, at another time or to another node;
 - `replay`: a packet that an honest node has sent, at another time;
 - `changed`: a packet of any of these kinds with bytes changed, cut off or added;
 - `forged`: a message in the name of another, or with a signature that belongs to something else;
@@ -30,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,7 @@ from antecast.testing.hostile_member import HONEST, HOSTILE, NAMES, Attacker, Fa
 from antecast.testing.judging import order_faults
 from antecast.testing.record import Event
 
-ROUND = 500
+ROUND = 2_000
 """Inputs between two looks at the honest nodes."""
 
 PART = 20_000
@@ -84,27 +85,20 @@ class Campaign:
     seed: int = 1
     tally: Tally = field(default_factory=Tally)
     growth: int = 0
+    """Bytes by which the process has grown since a quarter of the inputs."""
 
     @property
     def sent(self) -> int:
         return self.tally.sent
 
-    async def run(self, inputs: int, *, tell: bool = False) -> None:
+    async def run(self, inputs: int) -> None:
         """Attack with this many inputs; raises `Fault`."""
-        unhandled: list[str] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: unhandled.append(str(context)))
-        base = 0
-        with _only_grave(unhandled):
-            while self.sent < inputs:
-                await self._attack(min(PART, inputs - self.sent), unhandled)
-                if not base and self.sent * 4 >= inputs:
-                    base = _memory()
-                if tell:
-                    print(f"{self.spec.name}: {self.sent:,} inputs", file=sys.stderr, flush=True)
-        self.growth = _memory() - base
-        if self.growth > GROWTH:
-            raise Fault(f"the process has grown by {self.growth >> 20} MiB under attack")
+        self.growth = await run_together([self], inputs)
+
+    async def _run(self, inputs: int, unhandled: list[str], after_part: Callable[[Campaign], None]) -> None:
+        while self.sent < inputs:
+            await self._attack(min(PART, inputs - self.sent), unhandled)
+            after_part(self)
 
     async def _attack(self, inputs: int, unhandled: list[str]) -> None:
         """Attack a group of its own."""
@@ -126,6 +120,36 @@ class Campaign:
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.tally.inputs.items()))
         return f"{self.spec.name}: {self.sent:,} inputs over {self.tally.links:,} links ({kinds})"
+
+
+async def run_together(campaigns: list[Campaign], inputs: int, *, tell: bool = False) -> int:
+    """Attack each with this many inputs, side by side: while one group comes to rest, others are attacked.
+
+    Raises `Fault`; returns by how many bytes the process has grown since a quarter of the inputs.
+    """
+    unhandled: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(str(context)))
+    base = 0
+
+    def after_part(campaign: Campaign) -> None:
+        nonlocal base
+        if not base and all(each.sent * 4 >= inputs for each in campaigns):
+            base = _memory()
+        if tell:
+            print(f"{campaign.spec.name}: {campaign.sent:,} inputs", file=sys.stderr, flush=True)
+
+    with _only_grave(unhandled):
+        tasks = [asyncio.ensure_future(each._run(inputs, unhandled, after_part)) for each in campaigns]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    growth = _memory() - base
+    if growth > GROWTH:
+        raise Fault(f"the process has grown by {growth >> 20} MiB under attack")
+    return growth
 
 
 @asynccontextmanager
@@ -285,20 +309,22 @@ def main(arguments: list[str] | None = None) -> int:
     if not able:
         print(f"{options.protocol} needs a shared medium, which this test does not have", file=sys.stderr)
         return 2
-    return max(attack(spec, options.seed, -(-options.inputs // len(able))) for spec in able)
+    return attack(able, options.seed, -(-options.inputs // len(able)))
 
 
-def attack(spec: Specification, seed: int, inputs: int) -> int:
-    """A campaign from the command line; 1 if it ended in a fault."""
-    campaign = Campaign(spec, seed)
-    begin = time.monotonic()
+def attack(specs: list[Specification], seed: int, inputs: int) -> int:
+    """Campaigns from the command line; 1 if one ended in a fault."""
+    campaigns = [Campaign(spec, seed) for spec in specs]
+    begin, fault, growth = time.monotonic(), None, 0
     try:
-        asyncio.run(campaign.run(inputs, tell=True))
-    except Fault as fault:
-        print(f"{campaign}\nfault: {fault}")
-        return 1
-    print(f"{campaign}, no faults, {campaign.growth >> 20} MiB more memory, {time.monotonic() - begin:.0f} s")
-    return 0
+        growth = asyncio.run(run_together(campaigns, inputs, tell=True))
+    except Fault as found:
+        fault = found
+    for campaign in campaigns:
+        print(campaign)
+    total = f"{sum(each.sent for each in campaigns):,} inputs in {time.monotonic() - begin:.0f} s"
+    print(f"{total}: {f'fault: {fault}' if fault else f'no faults, {growth >> 20} MiB more memory'}")
+    return 1 if fault else 0
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     length (4 bytes, big endian) | packet
 
 A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. With its highest bit set, a length
-is that of a bulletin of the group's authority, with the next one that of a word of the overlay. Any other length
-above the largest frame ends the connection before anything is read or kept. Bytes that are no greeting, and
-greetings that come late, end it before it was a link.
+is that of a bulletin of the group's authority, with the next one that of a word of the overlay, with the one after
+that of a word of lives. Any other length above the largest frame ends the connection before anything is read or
+kept. Bytes that are no greeting, and greetings that come late, end it before it was a link.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from antecast.live.links.hello import (
     encode_refusal,
 )
 from antecast.live.links.link import Link
+from antecast.live.lives import LARGEST as _LARGEST_LIVES
 
 if TYPE_CHECKING:
     from antecast.live.links.tcp import Tcp
@@ -45,6 +46,7 @@ _BULLETIN: Final = 1 << 31
 _LARGEST_BULLETIN: Final = 4 << 20
 _ASIDE: Final = 1 << 30
 _LARGEST_ASIDE: Final = 1 << 16
+_LIVES: Final = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Connection(asyncio.Protocol, Link):
         self._second, self._budget = 0, owner.options.bytes_per_second
         self._proofs: list[asyncio.Future[bool]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._special = {_BULLETIN: self._take_bulletin, _ASIDE: self._take_aside, _LIVES: self._take_lives}
 
     # Made and lost.
 
@@ -175,8 +178,10 @@ class Connection(asyncio.Protocol, Link):
         if faults.armed is not None:
             self._write_with_faults(packets, faults.armed)
             return
-        pack = _LENGTH.pack
-        data = b"".join([part for packet in packets for part in (pack(len(packet)), packet)])
+        parts = packets * 2
+        parts[::2] = map(_LENGTH.pack, map(len, packets))
+        parts[1::2] = packets
+        data = b"".join(parts)
         self.node.counters["bytes_sent"] += len(data)
         self._spoke = self.owner.loop.time()
         self._transport.write(data)
@@ -233,40 +238,35 @@ class Connection(asyncio.Protocol, Link):
         place, end, largest, asked = 0, len(data), self._largest, False
         while end - place >= 4:
             (length,) = unpack(data, place)
+            if 0 < length <= largest:  # a packet
+                following = place + 4 + length
+                if following > end:
+                    break
+                packets.append(data[place + 4 : following])
+                place = following
+                continue
+            if not length:
+                place += 4
+                continue
             if length == _PING_LENGTH:
                 place, asked = place + 4, True
                 continue
-            if length & _BULLETIN and (length ^ _BULLETIN) <= _LARGEST_BULLETIN:
-                length ^= _BULLETIN
+            flag = _flag(length)
+            if flag:
+                length ^= flag
                 if end - place - 4 < length:
                     break
-                self._take_bulletin(data[place + 4 : place + 4 + length])
+                self._special[flag](data[place + 4 : place + 4 + length])
                 if self.closed:
                     return
                 place += 4 + length
                 continue
-            if 0 < (length ^ _ASIDE) <= _LARGEST_ASIDE:
-                length ^= _ASIDE
-                if end - place - 4 < length:
-                    break
-                self._take_aside(data[place + 4 : place + 4 + length])
-                if self.closed:
-                    return
-                place += 4 + length
-                continue
-            if length > largest:
-                self.node.counters["dropped_oversize"] += 1
-                log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
-                if packets:
-                    self.node.received(self, packets)
-                self.close(f"announced a packet of {length} bytes; the largest is {largest}")
-                return
-            if end - place - 4 < length:
-                break
-            place += 4
-            if length:
-                packets.append(data[place : place + length])
-                place += length
+            self.node.counters["dropped_oversize"] += 1
+            log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
+            if packets:
+                self.node.received(self, packets)
+            self.close(f"announced a packet of {length} bytes; the largest is {largest}")
+            return
         if place < end:
             buffer += data[place:] if place else data
         if asked:
@@ -298,6 +298,16 @@ class Connection(asyncio.Protocol, Link):
         if data and not self._closed:
             self._transport.write((len(data) | _BULLETIN).to_bytes(4, "big") + data)
 
+    def _take_lives(self, data: bytes) -> None:
+        try:
+            self.node.lives.take(self, data)
+        except RemoteFault as fault:
+            self._close_for(fault)
+
+    def write_lives(self, data: bytes) -> None:
+        if not self._closed and not self._finishing:
+            self._transport.write((len(data) | _LIVES).to_bytes(4, "big") + data)
+
     def _take_aside(self, data: bytes) -> None:
         """A word of the overlay, for whoever has one."""
         try:
@@ -305,9 +315,12 @@ class Connection(asyncio.Protocol, Link):
                 raise BadHello("it speaks of an overlay, and this node has none")
             self.owner.aside(self, data)
         except RemoteFault as fault:
-            self.node.counters["dropped_malformed"] += 1
-            log.warning("node %d: closed the link to %d: %s", self.node.number, self.peer, fault)
-            self.close(str(fault))
+            self._close_for(fault)
+
+    def _close_for(self, fault: RemoteFault) -> None:
+        self.node.counters["dropped_malformed"] += 1
+        log.warning("node %d: closed the link to %d: %s", self.node.number, self.peer, fault)
+        self.close(str(fault))
 
     def write_aside(self, data: bytes) -> None:
         """Send a word of the overlay."""
@@ -399,7 +412,7 @@ class Connection(asyncio.Protocol, Link):
         if self._tick is not None:
             self._tick.cancel()
         self._beat()
-        if theirs.number not in self.node.lives:
+        if theirs.number not in self.node.lives.met:
             self.node.remember(theirs.number, theirs.life)
         by = self._by if self.dialled else theirs.by
         self.node.link_up(self, by if by in self.node.links else None)
@@ -443,3 +456,12 @@ class Connection(asyncio.Protocol, Link):
         address = str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else str(peer)
         quiet = self.owner.loop.time() - self._heard
         return super().describe() | {"address": address, "dialled": self.dialled, "quiet_seconds": round(quiet, 3)}
+
+
+def _flag(length: int) -> int:
+    """The bit that marks what is no packet of the protocol; 0 for a length that nobody announces."""
+    if length & _BULLETIN and length ^ _BULLETIN <= _LARGEST_BULLETIN:
+        return _BULLETIN
+    if 0 < length ^ _ASIDE <= _LARGEST_ASIDE:
+        return _ASIDE
+    return _LIVES if 0 < length ^ _LIVES <= _LARGEST_LIVES else 0

@@ -48,6 +48,9 @@ class Link(ABC):
     def close(self, reason: str) -> None:
         """End the link at once; what was not sent is lost."""
 
+    def write_lives(self, data: bytes) -> None:  # noqa: B027  (links in memory greet nobody)
+        """Tell the peer which lives this node knows of (`live.lives`)."""
+
     def describe(self) -> dict[str, Any]:
         """For `antecast status`."""
         return {"peer": self.peer, "waiting_bytes": self.waiting}

@@ -91,12 +91,13 @@ class Tcp(Transport):
                 connection.send_bulletin()
 
     def _stay_on_loopback(self) -> None:
-        for address in (*([self.listen] if self.listen is not None else []), *self.peers):
+        listens = [("listen", self.listen)] if self.listen is not None else []
+        for field, address in (*listens, *(("peer", each) for each in self.peers)):
             if not address.loopback:
                 raise ConfigurationError(
                     f"a node without keys stays on this machine, and {address} is not on it; "
                     "give it the keys of a group (antecast group new)",
-                    field="address",
+                    field=field,
                 )
 
     def _take(self) -> asyncio.Protocol:
@@ -182,7 +183,7 @@ class Tcp(Transport):
             counters["refused_identity"] += 1
             return str(fault)
         try:
-            check_hello(self.hello, theirs, self.node.lives)
+            check_hello(self.hello, theirs, self.node.lives.met)
         except BadHello as fault:
             counters["refused_in_use" if "another journal" in str(fault) else "refused_hello"] += 1
             return str(fault)

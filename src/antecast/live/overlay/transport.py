@@ -67,7 +67,8 @@ class Spray(Transport):
         self._local = isinstance(node.security, Unsecured)
         for each in (*self.contacts, listen):
             if self._local and not each.loopback:
-                raise ConfigurationError(f"a node without keys stays on this machine, and {each} is not on it")
+                problem = f"a node without keys stays on this machine, and {each} is not on it"
+                raise ConfigurationError(problem, field="peer")
         self._file = None if node.journal_path is None else Path(f"{node.journal_path}.view")
         protocol = node.engine.machine.protocol
         self._safety = protocol if isinstance(protocol, LinkSafety) else None

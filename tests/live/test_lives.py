@@ -1,0 +1,108 @@
+"""Lives: a number that stands for two journals is noticed by all, also by those who met only one of the two."""
+
+import logging
+
+import msgspec
+import pytest
+from test_tcp import answer, dial, greeting, node, packet, payloads, run, until
+
+from antecast.live.links.hello import encode_hello
+from antecast.live.lives import mark
+
+
+def word(pairs) -> bytes:
+    data = msgspec.msgpack.encode(pairs)
+    return (len(data) | 1 << 29).to_bytes(4, "big") + data
+
+
+def test_a_node_that_lost_its_journal_is_noticed_through_a_neighbour_that_never_met_it(tmp_path, caplog):
+    """0 tells 1 something and loses its journal. Reborn, it meets only 2, which tells 1: nobody is silent."""
+
+    async def main():
+        async with node(1) as one:
+            async with node(0, one, journal=tmp_path / "old") as zero:
+                await zero.broadcast(b"old")
+                await payloads(one, 1)
+            async with node(2, one) as two:
+                await until(lambda: 1 in two.links)
+                async with node(0, two, journal=tmp_path / "new") as reborn:
+                    await reborn.broadcast(b"new")
+                    await until(lambda: all(each.counters["other_lives"] == 1 for each in (one, two, reborn)))
+                    assert [each.status()["other_lives"] for each in (one, two, reborn)] == [[0], [0], [0]]
+
+    with caplog.at_level(logging.WARNING, "antecast.live"):
+        run(main)
+    said = [each.getMessage() for each in caplog.records]
+    assert any(each.startswith("node 0: others know this number by another journal") for each in said)
+    assert any(each.startswith("node 1: number 0 stands for two journals") for each in said)
+
+
+def test_those_who_meet_later_compare_what_they_know(tmp_path):
+    """Two parts, each with a node 0 of its own, notice when they meet; through nodes that met neither."""
+
+    async def main():
+        async with (
+            node(0, journal=tmp_path / "a") as a, node(1, a) as b, node(2, b) as c,
+            node(0, journal=tmp_path / "x") as x, node(3, x) as y, node(4, y) as z,
+        ):  # fmt: skip
+            await until(lambda: 1 in c.links and 3 in z.links)
+            assert not any(each.counters["other_lives"] for each in (a, b, c, x, y, z))
+            z.transports[0].dial(c.transports[0].listen)
+            await until(lambda: all(each.lives.doubted == [0] for each in (a, b, c, x, y, z)))
+
+    run(main)
+
+
+def test_a_restart_with_its_journal_is_the_same_life(tmp_path):
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one, node(2, one) as two:
+            for count in (1, 2):
+                async with node(0, two, journal=tmp_path / "zero") as zero:
+                    await zero.broadcast(b"")
+                    await payloads(one, count)
+        async with node(1, journal=tmp_path / "one") as one, node(0, one, journal=tmp_path / "zero") as zero:
+            await until(lambda: 1 in zero.links and 0 in one.links)
+            assert one.status()["other_lives"] == zero.status()["other_lives"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [word([[0, b"short"]]), word([[-1, bytes(8)]]), word({}), (10 | 1 << 29).to_bytes(4, "big") + b"\xff" * 10],
+)
+def test_a_word_of_lives_that_is_none_costs_the_link(data):
+    async def main():
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a))))
+            await answer(reader)
+            writer.write(data)
+            await until(lambda: a.counters["dropped_malformed"] and not a.links)
+            writer.close()
+
+    run(main)
+
+
+def test_words_of_a_liar_raise_an_alarm_once_and_refuse_nobody():
+    async def main():
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a))))
+            await answer(reader)
+            for n in range(100):
+                writer.write(word([[7, n.to_bytes(8, "big")], [0, n.to_bytes(8, "little")]]))
+            await until(lambda: a.counters["other_lives"])
+            async with node(7, a) as b:  # a word is no reason to refuse whoever comes
+                await until(lambda: 7 in a.links and 0 in b.links)
+                await b.broadcast(b"here I am")
+                assert await payloads(a, 1) == [b"here I am"]
+            assert a.counters["other_lives"] == 2 and a.lives.doubted == [0, 7]
+            writer.close()
+
+    run(main)
+
+
+def test_marks_tell_lives_apart_and_do_not_give_them_away():
+    assert mark(bytes(16)) != mark(bytes([1]) * 16) and len(mark(bytes(16))) == 8
+    assert mark(bytes(16)) not in bytes(16)
