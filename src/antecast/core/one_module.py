@@ -4,8 +4,8 @@ Numba makes a library of each part: it optimises it together with all that it ca
 and does the same again for whoever calls it, up to the kernel. Most of the time goes into code that nothing runs.
 While one of our kernels is compiled, parts are therefore only put into it, and the kernel is optimised as a whole.
 Its parts become private to it. LLVM then also takes away the arguments that a part does not use: of a world of
-fifty arrays, most. Which parts become pieces of their callers is said here too, and not to Numba: it compiles a part
-once for each set of flags of its callers.
+fifty arrays, most. Which parts become pieces of their callers is said here too, and not to Numba: it compiles a
+part once for each set of flags of its callers.
 
 This reaches into Numba's code libraries. Where these look different, kernels are compiled in Numba's own way.
 """
