@@ -8,8 +8,10 @@ import sys
 from antecast.core import compiled
 
 KERNEL = """
+from numba.core.codegen import JITCodeLibrary
+
 from antecast.core.compiled import bare, compiled, is_cached
-from parts import twice
+from parts import ratio, twice
 
 @compiled
 def kernel(x):
@@ -23,11 +25,22 @@ before = is_cached(kernel), is_cached(lean)
 print(kernel(5), kernel.__name__)
 assert lean(5) == kernel(5)
 assert is_cached(kernel) and is_cached(lean)
+
+@compiled
+def divide(x, y):
+    return ratio(x, y) + twice(x)
+
+assert divide(6, 3) == ratio(6, 3) + twice(6)
+try:
+    divide(6, 0)
+except ZeroDivisionError:
+    print("by zero")
+assert "finalize" not in vars(JITCodeLibrary), "Numba was not left as it was found"
 print(*before)
 """
 
 PARTS = """
-from antecast.core.compiled import part
+from antecast.core.compiled import inlined_part, part
 
 @part
 def times(x, n):
@@ -36,6 +49,10 @@ def times(x, n):
 @part
 def twice(x):
     return times(x, 2)
+
+@inlined_part
+def ratio(x, y):
+    return x // y
 """
 
 
@@ -50,12 +67,12 @@ def outcome(folder):
 def test_a_kernel_is_compiled_again_when_a_part_in_another_file_changes(tmp_path):
     (tmp_path / "kernels.py").write_text(KERNEL)
     (tmp_path / "parts.py").write_text(PARTS.format(expression="x * n"))
-    assert outcome(tmp_path) == "11 kernel\nFalse False"
+    assert outcome(tmp_path) == "11 kernel\nby zero\nFalse False"
     cached = set(tmp_path.glob("__pycache__/*.nbi"))
     assert cached
-    assert outcome(tmp_path) == "11 kernel\nTrue True"
+    assert outcome(tmp_path) == "11 kernel\nby zero\nTrue True"
     (tmp_path / "parts.py").write_text(PARTS.format(expression="x + n"))
-    assert outcome(tmp_path) == "8 kernel\nFalse False"
+    assert outcome(tmp_path) == "8 kernel\nby zero\nFalse False"
 
 
 def test_the_stamp_of_a_kernel_follows_its_parts_and_their_constants_and_nothing_else(tmp_path, monkeypatch):

@@ -1,18 +1,22 @@
 """The compiled engine makes the reference's run: every frame, at the same nanosecond, in the same order."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import same_run
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.core import Codec, Deliver, Frame, Message, Send
+from antecast.history.audit import audit
 from antecast.history.log import DiscardSink, EventWriter, SampleWriter
+from antecast.history.schema import EVENTS
 from antecast.protocols.preventive.frames import Ask, Hello, Notice, Ping, Pong, Refuse, Start, Sync
 from antecast.protocols.preventive.pc import PreventiveBroadcast
 from antecast.sim.engine import Engine
 from antecast.sim.overlay.compiled import arrays, simulation
 from antecast.sim.overlay.compiled.arrays import UNHEARD
+from antecast.sim.overlay.compiled.judging import Order, judge
 from antecast.sim.overlay.compiled.simulation import simulate
 from antecast.sim.scenario import make_scenario
 
@@ -222,3 +226,34 @@ def test_periodic_and_random_workloads_are_the_reference_s_too():
         {"kind": "periodic", "every": "20s", "senders": [3, 4]},
     ]
     assert_same_run(make_scenario(values))
+
+
+@given(st.integers(3, 12), st.integers(0, 2**40), st.lists(st.integers(0, 11), min_size=2, max_size=2))
+def test_the_order_of_a_run_is_judged_as_the_auditor_judges_it(nodes, seed, places):
+    """Of a run, and of what it would have been with two deliveries swapped at a process that only listens."""
+    sent = [{"t": f"{t}s", "node": (t + seed) // 4 % 2} for t in range(0, 48, 4)]
+    found = simulate(spray_scenario(nodes, seed, DELAYS[1], sent))
+    assert found.order() == Order(found.log.size, 0, 0, 0) and found.order().outcome == "causal"
+    found.log[2, places] = found.log[2, places[::-1]]
+    seqs = [found.origins[: m + 1].tolist().count(origin) for m, origin in enumerate(found.origins)]
+    rows = [
+        {"run": "run", "node": p, "pos": 2 * t + after, "t": t, "kind": kind, "origin": origin, "seq": seqs[m]}
+        for p, row in enumerate(found.log.tolist())
+        for t, m in enumerate(row)
+        for origin in [int(found.origins[m])]
+        for after, kind in enumerate(["broadcast", "deliver"])
+        if kind == "deliver" or origin == p
+    ]
+    events = pa.Table.from_pylist(rows, schema=EVENTS)
+    assert found.order().early == audit(events).tally.early
+
+
+def test_what_is_delivered_early_or_twice_is_counted():
+    """Process 0 broadcasts 0, process 1 then 1 and 2, and process 2 hears of them in its own order."""
+    origins, logged = np.array([0, 1, 1], np.int32), np.array([3, 3, 3], np.int32)
+    for row, early in (([0, 1, 2], 0), ([1, 0, 2], 1), ([2, 1, 0], 2), ([0, 2, 1], 1)):
+        log = np.array([[0, 1, 2], [0, 1, 2], row], np.int32)
+        assert judge(origins, log, logged) == Order(9, early, 0, 0)
+    log = np.array([[0, 1, 2], [0, 1, 2], [0, 0, 1]], np.int32)
+    assert judge(origins, log, logged) == Order(9, 0, 1, 1)
+    assert judge(origins, log, logged).outcome == "violated"

@@ -18,6 +18,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from antecast.core.one_module import one_module
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -82,9 +84,16 @@ def compiled(function: Callable[P, R], *, allocates: bool = True) -> Callable[P,
         import numba
 
         _register_parts()
-        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": allocates}
+        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": allocates, "no_cfunc_wrapper": True}
         dispatcher = numba.njit(**options)(function)
         _stamp(dispatcher)
+        compile_alone = dispatcher.compile
+
+        def compile_whole(signature: Any) -> Any:
+            with one_module(_registered, _inlined):
+                return compile_alone(signature)
+
+        dispatcher.compile = compile_whole
         return dispatcher
 
     @wraps(function)
@@ -114,7 +123,7 @@ def _register_parts() -> None:
     while _parts:
         each = _parts.pop()
         _registered.add(each)
-        register_jitable(_nrt=each in _allocating, forceinline=each in _inlined)(each)
+        register_jitable(_nrt=each in _allocating, nogil=True, no_cfunc_wrapper=True)(each)
 
 
 _registered: set[Callable[..., Any]] = set()

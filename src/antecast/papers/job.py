@@ -24,8 +24,8 @@ from antecast.history.manifest import write_json
 from antecast.sim.compiled.choice import prepare
 from antecast.sim.identity import code_version, digest_of
 from antecast.sim.study import describe, make_study
-from antecast.spark.session import job_description
 from antecast.spark.sweep import Sweep, SweepProgress, read_sweep, sweep
+from antecast.spark.watched import run_watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,12 +86,19 @@ class Job:
         return read_sweep(self.spark, folder)
 
     def map(
-        self, name: str, function: Experiment, points: Sequence[Point], *, engines: Sequence[str] = ()
+        self,
+        name: str,
+        function: Experiment,
+        points: Sequence[Point],
+        *,
+        engines: Sequence[str] = (),
+        smallest: Point | None = None,
     ) -> pa.Table:
         """The function's values at all points, beside the points themselves; one Spark task per point.
 
-        `engines` are protocols whose compiled engines the function uses: they are compiled before the tasks start,
-        and not by each worker.
+        What is compiled when it is first used is compiled here, before the tasks start, and not by each worker:
+        `engines` are protocols whose compiled engines the function uses, `smallest` a point at which it uses all
+        its other kernels.
         """
         folder = self.folder / name
         try:
@@ -104,24 +111,35 @@ class Job:
         if missing:
             for protocol in engines:
                 prepare(protocol, lambda text: self.say(stage, 0.0, text))
+            if smallest is not None:
+                function(**smallest)
             work = _Work(function, [(dict(points[index]), files[index]) for index in missing])
-            done = len(points) - len(missing)
-            with job_description(self.spark, f"{stage}: {len(missing)} points"):
-                parts = self.spark.range(0, len(missing), 1, numPartitions=len(missing))
-                rows = parts.mapInArrow(work, "index long, error string").toLocalIterator(prefetchPartitions=True)
-                failures = []
-                for row in rows:
-                    done += 1
-                    self.say(stage, done / len(points), f"{done} of {len(points)} points")
-                    if row["error"] is not None:
-                        failures.append((row["index"], row["error"]))
-            if failures:
-                index, problem = failures[0]
-                where = describe(points[missing[index]])
-                raise StudyFailed(f"{len(failures)} points of {stage} failed; first ({where}): {problem}")
+            self._submit(stage, work, [points[index] for index in missing], len(points))
         found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
         self.say(stage, 1.0, "points are there; making figures")
         return pa.Table.from_pylist([{**point, **row} for point, row in zip(points, found, strict=True)])
+
+    def _submit(self, stage: str, work: _Work, points: Sequence[Point], total: int) -> None:
+        """One job with a task per point; how far it is shows in the folder."""
+        rows: list[Any] = []
+
+        def submit() -> None:
+            parts = self.spark.range(0, len(points), 1, numPartitions=len(points))
+            rows.extend(parts.mapInArrow(work, "index long, error string").collect())
+
+        def look() -> None:
+            done = total - len(points) + sum(file.is_file() for _, file in work.points)
+            self.say(stage, done / total, f"{done} of {total} points")
+
+        problem = run_watched(self.spark, f"{stage}: {len(points)} points", submit, look)
+        if problem is not None:
+            raise problem
+        look()
+        failures = [(row["index"], row["error"]) for row in rows if row["error"] is not None]
+        if failures:
+            index, error = failures[0]
+            where = describe(points[index])
+            raise StudyFailed(f"{len(failures)} points of {stage} failed; first ({where}): {error}")
 
 
 def _identity(function: Experiment, point: Point) -> str:

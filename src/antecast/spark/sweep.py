@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,15 +37,13 @@ from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
 from antecast.spark.here import make_here
-from antecast.spark.session import cancel_jobs, job_description, reason, spark_session, start_jobs
+from antecast.spark.session import job_description, reason, spark_session
 from antecast.spark.task import Limits, make_batch
+from antecast.spark.watched import run_watched
 from antecast.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_POLL = 0.25
-"""Seconds between two looks at the folder."""
 
 _SHARED_ATTEMPTS = 2
 """Attempts at a run among others before it is set aside; it has one more, alone."""
@@ -405,37 +402,18 @@ class _Driver:
 
     def _submit(self, batches: list[Batch]) -> Exception | None:
         """Run one job with a task per batch to its end; the error, if it failed."""
-        from pyspark import InheritableThread
-
-        failures: list[Exception] = []
-        group = f"antecast-sweep-{uuid.uuid4().hex}"
         runs = sum(len(batch.runs) for batch in batches)
         tasks = _Tasks(self._study, pack(self._study.protocols), self._folder, self._limits, batches)
 
         def work() -> None:
-            try:
-                start_jobs(self._spark, group, f"sweep {self._study.name}: {runs} runs")
-                jobs = self._spark.range(0, len(batches), 1, numPartitions=len(batches))
-                jobs.mapInArrow(tasks, "run string, outcome string").collect()
-            except Exception as error:
-                failures.append(error)
+            jobs = self._spark.range(0, len(batches), 1, numPartitions=len(batches))
+            jobs.mapInArrow(tasks, "run string, outcome string").collect()
 
-        # The job runs in a thread of its own, so that this one can look at the folder and take interrupts.
-        job = InheritableThread(work, session=self._spark)
-        job.daemon = True
-        job.start()
-        try:
-            while job.is_alive():
-                before = time.monotonic()
-                self._folder.check_claim()
-                self._report()
-                # Large folders take long to list: spend a twentieth of the time on it at the most.
-                job.join(max(_POLL, 20 * (time.monotonic() - before)))
-        except BaseException:
-            cancel_jobs(self._spark, group)
-            job.join(10)  # so that no task is left that writes into an abandoned folder
-            raise
-        return failures[0] if failures else None
+        def look() -> None:
+            self._folder.check_claim()
+            self._report()
+
+        return run_watched(self._spark, f"sweep {self._study.name}: {runs} runs", work, look)
 
     def _report(self) -> None:
         if self._on_progress is None:

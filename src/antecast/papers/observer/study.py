@@ -23,6 +23,7 @@ from antecast.papers.observer.experiment import (
     PARTIAL,
     PERCENTS,
     RARE,
+    RULES,
     SWEPT,
     TICK,
     TRADED,
@@ -32,6 +33,7 @@ from antecast.papers.observer.experiment import (
     choices,
     observed,
     overhead,
+    point,
     points,
     timestamp_bytes,
 )
@@ -49,7 +51,8 @@ _OURS = "not in the paper: it gives no delays, and some of the rules are ours"
 def study(job: Job) -> Results:
     seeds = range(1, job.runs(quick=3, full=5) + 1)
     messages = QUICK if job.quick else FULL
-    runs = job.map("runs", observed, list(points(seeds=seeds, messages=messages))).to_pylist()
+    smallest = point(USUAL, RULES, messages=50, seed=1)
+    runs = job.map("runs", observed, list(points(seeds=seeds, messages=messages)), smallest=smallest).to_pylist()
     tries = [{"epsilon": epsilon, "messages": 20_000, "repeats": 5} for epsilon in (5, 30)]
     taken = {row["epsilon"]: row for row in job.map("overhead", overhead, tries).to_pylist()}
     seen = Seen.collect(runs)

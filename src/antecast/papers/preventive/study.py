@@ -30,10 +30,14 @@ def study(job: Job) -> Results:
             for size in reversed(sizes)
             for seed in seeds
         ],
+        smallest={"processes": 20, "seconds": 10, "sources": 1, "seed": 1},
     ).to_pylist()
     larger = (100_000,) if quick else (100_000, 1_000_000)
     floods = job.map(
-        "large", large, [{"processes": size, "arcs": 7.5, "seed": seed} for size in larger for seed in seeds]
+        "large",
+        large,
+        [{"processes": size, "arcs": 7.5, "seed": seed} for size in reversed(larger) for seed in seeds],
+        smallest={"processes": 100, "arcs": 7.5, "seed": 1},
     ).to_pylist()
     counts = (10, 100, 1_000) if quick else (10, 100, 1_000, 10_000)
     networks = [

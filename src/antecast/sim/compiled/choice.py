@@ -96,7 +96,7 @@ def is_ready(protocol: str) -> bool:
     return is_cached(_part(protocol, "kernel").advance)
 
 
-COMPILING = "compiling the engine: this takes about a minute, once; the machine code is kept for later runs"
+COMPILING = "compiling the engine: this takes some 20 seconds, once; the machine code is kept for later runs"
 
 
 def prepare(protocol: str, on_note: Callable[[str], None] | None = None) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.sim.overlay.compiled.arrays import Hops, Longs
+from antecast.sim.overlay.compiled.arrays import Hops, Ints, Longs
+from antecast.sim.overlay.compiled.judging import Order, judge
 from antecast.sim.scenario import Scenario
 
 
@@ -65,12 +66,17 @@ class OverlayRun:
     arrival: Longs
     plain_arrival: Longs
     """When, if wanted."""
+    log: Ints
+    """A row for each process: the messages it delivered, in order, the first `logged` entries."""
+    logged: Ints
     counts: dict[str, int]
     """By the names in `arrays.COUNTS`."""
     trace: Longs
     """All frames received, in order, if wanted: time, process, sender, message or -1."""
-    views: list[list[tuple[int, int]]]
-    """Peers and ages of the arcs of each process at the end."""
+    peers: Ints
+    """Of the arcs of each process at the end: a row for each, the first `sizes` entries."""
+    ages: Ints
+    sizes: Ints
     cpu: float
     """Seconds, without compiling."""
 
@@ -80,9 +86,21 @@ class OverlayRun:
         return int(np.iinfo(self.hops.dtype).max)
 
     @property
+    def views(self) -> list[list[tuple[int, int]]]:
+        """Peers and ages of the arcs of each process at the end."""
+        return [
+            list(zip(self.peers[p, :size].tolist(), self.ages[p, :size].tolist(), strict=True))
+            for p, size in enumerate(self.sizes)
+        ]
+
+    @property
     def events(self) -> int:
         """Frames delivered, exchanges and other times that a process woke up, broadcasts."""
         return sum(self.counts[name] for name in ("frames", "exchanges", "idle", "broadcasts"))
+
+    def order(self) -> Order:
+        """Whether every process delivered in causal order, told from the deliveries."""
+        return judge(self.origins, self.log, self.logged)
 
     def path_lengths(self, *, plain: bool = False) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """For each message the mean hops to those it reached, its origin aside, and how many it did not reach.

@@ -230,12 +230,13 @@ class _Run:
             plain_hops=messages.plain_hops,
             arrival=messages.arrival,
             plain_arrival=messages.plain_arrival,
+            log=messages.log,
+            logged=messages.logged,
             counts={name: int(value) for name, value in zip(COUNTS, self.counts.of, strict=True)},
             trace=np.concatenate(self.rows),
-            views=[
-                list(zip(views.peers[p, :size].tolist(), views.ages[p, :size].tolist(), strict=True))
-                for p, size in enumerate(views.sizes)
-            ],
+            peers=views.peers,
+            ages=views.ages,
+            sizes=views.sizes,
             cpu=self.cpu,
         )
 

@@ -1,0 +1,39 @@
+"""Other simulators on the same work (`bench.peers`): whom each message reaches is the same."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from bench.peers import the_one
+from bench.peers.ours import antecast
+from bench.peers.simpy_peer import simpy_epidemic
+from bench.peers.work import Difference, compare, make_work
+
+WORK = make_work(nodes=40, contacts=160, messages=10)
+
+
+def test_simpy_and_we_reach_the_same_nodes_within_milliseconds():
+    ours, theirs = antecast(WORK, "reference"), simpy_epidemic(WORK)
+    assert len(ours.arrivals) > 100
+    found = compare(ours, theirs)
+    assert found.only_one == 0 and found.latest < 1
+    one, *others = theirs.arrivals
+    fewer = replace(theirs, arrivals={each: theirs.arrivals[each] + 5 for each in others})
+    assert compare(ours, fewer) == Difference(1, pytest.approx(5, abs=1)) and one in ours.arrivals
+
+
+def test_a_peer_that_is_not_there_is_named_with_what_would_help(monkeypatch, tmp_path):
+    monkeypatch.delenv(the_one.VARIABLE, raising=False)
+    assert the_one.problem() == "set ANTECAST_THE_ONE to the folder of a compiled checkout"
+    monkeypatch.setenv(the_one.VARIABLE, str(tmp_path))
+    assert the_one.problem() == f"{tmp_path} has no target/core/DTNSim.class; run its compile.sh first"
+
+
+@pytest.mark.skipif(the_one.problem() is not None, reason="The ONE is not at hand")
+def test_the_one_and_we_reach_the_same_nodes():
+    found = compare(antecast(WORK, "reference"), the_one.the_one(WORK))
+    assert found.only_one == 0 and found.latest < 30
