@@ -6,10 +6,12 @@ is the fault of the change at hand; `--property-examples 10000` runs them at len
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="examples a property test tries, other ones each time (default: 25, always the same)",
     )
     parser.addoption("--soak", action="store_true", help="run soak tests at full length: simulated hours")
+    parser.addoption("--connect", action="store_true", help="run tests on Spark through a Spark Connect server")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
         print_blob=True,
     )
     settings.load_profile("antecast")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m spark`, files without a test on Spark are not even imported, which takes a quarter of a minute."""
+    if config.option.markexpr != "spark" or collection_path.suffix != ".py":
+        return None
+    return None if "mark.spark" in collection_path.read_text(encoding="utf-8") else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Through Spark Connect, leave out what needs the JVM of a session, and say why."""
+    if config.getoption("--connect"):
+        for item in items:
+            if mark := item.get_closest_marker("jvm"):
+                item.add_marker(pytest.mark.skip(reason=f"not through Spark Connect: {mark.args[0]}"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -71,13 +89,61 @@ def antecast(
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark session for all tests that need one."""
     from antecast.spark.session import start_session
 
-    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
-    yield session
-    session.stop()
+    folder = tmp_path_factory.mktemp("spark")
+    with ExitStack() as stack:
+        master = "local[2]"
+        if request.config.getoption("--connect"):
+            master = stack.enter_context(connect_server(folder))
+        session = start_session("tests", master=master, log=folder / "spark.log")
+        yield session
+        session.stop()
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server on this machine, as `docs/spark.md` starts one; its address."""
+    import pyspark
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    home = Path(pyspark.__path__[0])
+    command = [home / "bin" / "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": 8,
+        "spark.sql.session.timeZone": "UTC",
+    }
+    command += ["--master", "local[2,4]", *(f"--conf={name}={value}" for name, value in settings.items())]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            [*map(str, command), "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log
+        )
+        try:
+            end = time.monotonic() + 600
+            while not _answers(port):
+                assert server.poll() is None and time.monotonic() < end, (folder / "server.log").read_text()
+                time.sleep(0.1)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture

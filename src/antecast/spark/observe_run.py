@@ -55,19 +55,24 @@ class Source:
         reader: Any = (spark.readStream if streaming else spark.read).options(**self.options)
         if self.path is not None and not _exists(self.path):
             raise InputError("no such file or folder", path=self.path)
-        path = self.path
+        path = self._place
         if path is not None and Path(path).is_file():  # Spark streams folders only
             reader = reader.option("pathGlobFilter", Path(path).name)
             path = str(Path(path).resolve().parent)
         if self.format == "json" and path is not None:
             return self._parsed(spark, reader.format("text").load(path))
         if path is not None:
-            schema = spark.read.format(self.format).load(self.path).schema
+            schema = spark.read.format(self.format).load(self._place).schema
             return reader.schema(schema).format(self.format).load(path)  # type: ignore[no-any-return]
         frame: DataFrame = reader.format(self.format).load()
         if self.schema is None or "value" not in frame.columns:
             return frame
         return self._parsed(spark, frame)
+
+    @property
+    def _place(self) -> str | None:
+        """The path as any session understands it: its JVM may have been started in another folder."""
+        return self.path if self.path is None or ":" in self.path else str(Path(self.path).absolute())
 
     def _parsed(self, spark: SparkSession, lines: DataFrame) -> DataFrame:
         schema = self._json_schema(spark)
@@ -96,8 +101,8 @@ class Source:
             given = StructType.fromDDL(self.schema)
             assert isinstance(given, StructType)
             return given
-        assert self.path is not None
-        found = spark.read.options(**{**self.options, "columnNameOfCorruptRecord": RAW}).json(self.path).schema
+        assert self._place is not None
+        found = spark.read.options(**{**self.options, "columnNameOfCorruptRecord": RAW}).json(self._place).schema
         fields = [each for each in found.fields if each.name != RAW]
         if not fields:
             raise ConfigurationError("found no columns; name them with --schema", field=self.path)
@@ -181,7 +186,7 @@ def observe_table(spark: SparkSession, source: Source, out: Path, out_format: st
     """Order a finished log as a batch job, into a folder of the same kind."""
     frame = source.open(spark, streaming=False)
     tally = Tally(allowed=options.get("violations"))
-    Sink(out, out_format, tally)(causal_order(frame, **_with_fault(frame, options)), 0)
+    Sink(out.absolute(), out_format, tally)(causal_order(frame, **_with_fault(frame, options)), 0)
     tally.measured = tally.late / max(tally.delivered, 1)
     return tally
 
@@ -201,6 +206,7 @@ def observe_stream(
 ) -> Tally:
     """Order a stream into a folder: all that is there now, drained at its end, or without end (`follow`)."""
     frame = source.open(spark, streaming=True)
+    out, checkpoint = out.absolute(), checkpoint.absolute()
     drains = checkpoint / "drains"
     drains.mkdir(parents=True, exist_ok=True)
     _same_settings(checkpoint / "observe.json", {"source": source.format, "path": source.path} | options)
