@@ -349,6 +349,7 @@ result = {"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness
 """
 
 
+@pytest.mark.jvm("starts a cluster of its own")
 def test_two_executors_give_the_same_rows_as_one_process(
     tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict, cluster: Callable[..., Any]
 ) -> None:

@@ -183,6 +183,7 @@ def wait_for(query: Any, condition: Any, seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_silent_group_follows_the_watermark_and_late_rows_are_not_lost(spark: Any, tmp_path: Path) -> None:
     out: list[Any] = []
     folder = tmp_path / "in"
@@ -202,6 +203,7 @@ def test_a_silent_group_follows_the_watermark_and_late_rows_are_not_lost(spark: 
     assert quiet[:3] == [(100, 0, False), (50, 1, True), (300, 2, False)]
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_silent_group_follows_real_time(spark: Any, tmp_path: Path) -> None:
     out: list[Any] = []
     folder = tmp_path / "in"
@@ -262,6 +264,7 @@ def test_the_example_is_put_into_causal_order(spark: Any, tmp_path: Path) -> Non
     assert all(place[cause] < place[effect] for cause, effect in causes)
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_socket_is_followed_until_interrupted(start_process: Any, tmp_path: Path) -> None:
     """Rows of a live source; the last ones go when real time has passed, and Ctrl-C is an ordinary end."""
     server = socket.create_server(("127.0.0.1", 0))
@@ -300,6 +303,7 @@ def test_a_socket_is_followed_until_interrupted(start_process: Any, tmp_path: Pa
     assert [row["r"] for row in sorted(found, key=lambda row: row["position"])] == sorted(row["r"] for row in rows)
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothing(
     spark: Any, antecast: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -339,6 +343,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
             assert positions == sorted(positions)
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_checkpoint_takes_new_columns_and_refuses_other_settings(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

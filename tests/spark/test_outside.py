@@ -16,6 +16,7 @@ from antecast.cli.new import write_package
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.jvm("starts a cluster of its own")
 def test_a_new_protocol_is_swept_on_a_cluster_and_changed_code_is_swept_anew(
     tmp_path: Path, cluster: Callable[..., Any]
 ) -> None:

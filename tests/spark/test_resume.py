@@ -112,6 +112,7 @@ def assert_same(one: Path, other: Path) -> None:
         assert files[0] == files[1]
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
     undisturbed: SweepResult, study: Path, start: Any, antecast: Any, tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_driver_killed_in_the_middle_is_resumed_to_the_same_result(
     }
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: Any, tmp_path: Path) -> None:
     folder = tmp_path / "interrupted"
     process = start(study, "--out", folder, "--set", "drain=1s")
@@ -157,6 +159,7 @@ def test_an_interrupt_exits_with_130_and_says_what_is_kept(study: Path, start: A
     assert pq.read_table(folder / "runs.parquet").num_rows == finished
 
 
+@pytest.mark.jvm("starts a cluster of its own")
 def test_two_executors_make_the_same_sweep_as_local_mode(
     undisturbed: SweepResult, study: Path, cluster: Callable[..., Any], tmp_path: Path
 ) -> None:
