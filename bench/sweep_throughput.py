@@ -93,8 +93,8 @@ def opened(folder: Path) -> None:
 def measured(*arguments: str) -> tuple[float, float, str]:
     """CPU seconds and seconds of a process with all its children, and what it printed.
 
-    Java and its workers outlive the process that started them by a moment. Whoever loses its parent becomes a child
-    of this process, which waits for it: the time of a process counts for its parent once it was waited for.
+    Java and its workers outlive the process that started them by a moment. Whoever loses its parent becomes a
+    child of this process, which waits for it: the time of a process counts for its parent once it was waited for.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

@@ -6,12 +6,10 @@ is the fault of the change at hand; `--property-examples 10000` runs them at len
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,53 +95,13 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with ExitStack() as stack:
         master = "local[2]"
         if request.config.getoption("--connect"):
+            sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+            from spark_servers import connect_server
+
             master = stack.enter_context(connect_server(folder))
         session = start_session("tests", master=master, log=folder / "spark.log")
         yield session
         session.stop()
-
-
-@contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """A Spark Connect server on this machine, as `docs/spark.md` starts one; its address."""
-    import pyspark
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    home = Path(pyspark.__path__[0])
-    command = [home / "bin" / "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": port,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": 8,
-        "spark.sql.session.timeZone": "UTC",
-    }
-    command += ["--master", "local[2,4]", *(f"--conf={name}={value}" for name, value in settings.items())]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
-    with (folder / "server.log").open("w") as log:
-        server = subprocess.Popen(
-            [*map(str, command), "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log
-        )
-        try:
-            end = time.monotonic() + 600
-            while not _answers(port):
-                assert server.poll() is None and time.monotonic() < end, (folder / "server.log").read_text()
-                time.sleep(0.1)
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture
