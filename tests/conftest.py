@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="examples a property test tries, other ones each time (default: 25, always the same)",
     )
     parser.addoption("--soak", action="store_true", help="run soak tests at full length: simulated hours")
+    parser.addoption("--connect", action="store_true", help="run tests on Spark through a Spark Connect server")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +43,21 @@ def pytest_configure(config: pytest.Config) -> None:
         print_blob=True,
     )
     settings.load_profile("antecast")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m spark`, files without a test on Spark are not even imported, which takes a quarter of a minute."""
+    if config.option.markexpr != "spark" or collection_path.suffix != ".py":
+        return None
+    return None if "mark.spark" in collection_path.read_text(encoding="utf-8") else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Through Spark Connect, leave out what needs the JVM of a session, and say why."""
+    if config.getoption("--connect"):
+        for item in items:
+            if mark := item.get_closest_marker("jvm"):
+                item.add_marker(pytest.mark.skip(reason=f"not through Spark Connect: {mark.args[0]}"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -71,13 +87,21 @@ def antecast(
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark session for all tests that need one."""
     from antecast.spark.session import start_session
 
-    session = start_session("tests", master="local[2]", log=tmp_path_factory.mktemp("spark") / "spark.log")
-    yield session
-    session.stop()
+    folder = tmp_path_factory.mktemp("spark")
+    with ExitStack() as stack:
+        master = "local[2]"
+        if request.config.getoption("--connect"):
+            sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+            from spark_servers import connect_server
+
+            master = stack.enter_context(connect_server(folder))
+        session = start_session("tests", master=master, log=folder / "spark.log")
+        yield session
+        session.stop()
 
 
 @pytest.fixture

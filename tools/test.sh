@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 python=.venv/bin/python
 unset PYTHONDONTWRITEBYTECODE  # hundreds of processes are started, and each would compile the package anew
 log=$(mktemp)
+# Compiled once for the many processes that tests start, also where Python is told to leave no compiled files behind.
+"$python" -m compileall -q src
 # The shell lets what runs in the background ignore interrupts, and tests of interrupts need them.
 env --default-signal=INT "$python" -m pytest -q -m spark >"$log" 2>&1 &
 spark=$!

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +241,7 @@ def test_an_empty_log_is_causal(spark: Any) -> None:
     assert audit(spark.createDataFrame(shuffled(one_chain())).limit(0)).outcome == "inconclusive"
 
 
+@pytest.mark.jvm("asks for the tables that Spark keeps")
 def test_nothing_is_left_behind(spark: Any) -> None:
     names = ("maxRecordsPerBatch", "maxBytesPerBatch")
     before = [spark.conf.get(f"spark.sql.execution.arrow.{name}") for name in names]
@@ -336,51 +335,29 @@ def write(file: Path, rows: list[Row]) -> None:
 
 
 CLUSTER = """
-import json, sys
 from antecast.spark.audit import audit
-from antecast.spark.session import start_session
 
-spark = start_session(master="local-cluster[2,1,1024]")
-verdict = audit(spark.read.parquet(sys.argv[1]), pairs=True, task_rows=2000)
-tasks = {}
-if hasattr(spark, "_jsc"):
+def tasks():
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
-    tasks = {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
+    return {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
+
+before = tasks()
+verdict = audit(spark.read.parquet(arguments[0]), pairs=True, task_rows=2000)
 rows = verdict.violations.to_pylist()
-print(json.dumps({"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": tasks}))
-spark.stop()
+made = {name: count - before.get(name, 0) for name, count in tasks().items()}
+result = {"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": made}
 """
 
 
-CONNECT = CLUSTER.replace(
-    'start_session(master="local-cluster[2,1,1024]")', 'SparkSession.builder.remote("local[2]").getOrCreate()'
-).replace("from antecast.spark.session import start_session", "from pyspark.sql import SparkSession")
-
-
-def test_spark_connect_gives_the_same_rows(
-    tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict
-) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    log = tmp_path / "log.parquet"
-    pq.write_table(shuffled(many_logs), log)
-    assert run_script(CONNECT, log, tmp_path)["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
-
-
+@pytest.mark.jvm("starts a cluster of its own")
 def test_two_executors_give_the_same_rows_as_one_process(
-    tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict
+    tmp_path: Path, many_logs: list[Row], many_logs_judged: Verdict, cluster: Callable[..., Any]
 ) -> None:
     log = tmp_path / "log.parquet"
     pq.write_table(shuffled(many_logs), log, row_group_size=1000)
-    result = run_script(CLUSTER, log, tmp_path)
-    assert result["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
-    assert result["tasks"]["0"] > 5 and result["tasks"]["1"] > 5
-
-
-def run_script(script: str, log: Path, folder: Path) -> Any:
-    command = [sys.executable, "-c", script, str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    found = cluster(CLUSTER, log)
+    assert found["verdict"] == json.loads(json.dumps(all_of(many_logs_judged)))
+    assert found["tasks"]["0"] > 5 and found["tasks"]["1"] > 5
 
 
 def test_all_violations_can_be_written_without_a_limit(spark: Any, many_logs: list[Row], tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_a_table_is_ordered_and_what_is_missing_is_named(spark: Any) -> None:
     assert [row.reason for row in found if row.reason] == ["a row with the same key has come before"]
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_stream_with_a_watermark_of_its_own_is_ordered_over_restarts(spark: Any, tmp_path: Path) -> None:
     """Rows wait in the state from run to run, with somebody's watermark before and foreachBatch behind."""
     out: list[Any] = []

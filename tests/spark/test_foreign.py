@@ -59,6 +59,7 @@ def test_a_frame_may_have_every_type_that_a_table_may_have(spark: Any) -> None:
         antecast.audit(broken)
 
 
+@pytest.mark.jvm("following needs a Spark whose driver is here, and says so")
 def test_a_stream_of_lines_is_judged_over_rotation_and_a_restart(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()

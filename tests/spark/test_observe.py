@@ -183,6 +183,7 @@ def wait_for(query: Any, condition: Any, seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_silent_group_follows_the_watermark_and_late_rows_are_not_lost(spark: Any, tmp_path: Path) -> None:
     out: list[Any] = []
     folder = tmp_path / "in"
@@ -202,6 +203,7 @@ def test_a_silent_group_follows_the_watermark_and_late_rows_are_not_lost(spark: 
     assert quiet[:3] == [(100, 0, False), (50, 1, True), (300, 2, False)]
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_silent_group_follows_real_time(spark: Any, tmp_path: Path) -> None:
     out: list[Any] = []
     folder = tmp_path / "in"
@@ -262,6 +264,7 @@ def test_the_example_is_put_into_causal_order(spark: Any, tmp_path: Path) -> Non
     assert all(place[cause] < place[effect] for cause, effect in causes)
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_socket_is_followed_until_interrupted(start_process: Any, tmp_path: Path) -> None:
     """Rows of a live source; the last ones go when real time has passed, and Ctrl-C is an ordinary end."""
     server = socket.create_server(("127.0.0.1", 0))
@@ -300,8 +303,9 @@ def test_a_socket_is_followed_until_interrupted(start_process: Any, tmp_path: Pa
     assert [row["r"] for row in sorted(found, key=lambda row: row["position"])] == sorted(row["r"] for row in rows)
 
 
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothing(
-    tmp_path: Path, request: pytest.FixtureRequest
+    spark: Any, antecast: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Killed at random moments, and at the very moment when files of a batch have appeared in the output."""
     at_length = (request.config.getoption("--property-examples") or 0) > 100
@@ -309,13 +313,13 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
     put(tmp_path / "in", rows, 9 if at_length else 2)
     options = ["--key", "g", "--epsilon", 4, "--delta", 6, "-c", 40, "--arrival", "n", "--quiet"]
     options += ["--option", "maxFilesPerTrigger=1"]
-    places = [tmp_path / "in", tmp_path / "out", "--checkpoint", tmp_path / "state", "--master", "local[2]"]
+    places = [tmp_path / "in", tmp_path / "out", "--checkpoint", tmp_path / "state"]
     delivered = tmp_path / "out" / "delivered"
     draw = random.Random(11)
     kills = ((0, 0.0), (2, draw.uniform(0, 4)), (5, 0.0)) if at_length else ((0, 0.0),)
     for batch, delay in kills:
         process = subprocess.Popen(
-            command(*places, *options),
+            command(*places, *options, "--master", "local[2]"),
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -331,8 +335,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
             process.wait()
         if not delay:  # its files are there, and Spark does not know of it yet
             assert not (tmp_path / "state" / "query" / "commits" / str(batch)).exists()
-    done = subprocess.run(command(*places, *options), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert antecast("observe", *places, *options) == (0, "", "")
     assert by_group(read(delivered)) == expected(rows, Policy(bounds=BOUNDS, percent=40))
     for file in sorted(delivered.glob("batch-*")):  # and each file has the rows of a group in their order
         for group in by_group(read_file := [json.loads(line) for line in file.read_text().splitlines()]):
@@ -340,6 +343,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_repeats_nothi
             assert positions == sorted(positions)
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_checkpoint_takes_new_columns_and_refuses_other_settings(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

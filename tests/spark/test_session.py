@@ -69,6 +69,7 @@ def test_a_master_that_is_not_there_is_refused_at_once(master: str, monkeypatch:
 
 
 @pytest.mark.spark
+@pytest.mark.jvm("asks for the settings of the embedded Spark")
 def test_an_embedded_session_keeps_to_itself_and_retries_tasks(spark: Any) -> None:
     conf = spark.sparkContext.getConf()
     assert spark.sparkContext.master == "local[2,4]"
@@ -79,6 +80,7 @@ def test_an_embedded_session_keeps_to_itself_and_retries_tasks(spark: Any) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.jvm("compares the SparkContext")
 def test_an_active_session_is_used_and_left_running(spark: Any) -> None:
     with spark_session() as found:
         assert found.sparkContext is spark.sparkContext
@@ -99,6 +101,7 @@ def test_workers_run_this_python(spark: Any) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.jvm("Connect has no local properties")
 def test_a_description_lasts_as_long_as_its_block(spark: Any) -> None:
     context = spark.sparkContext
     with job_description(spark, "outer"):
@@ -154,6 +157,7 @@ with spark_session(master=None) as spark:
 
 
 @pytest.mark.spark
+@pytest.mark.jvm("starts an embedded Spark")
 def test_a_session_of_our_own_keeps_what_the_user_has_set(tmp_path: Path) -> None:
     """Before: nothing of `spark-defaults.conf` or `PYSPARK_SUBMIT_ARGS` reached the session."""
     (tmp_path / "spark-defaults.conf").write_text(

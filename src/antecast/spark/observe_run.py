@@ -27,6 +27,7 @@ from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.observer.pace import measured_by
 from antecast.spark.observe import causal_order
 from antecast.spark.observe_group import State
+from antecast.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,19 +56,24 @@ class Source:
         reader: Any = (spark.readStream if streaming else spark.read).options(**self.options)
         if self.path is not None and not _exists(self.path):
             raise InputError("no such file or folder", path=self.path)
-        path = self.path
+        path = self._place
         if path is not None and Path(path).is_file():  # Spark streams folders only
             reader = reader.option("pathGlobFilter", Path(path).name)
             path = str(Path(path).resolve().parent)
         if self.format == "json" and path is not None:
             return self._parsed(spark, reader.format("text").load(path))
         if path is not None:
-            schema = spark.read.format(self.format).load(self.path).schema
+            schema = spark.read.format(self.format).load(self._place).schema
             return reader.schema(schema).format(self.format).load(path)  # type: ignore[no-any-return]
         frame: DataFrame = reader.format(self.format).load()
         if self.schema is None or "value" not in frame.columns:
             return frame
         return self._parsed(spark, frame)
+
+    @property
+    def _place(self) -> str | None:
+        """The path as any session understands it: its JVM may have been started in another folder."""
+        return self.path if self.path is None or ":" in self.path else str(Path(self.path).absolute())
 
     def _parsed(self, spark: SparkSession, lines: DataFrame) -> DataFrame:
         schema = self._json_schema(spark)
@@ -96,8 +102,8 @@ class Source:
             given = StructType.fromDDL(self.schema)
             assert isinstance(given, StructType)
             return given
-        assert self.path is not None
-        found = spark.read.options(**{**self.options, "columnNameOfCorruptRecord": RAW}).json(self.path).schema
+        assert self._place is not None
+        found = spark.read.options(**{**self.options, "columnNameOfCorruptRecord": RAW}).json(self._place).schema
         fields = [each for each in found.fields if each.name != RAW]
         if not fields:
             raise ConfigurationError("found no columns; name them with --schema", field=self.path)
@@ -124,6 +130,13 @@ class Tally:
     of a finished log, as the share of late rows."""
     measured: float = 0.0
 
+    def add(self, delivered: int, late: int, refused: Mapping[str, int]) -> None:
+        """Count a micro-batch."""
+        self.delivered += delivered
+        self.late += late
+        self.refused.update(refused)
+        self.batches += 1
+
 
 @dataclass(frozen=True)
 class Sink:
@@ -133,6 +146,8 @@ class Sink:
     format: str
     tally: Tally
     on_batch: Callable[[int, Tally], None] | None = None
+    counts: Path | None = None
+    """Through Spark Connect this runs at the server: a folder in which the tally of each batch is left."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         parts = self.folder / f".batch-{batch:08}"
@@ -153,10 +168,12 @@ class Sink:
             frame.unpersist()
             shutil.rmtree(parts, ignore_errors=True)
         done, was_late = counts.pop(None, (0, 0))
-        self.tally.delivered += done
-        self.tally.late += was_late or 0
-        self.tally.refused.update({reason: size for reason, (size, _) in counts.items()})
-        self.tally.batches += 1
+        refused = {reason: size for reason, (size, _) in counts.items()}
+        if self.counts is not None:
+            self.counts.mkdir(parents=True, exist_ok=True)
+            left = json.dumps([done, was_late or 0, refused])
+            (self.counts / f"{batch:08}.json").write_text(left, encoding="utf-8")
+        self.tally.add(done, was_late or 0, refused)
         if self.on_batch is not None:
             self.on_batch(batch, self.tally)
 
@@ -181,7 +198,7 @@ def observe_table(spark: SparkSession, source: Source, out: Path, out_format: st
     """Order a finished log as a batch job, into a folder of the same kind."""
     frame = source.open(spark, streaming=False)
     tally = Tally(allowed=options.get("violations"))
-    Sink(out, out_format, tally)(causal_order(frame, **_with_fault(frame, options)), 0)
+    Sink(out.absolute(), out_format, tally)(causal_order(frame, **_with_fault(frame, options)), 0)
     tally.measured = tally.late / max(tally.delivered, 1)
     return tally
 
@@ -201,6 +218,7 @@ def observe_stream(
 ) -> Tally:
     """Order a stream into a folder: all that is there now, drained at its end, or without end (`follow`)."""
     frame = source.open(spark, streaming=True)
+    out, checkpoint = out.absolute(), checkpoint.absolute()
     drains = checkpoint / "drains"
     drains.mkdir(parents=True, exist_ok=True)
     _same_settings(checkpoint / "observe.json", {"source": source.format, "path": source.path} | options)
@@ -208,10 +226,15 @@ def observe_stream(
     keys = [key] if isinstance(key, str) else list(key)
     fields = [frame.schema[name] for name in keys] or [StructField("__group", LongType())]
     tally = Tally(allowed=options.get("violations"))
+    remote = is_connect(spark)
+    counts = checkpoint / "counts" if remote else None
+    sink = Sink(out, out_format, Tally() if remote else tally, None if remote else on_batch, counts)
+    if counts is not None:
+        shutil.rmtree(counts, ignore_errors=True)
     for _ in range(_DRAIN_ROUNDS):
         drained = spark.readStream.schema(StructType(fields)).parquet(str(drains))
         ordered = causal_order(frame, drains=drained, **_with_fault(frame, options))
-        writer = ordered.writeStream.foreachBatch(Sink(out, out_format, tally, on_batch))
+        writer = ordered.writeStream.foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(checkpoint / "query"))
         writer = writer.trigger(processingTime=every) if follow else writer.trigger(availableNow=True)
         query = writer.start()
@@ -226,6 +249,10 @@ def observe_stream(
         if follow or not tally.waiting:
             break
         _ask_to_drain(pending.drop("waiting"), drains)
+    if counts is not None:
+        for file in sorted(counts.glob("*.json")):
+            tally.add(*json.loads(file.read_text(encoding="utf-8")))
+        shutil.rmtree(counts, ignore_errors=True)
     if tally.allowed is not None:
         tally.measured = _measured(spark, checkpoint / "query")
     return tally

@@ -37,6 +37,7 @@ from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
 from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
 from antecast.spark.here import make_here
+from antecast.spark.notebook import notebook_progress
 from antecast.spark.session import job_description, reason, spark_session
 from antecast.spark.task import Limits, make_batch
 from antecast.spark.watched import run_watched
@@ -162,9 +163,10 @@ def sweep(
     The study is a TOML file or its values. The folder is `sweeps/NAME` by default, or an address such as
     `s3://bucket/loss`; on a cluster all machines must reach it, and have Antecast. A run that fails is a row with
     its error, and is tried again by the next call. An interrupt stops the jobs, keeps what is finished, and is
-    raised again. `on_progress` is called a few times per second, whether anything has changed or not. With `local`
-    the runs are made one after the other in this process, without Spark. `on_note` is told, before anything
-    starts, where a network does not meet a protocol's needs, and when an engine is being compiled.
+    raised again. `on_progress` is called a few times per second, whether anything has changed or not; in a
+    notebook, a line below the cell shows progress by default. With `local` the runs are made one after the other
+    in this process, without Spark. `on_note` is told, before anything starts, where a network
+    does not meet a protocol's needs, and when an engine is being compiled.
     """
     if local and (master is not None or spark is not None):
         raise ConfigurationError("cannot be combined with a local sweep", field="master")
@@ -174,6 +176,7 @@ def sweep(
         for text in describe_runs(planned):
             on_note(text)
     runs_schema(study)  # refuses clashes before anything starts
+    on_progress = on_progress or notebook_progress(study.name)
     folder = SweepFolder(default_folder(study) if out is None else out)
     if not local and spark is None and {each.run for each in planned} - folder.finished():
         import pyspark  # noqa: F401  # that it is missing is told before anything is written
