@@ -134,9 +134,7 @@ class Flood(Dissemination):
         for peer in self._peers:
             if peer != sender:
                 out.append(Send(peer, message))
-        effects = len(out)
-        above.arrived(message, now, out)
-        waits = len(out) == effects
+        waits = above.arrived(message, now, out)
         if waits:
             self._quotas.add((origin, seq), sender, above.weight(message))
         if self._offers and (waits or not self._ordered):

@@ -37,11 +37,13 @@ class Layered(Protocol):
     answer leaves after it."""
 
     __slots__ = (
+        "_accept",
         "_dissemination",
         "_ordering",
         "_release",
         "_seq",
         "_settle",
+        "_tells_each",
         "_wakeup",
         "admit",
         "codec",
@@ -50,6 +52,7 @@ class Layered(Protocol):
         "missing",
         "node",
         "pending",
+        "timed",
         "weight",
     )
 
@@ -61,8 +64,9 @@ class Layered(Protocol):
         self._seq = 0
         self._wakeup: int | None = None
         # Called for every message that arrives, so bound to the ordering directly.
-        self._release = ordering.release
+        self.timed, self._accept, self._release = ordering.timed, ordering.accept, ordering.release
         self._settle = dissemination.all_settled if dissemination.keeps else None
+        self._tells_each = dissemination.keeps and dissemination.counts_all
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         self.early: Callable[[Message[Any], int], bool] = ordering.early
@@ -72,7 +76,7 @@ class Layered(Protocol):
         dissemination.attach(self)
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
-        if lifetime is not None and not self._ordering.timed:
+        if lifetime is not None and not self.timed:
             raise LocalMisuse("this protocol does not support lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
@@ -115,28 +119,38 @@ class Layered(Protocol):
     def resume(self, now: int) -> list[Effect]:
         out: list[Effect] = []
         self._wakeup = None
-        if self._ordering.timed:
+        if self.timed:
             self.expired(now, out)
         self._dissemination.resume(now, out)
         return out
 
-    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
         if self._release is not None:
             ready = self._release(message)
-            if ready:
-                if self._settle is not None:
-                    self._settle(ready)
-                out += map(Deliver, ready)
-            return
-        released = self._ordering.accept(message, now)
-        if released.dropped:
-            self._carry_out(released, "expired", out)
-        else:
+            if not ready:
+                return True
             if self._settle is not None:
-                self._settle(released.ready)
-            out += map(Deliver, released.ready)
-        if self._ordering.timed:
+                self._settle(ready)
+            out += map(Deliver, ready)
+            return ready[0] is not message
+        released = self._accept(message, now)
+        ready, dropped = released.ready, released.dropped
+        if dropped:
+            waits = not any(each is message for each in (*ready, *dropped))
+            self._carry_out(released, "expired", out)
+        elif not ready:
+            waits = True
+        elif len(ready) == 1 and not self._tells_each:  # the usual case, written out
+            waits = False
+            out.append(Deliver(message))
+        else:
+            waits = ready[0] is not message
+            if self._settle is not None:
+                self._settle(ready)
+            out += map(Deliver, ready)
+        if self.timed:
             self._set_wakeup(out)
+        return waits
 
     def expired(self, now: int, out: list[Effect]) -> None:
         self._carry_out(self._ordering.expire(now), "expired", out)
