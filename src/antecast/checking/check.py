@@ -70,7 +70,8 @@ def check(
     `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of this process, as Spark does.
     """
     if strategy not in STRATEGIES:
-        raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+        known = ", ".join(STRATEGIES)
+        raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {known}", field="strategy")
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)

@@ -414,6 +414,10 @@ def _replay(
     found = read_counterexample(path)
     if not any_code:
         check_version(found, path)
+    if stop_at is not None and not 1 <= stop_at <= len(found.steps):
+        raise ConfigurationError(
+            f"expected a step from 1 to {len(found.steps)}, got {stop_at}", field="--break-at"
+        )
 
     def before(number: int, words: str) -> None:
         if number == stop_at:
