@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from antecast.checking.check import WALKS, Checked, Strategy, check
+from antecast.checking.check import BY_WALK, WALKS, Checked, Strategy, check
 from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope, described
 from antecast.core.settings import read_settings
@@ -49,9 +49,9 @@ class Hole:
         return check(spec, scope, settings=self.settings, **options)
 
 
-def _delta(name: str, settings: dict[str, Any], scope: dict[str, Any]) -> Hole:
+def _delta(name: str, settings: dict[str, Any], scope: dict[str, Any], *, strategy: Strategy = "growing") -> Hole:
     paper = {"rule": "paper"} | settings
-    return Hole(name=name, protocol="delta", settings=paper, scope=scope, strategy="walk")
+    return Hole(name=name, protocol="delta", settings=paper, scope=scope, strategy=strategy)
 
 
 def _cell(name: str, *, quick: bool = False, strategy: Strategy = "growing", **scope: int) -> Hole:
@@ -112,6 +112,7 @@ HOLES = (
         "mixed-lifetimes",
         {"lifetime": "20s"},
         {"nodes": 3, "broadcasts": 3, "breaks": 1, "ticks": 1, "tick": "7s", "lifetimes": ["20s", "5s"]},
+        strategy="walk",
     ),
     _delta(
         "clock-ahead",
@@ -119,7 +120,7 @@ HOLES = (
         {"nodes": 4, "broadcasts": 4, "ticks": 1, "tick": "11s", "clocks": ["2s"]},
     ),
     _cell("take-always", nodes=2, stations=1, broadcasts=1, joins=1, quick=True),
-    _cell("ack-always", nodes=2, stations=2, broadcasts=2, moves=1, timeouts=1, probes=False, strategy="patient"),
+    _cell("ack-always", nodes=2, stations=2, broadcasts=2, moves=1, timeouts=1, probes=False),
     _cell(
         "mark-copies",
         nodes=2,
@@ -136,21 +137,11 @@ HOLES = (
     _cell("no-lock", nodes=2, stations=2, broadcasts=1, moves=2, quick=True),
     _cell("one-request", nodes=2, stations=3, broadcasts=1, moves=2),
     _cell("catch-up-first", nodes=2, stations=2, broadcasts=1, moves=1, losses=1, timeouts=1),
-    _cell(
-        "list-all",
-        nodes=3,
-        stations=2,
-        broadcasts=1,
-        moves=1,
-        crashes=1,
-        timeouts=1,
-        probes=False,
-        strategy="patient",
-    ),
+    _cell("list-all", nodes=3, stations=2, broadcasts=1, moves=1, crashes=1, timeouts=1, probes=False),
     _cell("any-session", nodes=2, stations=1, broadcasts=1, crashes=2),
     _cell("no-floor", nodes=2, stations=2, broadcasts=1, joins=1, moves=1),
     _cell("keep-stale", nodes=2, stations=2, broadcasts=1, joins=1, moves=2, strategy="walk"),
-    _cell("silent-rejoin", nodes=2, stations=2, broadcasts=1, joins=1, moves=2, strategy="walk"),
+    _cell("silent-rejoin", nodes=2, stations=2, broadcasts=1, joins=1, moves=2),
     _cell("leave-if-known", nodes=3, stations=2, broadcasts=1, moves=1, leaves=1),
     _cell("save-with-acks", nodes=2, stations=1, broadcasts=1, crashes=1, quick=True),
     *(Hole(name=name, beyond=_OBSERVER) for name in ("c-is-epsilon", "modulus", "end-of-tick", "bad-row")),
@@ -187,7 +178,6 @@ HOLES = (
         appears=1,
         breaks=1,
         timeouts=1,
-        strategy="walk",
     ),
     _use("lost-ping", settings={"algorithm": 3}, nodes=3, broadcasts=1, appears=1, breaks=1, quick=True),
     _order("only-link", settings={"algorithm": 2}, nodes=3, broadcasts=2, appears=1, breaks=1),
@@ -212,7 +202,7 @@ def told(hole: Hole, cpu: float) -> dict[str, object]:
     done = hole.look(Limits(cpu=cpu))
     found = done.found
     return row | {
-        "how": "random walk" if hole.strategy in WALKS else hole.strategy,
+        "how": "random walk" if hole.strategy in WALKS or BY_WALK in found.reduction else hole.strategy,
         "scope": described(done.scope),
         "verdict": found.verdict,
         "property": None if found.problem is None else found.problem.property,

@@ -2,10 +2,11 @@
 
 import json
 
+import msgspec
 import pytest
 from holes import FILE, HOLES
 
-from antecast.checking.check import check
+from antecast.checking.check import BY_WALK, check
 from antecast.checking.counterexample import replay
 from antecast.checking.scope import Scope
 from antecast.core.settings import read_settings
@@ -24,8 +25,11 @@ def test_a_hole_is_found_and_is_cured(hole, request):
     assert replay(done.counterexample).problem.property == done.found.problem.property
     if hole.protocol == "cellular" and hole.strategy == "growing":
         settings = {"evict": "0s"}
-        cured = check(specification("cellular"), done.scope, settings=settings, promises=hole.promises)
-        assert cured.found.verdict == "exhausted"
+        if BY_WALK in done.found.reduction:
+            assert replay(msgspec.structs.replace(done.counterexample, settings=settings)).problem is None
+        else:
+            cured = check(specification("cellular"), done.scope, settings=settings, promises=hole.promises)
+            assert cured.found.verdict == "exhausted"
 
 
 def test_algorithm_2_of_vcube_reaches_all_once_the_first_cluster_counts():

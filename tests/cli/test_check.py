@@ -41,7 +41,15 @@ def test_a_counterexample_of_another_version_is_refused(antecast, tmp_path):
     code, _, said = antecast("check", "--replay", file)
     assert code == 2
     assert "found in another version of fifo" in said
-    assert antecast("check", "--replay", file, "--any-version")[0] == 1
+    assert "--any-code" in said
+    assert antecast("check", "--replay", file, "--any-code")[0] == 1
+    assert antecast("check", "--replay", file, "--any-version")[0] == 1  # its old name
+
+
+def test_a_step_to_stop_at_is_one_of_those_that_there_are(antecast):
+    antecast("check", "fifo", "--promise", "causal", "--out", "it.json")
+    code, _, said = antecast("check", "--replay", "it.json", "--break-at", "5")
+    assert (code, "--break-at: expected a step from 1 to 4, got 5" in said) == (2, True)
 
 
 def test_what_is_no_longer_possible_is_said(antecast, tmp_path):

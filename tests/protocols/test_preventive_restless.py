@@ -109,3 +109,13 @@ def test_without_the_rule_it_fails_and_with_it_it_does_not(rule, settings):
     found = next((seed for seed in range(1000) if fails(seed, rule, **settings)), None)
     assert found is not None
     assert not fails(found, PreventiveBroadcast, **settings)
+
+
+def test_births_count_for_sources_heard_of_since_a_base_was_asked_for():
+    """It takes a giver that has forgotten a departure. With the memory of them taken away, one run shows it."""
+    churn = {"retain": 1, "founders": 1, "patience": "100ms", "kinds": [*LINKS, *["join", "leave"] * 5]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(past, "TOMBSTONES", 0)
+        restless_run(1950, rest=False, **churn).assert_order()
+        with pytest.raises(AssertionError, match="delivered too late"):
+            restless_run(1950, make=naive.GivenAsAsked, rest=False, **churn).assert_order()

@@ -25,6 +25,13 @@ Strategy: TypeAlias = Literal["breadth", "depth", "growing", "walk", "overtaking
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 WALKS = ("walk", "overtaking", "patient")
 
+ROOM = 50_000
+"""States that a growing bound is given before it is walked through at random."""
+ROUNDS = (1_000, 4_000, 16_000)
+"""How many walks it makes at each bound, from that one on, one round after the other."""
+TOO_MANY = f"more than {ROOM:,} states"
+BY_WALK = "found by a random walk"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -63,7 +70,8 @@ def check(
     `bounds` are limits of gauges, by name. `elsewhere` makes the search in place of this process, as Spark does.
     """
     if strategy not in STRATEGIES:
-        raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
+        known = ", ".join(STRATEGIES)
+        raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {known}", field="strategy")
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)
@@ -77,11 +85,15 @@ def check(
     def worlds(scope: Scope) -> Worlds:
         return Worlds(spec, fitted, scope, promises=promises)
 
-    def search(scope: Scope) -> tuple[Worlds, Found]:
+    def walked(scope: Scope, way: Strategy, walks: int | None = None) -> tuple[Worlds, Found]:
         made = worlds(scope)
+        kind = {"overtaking": way == "overtaking", "patient": way == "patient"}
+        return made, walk(made, seed=seed, walks=walks, properties=properties, progress=stop, **kind)
+
+    def search(scope: Scope, stop: Progress = stop) -> tuple[Worlds, Found]:
         if strategy in WALKS:
-            way = {"overtaking": strategy == "overtaking", "patient": strategy == "patient"}
-            return made, walk(made, seed=seed, properties=properties, progress=stop, **way)
+            return walked(scope, strategy)
+        made = worlds(scope)
         if elsewhere is not None:
             order = Order(
                 protocol=address(spec),
@@ -107,12 +119,7 @@ def check(
         return made, found
 
     if strategy == "growing":
-        whole = sum(getattr(scope, name) for name in BUDGET)
-        for bound in range(1, (scope.bound or whole) + 1):
-            scope = msgspec.structs.replace(scope, bound=bound)
-            made, found = search(scope)
-            if found.verdict != "exhausted":
-                break
+        made, found, scope = _growing(scope, search, walked, stop)
     else:
         made, found = search(scope)
     example = None
@@ -123,3 +130,39 @@ def check(
     return Checked(
         protocol=spec.name, scope=scope, found=found, counterexample=example, wall=time.monotonic() - started
     )
+
+
+def _growing(
+    scope: Scope,
+    search: Callable[[Scope, Progress], tuple[Worlds, Found]],
+    walked: Callable[[Scope, Strategy, int], tuple[Worlds, Found]],
+    stop: Progress,
+) -> tuple[Worlds, Found, Scope]:
+    """Search with a bound that grows by one, up to that of the scope.
+
+    What takes several faults in a large world shows at a bound that would take very long to exhaust. So the first
+    bound with more than `ROOM` states, and all that follow, are walked through before the search goes on.
+    """
+    whole = scope.bound or sum(getattr(scope, name) for name in BUDGET)
+    bounds = [msgspec.structs.replace(scope, bound=bound) for bound in range(1, whole + 1)]
+
+    def capped(states: int, transitions: int, frontier: int, depth: int) -> str | None:
+        return stop(states, transitions, frontier, depth) or (TOO_MANY if states > ROOM else None)
+
+    has_walked, started = False, time.process_time()
+    for place, bounded in enumerate(bounds):
+        made, found = search(bounded, stop if has_walked else capped)
+        if found.why.endswith(TOO_MANY):
+            for walks in ROUNDS:
+                for larger in bounds[place:]:
+                    made, found = walked(larger, "patient", walks)
+                    if found.verdict == "violated":
+                        used = time.process_time() - started
+                        return made, replace(found, reduction=(BY_WALK,), seconds=used), larger
+                    if found.states < walks:  # a limit is reached
+                        return made, found, larger
+            has_walked = True
+            made, found = search(bounded, stop)
+        if found.verdict != "exhausted":
+            break
+    return made, found, bounded

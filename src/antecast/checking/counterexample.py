@@ -183,7 +183,7 @@ def check_version(found: Counterexample, path: Path) -> None:
     if found.version != protocol_version(spec):
         raise InputError(
             f"found in another version of {found.protocol} ({found.version}, now {protocol_version(spec)});"
-            " check again, or replay it all the same with --any-version",
+            " check again, or replay it all the same with --any-code",
             path=path,
         )
 

@@ -125,9 +125,8 @@ def check(
         ),
     ] = None,
     replayed: Annotated[Path | None, _found("Play this one again.", "--replay", metavar="FILE")] = None,
-    any_version: Annotated[
-        bool, _found("Replay it even if the protocol has changed since.", "--any-version")
-    ] = False,
+    any_code: Annotated[bool, _found("Replay it even if the protocol's code has changed.", "--any-code")] = False,
+    any_version: Annotated[bool, _found("The old name of --any-code.", "--any-version", hidden=True)] = False,
     stop_at: Annotated[
         int | None, _found("Enter the debugger before this step of a replay.", "--break-at", metavar="STEP")
     ] = None,
@@ -148,7 +147,12 @@ def check(
     """
     if replayed is not None:
         _replay(
-            replayed, any_version=any_version, stop_at=stop_at, save_test=save_test, report=report, as_json=as_json
+            replayed,
+            any_code=any_code or any_version,
+            stop_at=stop_at,
+            save_test=save_test,
+            report=report,
+            as_json=as_json,
         )
         return
     if not names:
@@ -397,7 +401,7 @@ class _Shown:
 def _replay(
     path: Path,
     *,
-    any_version: bool,
+    any_code: bool,
     stop_at: int | None,
     save_test: Path | None,
     report: bool,
@@ -408,8 +412,12 @@ def _replay(
     from antecast.core.settings import read_settings
 
     found = read_counterexample(path)
-    if not any_version:
+    if not any_code:
         check_version(found, path)
+    if stop_at is not None and not 1 <= stop_at <= len(found.steps):
+        raise ConfigurationError(
+            f"expected a step from 1 to {len(found.steps)}, got {stop_at}", field="--break-at"
+        )
 
     def before(number: int, words: str) -> None:
         if number == stop_at:
