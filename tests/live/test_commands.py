@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,8 +189,22 @@ def test_a_chat_shows_its_history_when_it_comes_back(antecast, typed):
     code, out, _ = antecast("chat", "ada", "--number", 0, "--for", 0.5)
     assert (code, out) == (0, "ada: hello\n")
     typed(b"again\n")
-    code, out, _ = antecast("chat", "ada", "--for", 0.5)
-    assert (code, out) == (0, "ada: hello\nada: again\n")
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(ask_until_answered, Path("ada.chat/journal").absolute())
+        code, out, _ = antecast("chat", "ada", "--for", 0.5)
+        assert (code, out) == (0, "ada: hello\nada: again\n")
+        assert asked.result()["node"] == 0
+
+
+def ask_until_answered(journal, seconds=20.0):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return ask_status(journal)
+        except NotRunning:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
 
 
 def test_a_killed_node_is_looked_into_and_its_journal_read_while_it_runs(tmp_path):

@@ -379,10 +379,10 @@ def test_reading_from_links_stops_while_the_application_is_behind():
             for n in range(60):
                 await a.broadcast(b"%d" % n)
             await asyncio.sleep(0.02)
-            assert b._paused
+            assert b._pacing.paused
             assert b._shown < 30
             assert len(await read(b, 60)) == 60
-            assert not b._paused
+            assert not b._pacing.paused
 
     run(main)
 

@@ -38,7 +38,7 @@ def test_memory_and_journal_stay_flat(tmp_path, request, protocol):
             if part % 2:
                 link.close("now and then")
                 link, _ = connect(*nodes)
-            while any(node._read < node._engine.numbered for node in nodes):
+            while any(node._pacing.read < node._engine.numbered for node in nodes):
                 await asyncio.sleep(0.001)
             gc.collect()
             memory.append(tracemalloc.get_traced_memory()[0])

@@ -11,7 +11,8 @@ from antecast.live.entries import Durability, JournalError
 from antecast.live.journal import Journal
 from antecast.live.links.memory import connect
 from antecast.live.machine import Machine
-from antecast.live.node import Limits, Node
+from antecast.live.node import Node
+from antecast.live.pacing import Limits
 from antecast.live.recovery import recover
 from antecast.torture.damage import Copy, damage
 

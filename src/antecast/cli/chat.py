@@ -67,6 +67,8 @@ def chat(
 
 
 async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> None:
+    from antecast.live.control import Control, socket_of
+
     chat_class = runpy.run_path(str(source_folder() / "live" / "group_chat.py"))["Chat"]
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -75,7 +77,7 @@ async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> No
     def show(line: str) -> None:
         out.print(line, markup=False, soft_wrap=True)
 
-    async with node:
+    async with node, Control(node, socket_of(folder / "journal")):
         talk = chat_class(node, folder / "history", name, show)
         for line in talk.lines():
             show(line)

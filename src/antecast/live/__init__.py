@@ -5,7 +5,8 @@
 
 from antecast.live.engine import NodeStopped
 from antecast.live.entries import Delivery, Durability, JournalError
-from antecast.live.node import Limits, Node
+from antecast.live.node import Node
+from antecast.live.pacing import Limits
 from antecast.live.security import Security, Unsecured
 
 __all__ = ["Delivery", "Durability", "JournalError", "Limits", "Node", "NodeStopped", "Security", "Unsecured"]

@@ -42,6 +42,13 @@ class Control:
         self._node, self._path = node, path
         self._server: asyncio.Server | None = None
 
+    async def __aenter__(self) -> Control:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
     async def start(self) -> None:
         """The journal is locked, so a socket that is there belongs to a node that is gone."""
         with suppress(FileNotFoundError):

@@ -102,7 +102,7 @@ class Lives:
         node = self._node
         node.counters["other_lives"] += 1
         if number == node.number:
-            log.warning(
+            log.error(
                 "node %d: others know this number by another journal: this node has lost its state, or runs twice."
                 " They take its messages for copies. Stop it, and join under a number that was never used",
                 number,

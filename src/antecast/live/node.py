@@ -7,11 +7,7 @@
             node.acknowledge(message.number)
 
 `Engine` makes the calls and lets their effects out. Here are the two sides of a node: the application's
-(broadcasts and deliveries) and the transports' (links and packets), and the balance between them.
-
-**Back-pressure.** A broadcast waits while too much is uncommitted, while a link has too much to send, or while the
-application is too far behind with its deliveries. Reading from links stops while too much is uncommitted, or the
-application is behind. A peer that does not read loses its link.
+(broadcasts and deliveries) and the transports' (links and packets); `pacing` keeps the balance between them.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,10 +25,11 @@ from antecast.live.counters import Counters
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog
-from antecast.live.journal import HISTORY, Ephemeral, Journal
+from antecast.live.journal import Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.lives import Lives
 from antecast.live.machine import Clock, Machine
+from antecast.live.pacing import Limits, Pacing
 from antecast.live.recent import Recent
 from antecast.live.recovery import recover
 from antecast.live.security import ForgedPacket, Security, Unsecured
@@ -44,30 +40,6 @@ log = logging.getLogger("antecast.live")
 
 _KEPT_IN_MEMORY = 5_000
 """Deliveries that a node without a journal keeps after they were read, in case they are asked for again."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of a node's queues, and how often it writes a snapshot."""
-
-    uncommitted: int = 8 << 20
-    """Bytes of calls that wait for the journal before reading stops and broadcasts wait."""
-    sending: int = 4 << 20
-    """Bytes that wait in a link before broadcasts wait."""
-    sending_most: int = 64 << 20
-    """Bytes that wait in a link before it is closed: its peer reads too slowly."""
-    stalled: float = 10.0
-    """Seconds that a link may hold up broadcasts before it is closed."""
-    unread: int = 100_000
-    """Deliveries that the application has not read before reading stops and broadcasts wait."""
-    unread_bytes: int = 256 << 20
-    """Bytes of such deliveries."""
-    snapshot_every: int = 64 << 20
-    """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
-    history: int = HISTORY
-    """Bytes of calls before the last snapshot that are kept to be replayed."""
-    refusals: int = 1000
-    """Frames of one link that the protocol may refuse before the link is closed."""
 
 
 class Node:
@@ -116,17 +88,12 @@ class Node:
         self._recent = Recent()
         self._keeps = True
         """Whether deliveries are in a file, and the last of them in memory as well."""
+        self._pacing = Pacing(self, self.limits)
         self._shown = 0
         """The last delivery that was committed."""
-        self._read = 0
-        """The last that the application has read."""
-        self._read_bytes = 0
         self._forgotten = 0
         self._readers: list[asyncio.Future[None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
-        self._paused = False
         self._refusals: dict[Link, int] = {}
-        self._held_since: float | None = None
         self.lives = Lives(self)
 
     # Starting and stopping.
@@ -149,6 +116,11 @@ class Node:
             raise self._failure
         if self._engine is None or self._engine.stopped:
             raise NodeStopped("the node is not running")
+        return self._engine
+
+    @property
+    def running(self) -> Engine | None:
+        """The same, if there is one."""
         return self._engine
 
     @property
@@ -209,7 +181,7 @@ class Node:
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
         self._keeps = journal.durability is not Durability.NONE
-        self._shown, self._read = journal.delivered, journal.acknowledged
+        self._shown, self._pacing.read = journal.delivered, journal.acknowledged
         self._engine = self.engine_class(
             self,
             recovery,
@@ -252,11 +224,11 @@ class Node:
         self._end_waits(error)
 
     def _end_waits(self, error: Exception) -> None:
-        for waiter in (*self._readers, *self._waiters):
+        for waiter in (*self._readers, *self._pacing.waiters):
             if not waiter.done():
                 waiter.set_exception(error)
         self._readers.clear()
-        self._waiters.clear()
+        self._pacing.waiters.clear()
 
     # The application's side.
 
@@ -267,7 +239,7 @@ class Node:
     async def broadcast_all(self, payloads: Iterable[bytes], lifetime: int | None = None) -> list[MessageId]:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
-        engine, limits = self.engine, self.limits
+        engine, pacing, limits = self.engine, self._pacing, self.limits
         now, last, last_bytes = 0, 0, 0
         for payload in payloads:
             # What links hold, and what was read, changes only between turns of the event loop.
@@ -277,11 +249,11 @@ class Node:
                 or engine.numbered > last
                 or engine.delivered_bytes > last_bytes
             ):
-                while not self._has_room():
-                    await self._room()
+                while not pacing.has_room():
+                    await pacing.room()
                 engine = self.engine
                 now = engine.clock.read()
-                last, last_bytes = self._read + limits.unread, self._read_bytes + limits.unread_bytes
+                last, last_bytes = pacing.read + limits.unread, pacing.read_bytes + limits.unread_bytes
             if self._secured:
                 payload = self.security.seal_payload(payload)
             names.append(engine.broadcast(payload, lifetime, now))
@@ -298,7 +270,7 @@ class Node:
         Those that came before and were not acknowledged come first. `after` says up to which number the
         application has them already, and acknowledges these.
         """
-        last = self.engine.journal.acknowledged if after is None else after
+        last, pacing = self.engine.journal.acknowledged if after is None else after, self._pacing
         if after is not None:
             self.acknowledge(after)
         while True:
@@ -318,11 +290,11 @@ class Node:
                 continue
             for each in self._after(last):
                 last = each.number
-                if last > self._read:
-                    self._read = last
-                    self._read_bytes += len(each.payload)
-                    if self._paused or self._waiters:
-                        self._relieve()
+                if last > pacing.read:
+                    pacing.read = last
+                    pacing.read_bytes += len(each.payload)
+                    if pacing.paused or pacing.waiters:
+                        pacing.relieve()
                 yield self._opened(each) if self._secured else each
 
     def _opened(self, each: Delivery) -> Delivery:
@@ -349,7 +321,7 @@ class Node:
         engine = self.engine
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
-        self._read = max(self._read, number)
+        self._pacing.read = max(self._pacing.read, number)
         self._recent.forget(number)
         engine.forget(number)
 
@@ -361,69 +333,13 @@ class Node:
             await asyncio.sleep(0.02)
             _ = self.engine  # raises if it has failed meanwhile
 
-    def _has_room(self) -> bool:
-        if self._is_behind(self.engine):
-            return False
-        return not any(link.waiting > self.limits.sending for link in self.links.values())
-
-    def _is_behind(self, engine: Engine, share: int = 1) -> bool:
-        """Whether the journal or the application is behind, by more than a share of the limits."""
-        limits = self.limits
-        return (
-            engine.behind > limits.uncommitted // share
-            or engine.numbered - self._read > limits.unread // share
-            or engine.delivered_bytes - self._read_bytes > limits.unread_bytes // share
-        )
-
-    async def _room(self) -> None:
-        self._close_stalled()
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        self._loop.call_later(0.005, self._relieve)
-        await waiter
-
-    def _close_stalled(self) -> None:
-        """A link that holds up broadcasts for too long has a peer that does not read."""
-        slow = [link for link in self.links.values() if link.waiting > self.limits.sending]
-        if not slow:
-            self._held_since = None
-        elif self._held_since is None:
-            self._held_since = self._loop.time()
-        elif self._loop.time() - self._held_since > self.limits.stalled:
-            self._held_since = None
-            for link in slow:
-                self.reads_slowly(link)
-
     def reads_slowly(self, link: Link) -> None:
         self.counters["dropped_slow"] += 1
         log.warning("node %d: closed the link to %d, which reads too slowly", self.number, link.peer)
         link.close("reads too slowly")
 
-    def _relieve(self) -> None:
-        """Let wait no longer whoever waits for room."""
-        if self._waiters:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-        self._pace()
-
-    def _pace(self) -> None:
-        """Stop reading from links while this node is behind, and go on when it has caught up."""
-        engine = self._engine
-        if engine is None:
-            return
-        if not self._paused and self._is_behind(engine):
-            self._paused = True
-            for link in self.links.values():
-                link.pause()
-        elif self._paused and not self._is_behind(engine, 2):
-            self._paused = False
-            for link in self.links.values():
-                link.resume()
-
     def fell_behind(self) -> None:
-        self._pace()
+        self._pacing.pace()
 
     def committed(self, batch: Batch) -> None:
         """A batch is durable: its deliveries are the application's."""
@@ -436,10 +352,10 @@ class Node:
             for reader in readers:
                 if not reader.done():
                     reader.set_result(None)
-        if self._waiters or self._paused or batch.deliveries:
-            self._relieve()
-        if self._path is None and self._read - self._forgotten > 2 * _KEPT_IN_MEMORY:
-            self._forgotten = self._read - _KEPT_IN_MEMORY
+        if self._pacing.waiters or self._pacing.paused or batch.deliveries:
+            self._pacing.relieve()
+        if self._path is None and self._pacing.read - self._forgotten > 2 * _KEPT_IN_MEMORY:
+            self._forgotten = self._pacing.read - _KEPT_IN_MEMORY
             self.acknowledge(self._forgotten)
 
     # The transports' side.
@@ -461,7 +377,7 @@ class Node:
             engine.make(Call(CallKind.INTRODUCE, now, peer, b"", introduced))
         engine.make(Call(CallKind.LINK_UP, now, peer))
         self.lives.greet(link)
-        if self._paused:
+        if self._pacing.paused:
             link.pause()
         for transport in self.transports:
             transport.linked(link)
@@ -476,7 +392,7 @@ class Node:
         log.info("node %d: link to %d is down: %s", self.number, link.peer, reason)
         if not engine.stopped:
             engine.make(Call(CallKind.LINK_DOWN, engine.clock.read(), link.peer))
-            self._relieve()
+            self._pacing.relieve()
             for transport in self.transports:
                 transport.unlinked(link)
 
@@ -495,7 +411,7 @@ class Node:
     def heard(self, sender: NodeId, packet: bytes) -> None:
         """A packet was heard on a shared medium. There is no link to close: what is wrong with it is counted."""
         engine = self._engine
-        if engine is not None and not engine.stopped and not self._paused:
+        if engine is not None and not engine.stopped and not self._pacing.paused:
             wrong, refused = engine.receive(sender, [packet])
             self.counters["dropped_refused"] += len(refused)
             if wrong is not None:
@@ -560,10 +476,10 @@ class Node:
                 "calls": journal.position,
                 "snapshot_age": engine.since_snapshot,
             },
-            "deliveries": {"last": self._shown, "read": self._read, "acknowledged": journal.acknowledged},
+            "deliveries": {"last": self._shown, "read": self._pacing.read, "acknowledged": journal.acknowledged},
             "links": [link.describe() for link in self.links.values()],
             "transports": [transport.describe() for transport in self.transports],
-            "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._paused},
+            "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._pacing.paused},
             "gauges": engine.machine.protocol.gauges()
             | dict(self.security.gauges())
             | {name: value for transport in self.transports for name, value in transport.gauges().items()},

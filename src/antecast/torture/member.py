@@ -26,7 +26,8 @@ from antecast.live import faults
 from antecast.live.links.connection import TcpOptions
 from antecast.live.links.tcp import Tcp
 from antecast.live.machine import Clock
-from antecast.live.node import Limits, Node
+from antecast.live.node import Node
+from antecast.live.pacing import Limits
 from antecast.torture.application import Application
 from antecast.torture.controls import CONTROLS
 

@@ -17,7 +17,8 @@ from typing import Any
 from antecast.core.guarantees import Guarantee
 from antecast.live import faults
 from antecast.live.links.memory import MemoryLink
-from antecast.live.node import Limits, Node
+from antecast.live.node import Node
+from antecast.live.pacing import Limits
 from antecast.protocols.registry import specification
 from antecast.torture.application import Application
 from antecast.torture.damage import files_of

@@ -1,0 +1,113 @@
+"""Back-pressure: the balance between an application, the journal and the links of a node.
+
+A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is too
+far behind with its deliveries. Reading from links stops while too much is uncommitted, or the application is
+behind. A peer that does not read loses its link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antecast.live.engine import Engine
+from antecast.live.journal import HISTORY
+
+if TYPE_CHECKING:
+    from antecast.live.node import Node
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a node's queues, and how often it writes a snapshot."""
+
+    uncommitted: int = 8 << 20
+    """Bytes of calls that wait for the journal before reading stops and broadcasts wait."""
+    sending: int = 4 << 20
+    """Bytes that wait in a link before broadcasts wait."""
+    sending_most: int = 64 << 20
+    """Bytes that wait in a link before it is closed: its peer reads too slowly."""
+    stalled: float = 10.0
+    """Seconds that a link may hold up broadcasts before it is closed."""
+    unread: int = 100_000
+    """Deliveries that the application has not read before reading stops and broadcasts wait."""
+    unread_bytes: int = 256 << 20
+    """Bytes of such deliveries."""
+    snapshot_every: int = 64 << 20
+    """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
+    history: int = HISTORY
+    """Bytes of calls before the last snapshot that are kept to be replayed."""
+    refusals: int = 1000
+    """Frames of one link that the protocol may refuse before the link is closed."""
+
+
+class Pacing:
+    """Who waits, and for what."""
+
+    def __init__(self, node: Node, limits: Limits) -> None:
+        self._node, self._limits = node, limits
+        self.read = 0
+        """The last delivery that the application has read."""
+        self.read_bytes = 0
+        self.waiters: list[asyncio.Future[None]] = []
+        """Broadcasts that wait for room."""
+        self.paused = False
+        """Whether reading from links has stopped."""
+        self._held_since: float | None = None
+
+    def has_room(self) -> bool:
+        if self.is_behind(self._node.engine):
+            return False
+        return not any(link.waiting > self._limits.sending for link in self._node.links.values())
+
+    def is_behind(self, engine: Engine, share: int = 1) -> bool:
+        """Whether the journal or the application is behind, by more than a share of the limits."""
+        limits = self._limits
+        return (
+            engine.behind > limits.uncommitted // share
+            or engine.numbered - self.read > limits.unread // share
+            or engine.delivered_bytes - self.read_bytes > limits.unread_bytes // share
+        )
+
+    async def room(self) -> None:
+        self._close_stalled()
+        waiter = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        asyncio.get_running_loop().call_later(0.005, self.relieve)
+        await waiter
+
+    def _close_stalled(self) -> None:
+        """A link that holds up broadcasts for too long has a peer that does not read."""
+        slow = [link for link in self._node.links.values() if link.waiting > self._limits.sending]
+        if not slow:
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = asyncio.get_running_loop().time()
+        elif asyncio.get_running_loop().time() - self._held_since > self._limits.stalled:
+            self._held_since = None
+            for link in slow:
+                self._node.reads_slowly(link)
+
+    def relieve(self) -> None:
+        """Let wait no longer whoever waits for room."""
+        if self.waiters:
+            waiters, self.waiters = self.waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+        self.pace()
+
+    def pace(self) -> None:
+        """Stop reading from links while this node is behind, and go on when it has caught up."""
+        engine = self._node.running
+        if engine is None:
+            return
+        if not self.paused and self.is_behind(engine):
+            self.paused = True
+            for link in self._node.links.values():
+                link.pause()
+        elif self.paused and not self.is_behind(engine, 2):
+            self.paused = False
+            for link in self._node.links.values():
+                link.resume()
