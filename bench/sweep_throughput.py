@@ -110,7 +110,7 @@ def measured(*arguments: str) -> tuple[float, float, str]:
 
 def reading(folder: Path, **filters: Any) -> float:
     begin = time.perf_counter()
-    pq.read_table(folder / "events", filters=[(key, "=", value) for key, value in filters.items()])
+    pq.read_table(folder / "events", filters=[(key, "=", value) for key, value in filters.items()] or None)
     return time.perf_counter() - begin
 
 

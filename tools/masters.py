@@ -71,7 +71,8 @@ def swept(spark: Any) -> None:
 
 
 def observed(spark: Any) -> None:
-    subprocess.run([sys.executable, "examples/observer/sensors.py", "sensors.jsonl"], check=True)
+    program = [sys.executable, "examples/observer/sensors.py", "sensors.jsonl"]
+    subprocess.run(program, check=True, capture_output=True)
     words = ["--stamps", "hybrid", "--epsilon", "20ms", "--delta", "300ms", "--arrival", "line"]
     command("observe", "sensors.jsonl", "sensors-ordered", "--checkpoint", "sensors-state", *words)
 
