@@ -105,14 +105,15 @@ class Part:
         """All that is asked of Spark: small tables, and the points of the figures."""
         network = self._network
         file = str(job.folder / network.name / "pairs.parquet")
-        queries.pairs(sweep.events).write.mode("overwrite").parquet(file)
+        queries.pairs(sweep.events, sweep.runs).write.mode("overwrite").parquet(file)
         pairs = job.spark.read.parquet(file)
         audited = sweep.runs.select("run", F.col("early").alias(OUT_OF_ORDER))
         self._counts = _rows(queries.counts(pairs).join(F.broadcast(audited), "run"))
         self._delays = _rows(queries.delays(pairs))
         within = [seconds(name.rpartition(" within ")[2]) for name in self._quantities(network.distribution)]
         self._shares = _rows(queries.shares(pairs, sorted(set(within))))
-        samples = queries.labelled(sweep.samples).filter(F.col("lifetime").isin(list(network.registers)))
+        shown = queries.labelled(sweep.runs).filter(F.col("lifetime").isin(list(network.registers)))
+        samples = sweep.samples.join(F.broadcast(shown.select("run", "lifetime")), "run")
         self._shapes = _rows(queries.shapes(samples))
         figures = {
             figure_file(network.scatter): queries.scatter(pairs).toArrow(),

@@ -23,15 +23,19 @@ _LATENCY_STEP = 10.0
 """Seconds of a cell of the scatter plots: millions of points become thousands of cells."""
 
 
-def labelled(rows: DataFrame) -> DataFrame:
-    """Rows of a sweep with their lifetime, as the paper writes it, for the protocol."""
+def labelled(runs: DataFrame) -> DataFrame:
+    """Runs of a sweep with their lifetime, as the paper writes it, for the protocol."""
     lifetime = F.regexp_replace(F.get_json_object("protocol", "$.lifetime"), "min$", "'")
-    return rows.withColumn("lifetime", F.coalesce(lifetime, F.lit(NO_LIFETIME)))
+    return runs.withColumn("lifetime", F.coalesce(lifetime, F.lit(NO_LIFETIME)))
 
 
-def pairs(events: DataFrame) -> DataFrame:
-    """All pairs of a sweep."""
-    named = labelled(events.filter(F.col("origin").isNotNull()))
+def pairs(events: DataFrame, runs: DataFrame) -> DataFrame:
+    """All pairs of a sweep, from its log and its runs.
+
+    Millions of rows of the log are grouped by numbers and their run alone; what is said once for each run or
+    message comes to the groups afterwards.
+    """
+    named = events.filter(F.col("origin").isNotNull())
     broadcasts = named.filter(F.col("kind") == "broadcast").select(*metrics.MESSAGE, F.col("t").alias("broadcast"))
 
     def first(kind: str) -> Column:
@@ -39,7 +43,7 @@ def pairs(events: DataFrame) -> DataFrame:
 
     at_nodes = (
         named.filter(F.col("kind").isin("receive", "deliver", "expire"))
-        .groupBy(*_PAIR)
+        .groupBy("run", "node", "origin", "seq")
         .agg(
             first("receive").alias("received"),
             first("deliver").alias("delivered"),
@@ -47,9 +51,15 @@ def pairs(events: DataFrame) -> DataFrame:
         )
     )
     minutes = F.try_to_number(F.regexp_extract("lifetime", r"^\d+", 0), F.lit("9999"))
-    in_time = F.coalesce(F.col("received") - F.col("broadcast") <= minutes * 60_000_000_000, F.lit(True))
+    lifetimes = labelled(runs).select("run", "lifetime", (minutes * 60_000_000_000).alias("limit"))
+    in_time = F.coalesce(F.col("received") - F.col("broadcast") <= F.col("limit"), F.lit(True))
     counts = in_time & (F.col("node") != F.col("origin"))
-    return at_nodes.join(broadcasts, metrics.MESSAGE).withColumn("received", F.when(counts, F.col("received")))
+    return (
+        at_nodes.join(F.broadcast(broadcasts), metrics.MESSAGE)
+        .join(F.broadcast(lifetimes), "run")
+        .withColumn("received", F.when(counts, F.col("received")))
+        .select(*_PAIR, "received", "delivered", "expired", "broadcast")
+    )
 
 
 def counts(pairs: DataFrame) -> DataFrame:
@@ -194,8 +204,8 @@ def shapes(samples: DataFrame) -> DataFrame:
     the mean over nodes, weighted by that value).
     Nodes with fewer than 12 samples are left out of the last two.
     """
-    history = Window.partitionBy("run", "lifetime", "gauge", "node").orderBy("t")
-    whole = Window.partitionBy("run", "lifetime", "gauge", "node")
+    history = Window.partitionBy("run", "gauge", "node").orderBy("t")
+    whole = Window.partitionBy("run", "gauge", "node")
     span = F.max("t").over(whole) - F.min("t").over(whole)
     rows = (
         samples.withColumn("_before", F.lag("value").over(history))
