@@ -1,5 +1,6 @@
 """The fuzzer finds the faults of toys, with few steps, and none in our protocols."""
 
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -7,11 +8,11 @@ import pytest
 import toys
 
 from antecast.core import Message
-from antecast.protocols import Need, specifications
+from antecast.protocols import Need, specification, specifications
 from antecast.testing import Bench
 from antecast.testing.frames import FrameMaker
 from antecast.testing.fuzz import Campaign, growth, main
-from antecast.testing.hostile import Stage, Step, play, told
+from antecast.testing.hostile import HOSTILE, Stage, Step, play, told
 from antecast.testing.record import Record
 from antecast.testing.state import whole_state
 
@@ -47,6 +48,21 @@ def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words, monke
     assert len(finding.steps) <= 2
     assert "bench.inject(" in str(finding)
     assert play(finding.stage, finding.steps).kind == kind
+
+
+def test_messages_passed_on_in_another_order_break_it_where_they_carry_nothing_that_tells():
+    """The hostile node brings 1:2 to node 2 early, and what node 2 broadcasts then to node 0, which lacks 1:2."""
+    spec = specification("pc-broadcast")
+    stage, codec = Stage(spec, {}, (0, 2)), Bench(spec, nodes=1).nodes[0].codec
+    steps = [
+        Step("broadcast", 1),
+        Step("frame", HOSTILE, 2, codec.encode(Message(1, 2, b"x", None))),
+        Step("broadcast", 2),
+        Step("frame", HOSTILE, 0, codec.encode(Message(2, 2, b"x", None))),
+    ]
+    assert play(stage, steps).kind == "order"
+    assert play(stage, steps, excuse=True) is None
+    assert play(replace(stage, spec=replace(spec, trusts_order=False)), steps, excuse=True).kind == "order"
 
 
 def test_memory_that_grows_is_found():

@@ -81,6 +81,9 @@ class Specification:
     trusts_bases: bool = False
     """Whether a node takes a neighbour's word for what it missed and nobody keeps, without a message that depends
     on it: a member that names messages not yet broadcast then makes it miss these."""
+    trusts_order: bool = False
+    """Whether messages carry nothing that tells their order, which rests on neighbours that pass on everything in
+    the order in which they had it: a member that does not can break causal order at its neighbours."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: makes a station; `make` makes a host."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)

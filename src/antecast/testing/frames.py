@@ -10,7 +10,7 @@ name of a node that did not send them, and two different messages under one name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -213,29 +213,36 @@ def _is(value: Any, kind: inspect.Type) -> bool:
             return isinstance(value, bytes | str | list | tuple)
 
 
-_HAVE_PARTS = (msgspec.Struct, dict, list, tuple)
+_ATOMS = frozenset({int, bool, bytes, str, float, type(None)})
 
 
 def is_entry(value: Any) -> bool:
     """Whether this is a message or the like: something with a source and its number there."""
-    return isinstance(value, msgspec.Struct) and _names_a_message(type(value))
+    return _names_a_message(value.__class__)
 
 
 @cache
-def _names_a_message(kind: type[msgspec.Struct]) -> bool:
-    return {"origin", "seq"} <= set(kind.__struct_fields__)
+def _names_a_message(kind: type[object]) -> bool:
+    return {"origin", "seq"} <= set(getattr(kind, "__struct_fields__", ()))
 
 
 def name_of(entry: Any) -> tuple[object, ...]:
     return entry.origin, entry.seq
 
 
-def entries(value: Any) -> Iterator[Any]:
-    if is_entry(value):
-        yield value
+def entries(value: Any) -> list[Any]:
+    """The messages in a frame, itself included."""
+    found: list[Any] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[Any]) -> None:
+    if _names_a_message(value.__class__):
+        found.append(value)
     for each in _parts(value):
-        if isinstance(each, _HAVE_PARTS):
-            yield from entries(each)
+        if type(each) not in _ATOMS:
+            _gather(each, found)
 
 
 def claims(value: Any) -> Iterator[tuple[NodeId, int]]:
@@ -244,7 +251,8 @@ def claims(value: Any) -> Iterator[tuple[NodeId, int]]:
         for key, each in value.items():
             yield from ((key, number) for number in _numbers(each) if isinstance(key, int))
     for each in _parts(value):
-        yield from claims(each)
+        if type(each) not in _ATOMS:
+            yield from claims(each)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -253,12 +261,15 @@ def _numbers(value: Any) -> list[int]:
     return [number for each in _parts(value) for number in _numbers(each)]
 
 
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, msgspec.Struct):
-        return [getattr(value, name) for name in value.__struct_fields__]
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else []
+def _parts(value: Any) -> Collection[Any]:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return value  # type: ignore[no-any-return]
+    if kind is dict:
+        return value.values()  # type: ignore[no-any-return]
+    if (fields := getattr(kind, "__struct_fields__", None)) is not None:
+        return [getattr(value, name) for name in fields]
+    return value if isinstance(value, list | tuple) else ()
 
 
 def simpler(value: Any) -> Iterator[Any]:

@@ -21,7 +21,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from antecast.core import Frame, NodeId, RemoteFault
 from antecast.protocols.registry import Guarantee, Need, Specification
@@ -38,10 +41,16 @@ SECOND = 10**9
 REST = 30 * SECOND
 """How long the honest nodes have to come to rest after an attack: longer than every patience."""
 
+AFTERWARDS = 3 * SECOND
+"""How long they are watched after everything has arrived: nothing may come twice."""
+
 STEP_SECONDS, REST_SECONDS = 1.0, 20.0
 """Limits of CPU time, for a single step and for the rest after the last one."""
 
 Verb: TypeAlias = Literal["frame", "broadcast", "wait", "transfer", "link", "unlink"]
+
+
+_encoded = msgspec.msgpack.Encoder().encode
 
 
 class Step(NamedTuple):
@@ -152,8 +161,11 @@ class Play:
         self.lies: set[Step] = set()
         """Frames that claimed messages which honest nodes had not broadcast."""
         self.sent: list[Frame] = []
-        """What honest nodes have sent."""
-        self._genuine: set[str] = set()
+        """What honest nodes have sent: each frame once, to whomever it went."""
+        self._heard: set[bytes] = set()
+        self._genuine: set[bytes] = set()
+        self._broadcasts: Counter[NodeId] = Counter()
+        self._counted = 0
         self._told: dict[tuple[object, ...], Any] = {}
         with _watched("start", REST_SECONDS):
             self.bench = stage.open(on_send=self._overhear)
@@ -162,14 +174,18 @@ class Play:
         """Frames of the hostile node, by type; also counts of `refused` and `malformed`."""
 
     def _overhear(self, flight: Flight) -> None:
-        self.sent.append(flight.frame)
-        self._genuine |= {repr(entry) for entry in entries(flight.frame)}
+        frame = flight.frame
+        data = _encoded(frame)
+        if data not in self._heard:
+            self._heard.add(data)
+            self.sent.append(frame)
+            self._genuine |= {_encoded(entry) for entry in entries(frame)}
 
     def _lies(self, frame: Frame) -> bool:
         """Whether it holds a message in the name of an honest node, or another one under a name used before. Steps
         that were left out can turn a copy into such a lie."""
         for entry in entries(frame):
-            if repr(entry) in self._genuine:
+            if _encoded(entry) in self._genuine:
                 continue
             if entry.origin in self.stage.honest or self._told.setdefault(name_of(entry), entry) != entry:
                 return True
@@ -221,10 +237,24 @@ class Play:
 
     def tells_of_more(self, frame: Frame) -> bool:
         """Whether a frame without messages claims more of an honest node's messages than there are."""
-        sent = Counter(event.id.origin for event in self.bench.log if event.kind == "broadcast")
-        return not any(entries(frame)) and any(
-            number > sent[source] for source, number in claims(frame) if source in self.stage.honest
+        if entries(frame):
+            return False
+        for event in islice(self.bench.log, self._counted, None):
+            self._broadcasts[event.id.origin] += event.kind == "broadcast"
+        self._counted = len(self.bench.log)
+        return any(
+            number > self._broadcasts[source] for source, number in claims(frame) if source in self.stage.honest
         )
+
+    def _rest(self) -> None:
+        """Until everyone has everything, and some time for what should not come; at the longest for `REST`."""
+        bench, honest = self.bench, self.stage.honest
+        sent = {event.id for event in bench.log if event.kind == "broadcast" and event.node in honest}
+        for _ in range(REST // AFTERWARDS - 1):
+            bench.run(AFTERWARDS)
+            if all(sent.issubset(bench.delivered[node]) for node in honest):
+                break
+        bench.run(AFTERWARDS)
 
     def end(self) -> None:
         """The hostile node leaves; everyone broadcasts again; who lacks what?"""
@@ -236,9 +266,9 @@ class Play:
             for node in honest:
                 bench.broadcast(node)
                 bench.run(SECOND)
-            bench.run(REST)
+            self._rest()
             last = {name for node in honest if (name := bench.broadcast(node))}
-            bench.run(REST)
+            self._rest()
         if self.stage.role == "station":  # it decides what its hosts get
             return
         log = [event for event in bench.log if event.id.origin in honest and event.node in honest]
@@ -292,29 +322,34 @@ def play(stage: Stage, steps: Sequence[Step], *, forge: bool = False, excuse: bo
         if not forge:
             performance.end()
     except Fault as fault:
-        if excuse and fault.kind == "lost" and performance and is_excused(stage, steps, performance.lies):
+        if excuse and performance and is_excused(stage, steps, performance.lies, fault.kind):
             return None
         return fault
     return None
 
 
-def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step]) -> bool:
-    """Whether messages were lost by lies that only signatures could tell from the truth: that messages which an
-    honest node is still to broadcast are gone, told to a node that believes it (`trusts_bases`) or, where neither
-    does harm alone, together with a message that waits for them."""
+def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step], kind: str) -> bool:
+    """Whether the harm was done by what a node cannot tell from the truth.
+
+    *Lost*: the claim that messages which an honest node is still to broadcast are gone, told to a node that
+    believes it (`trusts_bases`) or, where neither does harm alone, together with a message that waits for them.
+    *Order*: messages of honest nodes passed on in another order, where they carry nothing that tells
+    (`trusts_order`).
+    """
     codec = stage.spec.make(0, stage.spec.fit(stage.spec.configure(stage.settings), len(stage.honest))).codec
 
-    def waits(step: Step) -> bool:
+    def origins(step: Step) -> set[NodeId]:
         try:
-            return step.verb == "frame" and any(True for _ in entries(codec.decode(step.data)))
+            return {each.origin for each in entries(codec.decode(step.data))} if step.verb == "frame" else set()
         except RemoteFault:
-            return False
+            return set()
 
-    without_claims = [step for step in steps if step not in lies]
-    without_messages = [step for step in steps if not waits(step)]
-    if play(stage, without_claims) is not None:
+    if kind == "order":
+        passed_on = {step for step in steps if not origins(step).isdisjoint(stage.honest)}
+        return stage.spec.trusts_order and play(stage, [step for step in steps if step not in passed_on]) is None
+    if kind != "lost" or play(stage, [step for step in steps if step not in lies]) is not None:
         return False
-    return stage.spec.trusts_bases or play(stage, without_messages) is None
+    return stage.spec.trusts_bases or play(stage, [step for step in steps if not origins(step)]) is None
 
 
 def shorten(stage: Stage, steps: Sequence[Step], kind: str, *, forge: bool = False) -> list[Step]:

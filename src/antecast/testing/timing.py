@@ -48,14 +48,14 @@ class VirtualTime:
         return max(self.now, self.timers[node][token] - self._offsets.get(node, 0))
 
     def _next_timer(self) -> tuple[int, NodeId, Timer] | None:
-        now, soonest = self.now, None
+        now, soonest, first = self.now, 0, None
         for node, timers in self.timers.items():
             offset = self._offsets.get(node, 0)
             for token, at in timers.items():
-                each = max(now, at - offset), node, token
-                if soonest is None or each < soonest:
-                    soonest = each
-        return soonest
+                due = max(now, at - offset)
+                if first is None or due < soonest or (due == soonest and (node, token) < first):
+                    soonest, first = due, (node, token)
+        return None if first is None else (soonest, *first)
 
     def pass_until(
         self,
@@ -71,9 +71,11 @@ class VirtualTime:
         while True:
             timer = self._next_timer()
             frame, action = arrival(), self._agenda[0][0] if self._agenda else None
-            soonest = min(
-                (each for each in (frame, action, timer and timer[0]) if each is not None), default=until + 1
-            )
+            soonest = until + 1 if timer is None else timer[0]
+            if frame is not None and frame < soonest:
+                soonest = frame
+            if action is not None and action < soonest:
+                soonest = action
             if soonest > until:
                 break
             calls = calls + 1 if soonest <= self.now else 0

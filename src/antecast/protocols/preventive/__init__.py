@@ -47,6 +47,7 @@ PC_BROADCAST = register(
         }
         | _COUNTERS,
         trusts_bases=True,
+        trusts_order=True,
         draws={"tries": (1, 0, 2)},  # more take longer than a test, since timeouts double
     )
 )
