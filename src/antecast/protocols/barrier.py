@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from antecast.core import Clock, Message, NodeId, State
 from antecast.protocols.causal import CausalDelivery
-from antecast.protocols.ordering import Ordering, Released
+from antecast.protocols.ordering import NOTHING, Ordering, Released
 from antecast.protocols.vector import check_size
 
 
@@ -45,9 +45,11 @@ class Barrier(Ordering[dict[NodeId, int]]):
 
     def accept(self, message: Message[dict[NodeId, int]], now: int) -> Released:
         ready = self._delivery.release(message)
+        if not ready:
+            return NOTHING
         if len(ready) == 1 and not self._prune:  # the usual case, written out
             self._changed[message.origin] = message.seq
-        elif ready:
+        else:
             self._note(ready)
         return Released(ready, [])
 

@@ -44,6 +44,7 @@ from antecast.protocols.ordering import (
     ENTRY_BYTES,
     EXPIRED,
     MESSAGE_BYTES,
+    NOTHING,
     UNKNOWN,
     Ordering,
     Released,
@@ -122,7 +123,7 @@ class Delta(Ordering[Stamp]):
         return message.stamp.deadline
 
     def admit(self, message: Message[Stamp], now: int) -> str | None:
-        stamp, node = message.stamp, self._node
+        stamp = message.stamp
         deadline, barrier = stamp.deadline, stamp.barrier
         if deadline < now:
             return EXPIRED
@@ -134,7 +135,8 @@ class Delta(Ordering[Stamp]):
                     raise RemoteFault(f"message {message.id} expires before a message that it waits for")
                 if latest > ahead:
                     return AHEAD
-            if node in barrier and barrier[node] > self._own_tag and barrier[node] >= now and deadline <= ahead:
+            own = barrier.get(self._node)
+            if own is not None and own > self._own_tag and own >= now and deadline <= ahead:
                 return UNKNOWN
         return None if deadline <= ahead else AHEAD
 
@@ -148,7 +150,7 @@ class Delta(Ordering[Stamp]):
         missing = self._missing(message, now)
         if missing is not None:
             self._hold(message, missing)
-            return Released([], [])
+            return NOTHING
         released = self._release([message], now)
         if self._safe:
             return released
@@ -200,8 +202,11 @@ class Delta(Ordering[Stamp]):
             self._note(message)
             if waiting and message.origin in waiting:
                 source, reached = message.origin, message.stamp.deadline
-                earlier = [tag for tag in waiting[source] if tag < reached]
-                for tag in (reached, *earlier):
+                by_tag = waiting[source]
+                earlier = [tag for tag in by_tag if tag < reached]
+                if reached in by_tag:
+                    self._look_again(self._take_waiters(reached, source), now, ready, dropped)
+                for tag in earlier:
                     self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not waiting:
             self._expiries.clear()

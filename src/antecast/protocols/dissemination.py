@@ -14,6 +14,9 @@ from antecast.core import Effect, Frame, Message, NodeId, State, Timer
 class Above(Protocol):
     """What a dissemination tells the layer above it."""
 
+    timed: bool
+    """Whether messages have deadlines."""
+
     def admit(self, message: Message[Any], now: int) -> str | None:
         """Why a message should not be taken, or None; see `Ordering.admit`."""
 
@@ -26,8 +29,8 @@ class Above(Protocol):
     def deadline(self, message: Message[Any]) -> int | None:
         """Until when a message is worth keeping."""
 
-    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
-        """A message that was not here before."""
+    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+        """A message that was not here before; returns whether it has to wait."""
 
     def expired(self, now: int, out: list[Effect]) -> None:
         """Messages kept here have reached the end of their lifetimes."""
@@ -55,6 +58,9 @@ class Dissemination(ABC):
 
     keeps: ClassVar[bool] = True
     """Whether it keeps messages for others, and so has to be told which are settled."""
+
+    counts_all: ClassVar[bool] = True
+    """Whether it also has to be told of a message that is settled as soon as it arrives."""
 
     above: Above
 

@@ -24,7 +24,6 @@ neighbour sends, the next message in order gets through.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from antecast.core import (
@@ -44,7 +43,7 @@ from antecast.core import (
 from antecast.protocols.contact import Again, Contact, Offer, Ranges, Request
 from antecast.protocols.dissemination import Above, Dissemination
 from antecast.protocols.lost_state import foreign_claim
-from antecast.protocols.message_cache import MessageCache, Name, Policy, scramble
+from antecast.protocols.message_cache import MessageCache, Name, Policy, scrambled
 from antecast.protocols.ordering import EXPIRED, UNKNOWN
 from antecast.protocols.quota import Quotas
 from antecast.protocols.runs import LAST, PART, check, common, count, lowest, messages, minus, parts
@@ -64,6 +63,7 @@ _FEW_MESSAGES = PART // 3
 
 class Epidemic(Dissemination):
     frames: ClassVar[tuple[type[Frame], ...]] = (Offer, Request, Again)
+    counts_all = False
 
     def __init__(
         self,
@@ -82,15 +82,15 @@ class Epidemic(Dissemination):
         self._order = order
         self._patience = patience
         self._cache = MessageCache(node, capacity=capacity, policy=policy)
-        self._unlimited = capacity is None
+        self._bounded = capacity is not None
+        self._plain = False
+        """Whether messages are just kept: without deadlines, in a cache without bounds."""
         self._messages = self._cache.messages
         self._expired = self._cache.expired
         self._seen = self._cache.seen
         self._own = 0
         """The number of this node's last message."""
         self._contacts: dict[NodeId, Contact] = {}
-        self._arriving: Message[Any] | None = None
-        """The message that is being handed up, until the layer above is done with it."""
         self._quotas = Quotas(early)
         """The bytes of messages that wait, by who sent them; kept when the contact ends."""
         self._early = self._quotas.charged
@@ -106,6 +106,7 @@ class Epidemic(Dissemination):
         super().attach(above)
         # Asked for every message.
         self._admit, self._deadline, self._arrived = above.admit, above.deadline, above.arrived
+        self._weight, self._plain = above.weight, not (above.timed or self._bounded)
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
@@ -122,16 +123,14 @@ class Epidemic(Dissemination):
         self.all_settled([message])
 
     def all_settled(self, messages: list[Message[Any]]) -> None:
-        for message in messages:
-            if message is self._arriving:
-                self._arriving = None
-            elif self._early:
-                self._quotas.remove((message.origin, message.seq))
+        if self._early:
+            self._quotas.remove_all(messages)
 
     def receive(self, frame: Frame, sender: NodeId, now: int, out: list[Effect]) -> None:
-        contact = self._contacts.get(sender)
-        if contact is None:
-            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link")
+        try:
+            contact = self._contacts[sender]
+        except KeyError:
+            raise RemoteFault(f"node {sender} sent a {type(frame).__name__} without a link") from None
         if frame.__class__ is Message:
             self._take(frame, sender, contact, now, out)
             if contact.round:
@@ -163,11 +162,10 @@ class Epidemic(Dissemination):
             if self._cache.never_seen(key, self._deadline(message)):
                 self._refuse(message, refusal, sender, contact, now, out)
             return
-        seen = self._seen
         if seq > LAST:
             raise RemoteFault(f"node {sender} sent message {MessageId(origin, seq)}, beyond the last number")
-        spans = seen.spans
-        if origin not in spans and len(spans) >= self._most_sources:
+        seen = self._seen
+        if origin not in seen.spans and len(seen.spans) >= self._most_sources:
             raise RemoteFault(
                 f"node {sender} sent message {MessageId(origin, seq)} of another source, but {self._most_sources}"
                 " are known here, as many as a stamp can name"
@@ -179,17 +177,17 @@ class Epidemic(Dissemination):
             return
         if not seen.add(origin, seq):
             return
-        self._keep(key, message, now, out)
+        if self._plain:
+            self._messages[key] = message
+        else:
+            self._keep(key, message, now, out)
         contacts = self._contacts
         if len(contacts) > 1:
             for peer, other in contacts.items():
                 if peer != sender and not bisect_right(other.offered.get(origin, ()), seq) & 1:
                     out.append(Send(peer, message))
-        self._arriving = message
-        self._arrived(message, now, out)
-        if self._arriving is message:
-            self._arriving = None
-            self._quotas.add(key, sender, self.above.weight(message))
+        if self._arrived(message, now, out):
+            self._quotas.add(key, sender, self._weight(message))
         else:
             contact.moved = True
 
@@ -290,11 +288,12 @@ class Epidemic(Dissemination):
         check(request.wanted, sender)
         self._cache.purge(now)
         found = messages(common(request.wanted, self._cache.held.spans))
-        out += [Send(sender, self._messages[key]) for key in self._in_order(found, sender)]
+        held = self._messages
+        out += [Send(sender, held[key]) for key in self._in_order(found, sender)]
 
-    def _in_order(self, found: Iterable[Name], peer: NodeId) -> list[Name]:
+    def _in_order(self, found: list[Name], peer: NodeId) -> list[Name]:
         if self._order == "random":
-            return sorted(found, key=scramble(self._node << 40 ^ peer << 20 ^ self._meetings))
+            return scrambled(found, self._node << 40 ^ peer << 20 ^ self._meetings)
         chosen = set(found)
         by_age = [key for key in self._messages if key in chosen]
         return by_age if self._order == "oldest" else by_age[::-1]
@@ -351,9 +350,6 @@ class Epidemic(Dissemination):
 
     def _keep(self, name: Name, message: Message[Any], now: int, out: list[Effect]) -> None:
         deadline = self._deadline(message)
-        if deadline is None and self._unlimited:
-            self._messages[name] = message
-            return
         self._cache.keep(name, message, deadline, now)
         if deadline is not None and self._purge_at is None:
             self._purge_later(out)

@@ -37,9 +37,12 @@ class Layered(Protocol):
     answer leaves after it."""
 
     __slots__ = (
+        "_accept",
         "_dissemination",
+        "_keeps",
         "_ordering",
         "_seq",
+        "_tells_each",
         "_wakeup",
         "admit",
         "codec",
@@ -48,6 +51,7 @@ class Layered(Protocol):
         "missing",
         "node",
         "pending",
+        "timed",
         "weight",
     )
 
@@ -59,6 +63,8 @@ class Layered(Protocol):
         self._seq = 0
         self._wakeup: int | None = None
         # Called for every message that arrives, so bound to the ordering directly.
+        self.timed, self._accept = ordering.timed, ordering.accept
+        self._keeps, self._tells_each = dissemination.keeps, dissemination.keeps and dissemination.counts_all
         self.admit: Callable[[Message[Any], int], str | None] = ordering.admit
         self.deadline: Callable[[Message[Any]], int | None] = ordering.deadline
         self.early: Callable[[Message[Any], int], bool] = ordering.early
@@ -68,7 +74,7 @@ class Layered(Protocol):
         dissemination.attach(self)
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
-        if lifetime is not None and not self._ordering.timed:
+        if lifetime is not None and not self.timed:
             raise LocalMisuse("this protocol does not support lifetimes; use one that does, such as delta")
         if len(payload) > MAX_PAYLOAD:
             raise LocalMisuse(f"payload of {len(payload)} bytes exceeds the limit of {MAX_PAYLOAD}")
@@ -110,22 +116,30 @@ class Layered(Protocol):
     def resume(self, now: int) -> list[Effect]:
         out: list[Effect] = []
         self._wakeup = None
-        if self._ordering.timed:
+        if self.timed:
             self.expired(now, out)
         self._dissemination.resume(now, out)
         return out
 
-    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> None:
-        released = self._ordering.accept(message, now)
-        if released.dropped:
+    def arrived(self, message: Message[Any], now: int, out: list[Effect]) -> bool:
+        released = self._accept(message, now)
+        ready, dropped = released.ready, released.dropped
+        if dropped:
+            waits = not any(each is message for each in (*ready, *dropped))
             self._carry_out(released, "expired", out)
-        elif not self._dissemination.keeps:
-            out += map(Deliver, released.ready)
+        elif not ready:
+            waits = True
+        elif len(ready) == 1 and not self._tells_each:  # the usual case, written out
+            waits = False
+            out.append(Deliver(message))
         else:
-            self._dissemination.all_settled(released.ready)
-            out += map(Deliver, released.ready)
-        if self._ordering.timed:
+            waits = ready[0] is not message
+            if self._keeps:
+                self._dissemination.all_settled(ready)
+            out += map(Deliver, ready)
+        if self.timed:
             self._set_wakeup(out)
+        return waits
 
     def expired(self, now: int, out: list[Effect]) -> None:
         self._carry_out(self._ordering.expire(now), "expired", out)

@@ -10,7 +10,7 @@ again as the longest of them lived here: a late copy is recognised and ignored.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Literal, TypeAlias
 
@@ -32,14 +32,19 @@ _LONG_AGO = -(1 << 62) - 1
 _MASK = (1 << 64) - 1
 
 
-def scramble(salt: int) -> Callable[[Name], int]:
-    """A sort key that gives a different order for each salt."""
+def scrambled(names: Sequence[Name], salt: int) -> list[Name]:
+    """Names in an order that is different for each salt."""
+    return [names[place] for place in sorted(range(len(names)), key=_keys(names, salt).__getitem__)]
 
-    def key(name: Name) -> int:
-        z = (name[0] * 0x9E3779B97F4A7C15 ^ name[1] * 0xC2B2AE3D27D4EB4F ^ salt) & _MASK
-        return (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
 
-    return key
+def _keys(names: Sequence[Name], salt: int) -> list[int]:
+    """A number for each name, made for all at once: a call for each would take longer than the sorting."""
+    return [
+        ((z := (origin * 0x9E3779B97F4A7C15 ^ seq * 0xC2B2AE3D27D4EB4F ^ salt) & _MASK) ^ z >> 30)
+        * 0xBF58476D1CE4E5B9
+        & _MASK
+        for origin, seq in names
+    ]
 
 
 class MessageCache:
@@ -79,15 +84,18 @@ class MessageCache:
                 self._deadline_of[name] = deadline
         if deadline is not None:
             heappush(self._deadlines, (deadline, name))
-            if deadline - now > self._longest:
-                self._longest = deadline - now
+            left = deadline - now
+            if left > self._longest:
+                self._longest = left
 
     def _make_room(self) -> None:
         """Drop one message, by the policy."""
         if self._policy == "oldest":
             victim = next(iter(self.messages))
         elif self._policy == "random":
-            victim = min(self.messages, key=scramble(self.dropped << 20 ^ self._node))
+            names = list(self.messages)
+            keys = _keys(names, self.dropped << 20 ^ self._node)
+            victim = names[min(range(len(names)), key=keys.__getitem__)]
         else:
             victim = min(self.messages, key=lambda name: (self._deadline_of.get(name, 0), *name))
         self._remove(victim)
@@ -100,17 +108,22 @@ class MessageCache:
 
     def purge(self, now: int) -> None:
         """Drop what has expired, and forget what expired long ago."""
-        while self._deadlines and self._deadlines[0][0] < now:
-            entry = heappop(self._deadlines)
+        deadlines, in_turn = self._deadlines, self._expired_in_turn
+        while deadlines and deadlines[0][0] < now:
+            entry = heappop(deadlines)
             name = entry[1]
             self.seen.discard(*name)
-            self._remove(name)
+            if self.held is self.seen:
+                self.messages.pop(name, None)
+            else:
+                self._remove(name)
             self.expired.add(name)
-            self._expired_in_turn.append(entry)
-        while self._expired_in_turn and self._expired_in_turn[0][0] + self._longest < now:
-            deadline, name = self._expired_in_turn.popleft()
+            in_turn.append(entry)
+        while in_turn and in_turn[0][0] + self._longest < now:
+            deadline, name = in_turn.popleft()
             self.expired.discard(name)
-            self._forgotten = max(self._forgotten, deadline)
+            if deadline > self._forgotten:
+                self._forgotten = deadline
 
     def next_purge(self) -> int | None:
         """When expired messages should be dropped, if nothing happens before."""

@@ -40,6 +40,10 @@ class Released(msgspec.Struct, frozen=True, gc=False):
         yield self.dropped
 
 
+NOTHING = Released([], [])
+"""A message has to wait. One object for all of them, which nobody changes."""
+
+
 class Ordering(ABC, Generic[S]):
     stamp_type: ClassVar[Any]
     """The type of the stamps, for the decoder."""

@@ -9,7 +9,10 @@ Why nothing is lost for good: among the messages that a neighbour has and this n
 no other of them. It is taken whenever it is sent, and the next one at the next comparison.
 """
 
-from antecast.core import NodeId
+from collections.abc import Iterable
+from typing import Any
+
+from antecast.core import Message, NodeId
 
 
 class Quotas:
@@ -19,26 +22,55 @@ class Quotas:
         self._limit = limit
         self.charged: dict[tuple[NodeId, int], tuple[NodeId, int]] = {}
         """The early messages, with the neighbour and the bytes of each."""
-        self._weights: dict[NodeId, int] = {}
+        self._total = 0
+        """The bytes of all of them. While no more than one quota is used by all together, sums for each neighbour
+        are not needed, and not kept: this runs for every early message."""
+        self._weights: dict[NodeId, int] | None = None
         self.full: set[NodeId] = set()
         """The neighbours whose quota is used up."""
 
     def add(self, message: tuple[NodeId, int], peer: NodeId, weight: int) -> None:
         self.charged[message] = peer, weight
-        total = self._weights[peer] = self._weights.get(peer, 0) + weight
-        if total > self._limit:
+        self._total += weight
+        if self._total > self._limit or self._weights is not None:
+            self._add_to_sum(peer, weight)
+
+    def _add_to_sum(self, peer: NodeId, weight: int) -> None:
+        if self._weights is None:
+            self._weights = {}
+            for charged, each in self.charged.values():
+                self._weights[charged] = self._weights.get(charged, 0) + each
+        else:
+            self._weights[peer] = self._weights.get(peer, 0) + weight
+        if self._weights[peer] > self._limit:
             self.full.add(peer)
 
     def remove(self, message: tuple[NodeId, int]) -> None:
         """A message is no longer early, if it was."""
         charge = self.charged.pop(message, None)
-        if charge is None:
-            return
-        peer, weight = charge
-        total = self._weights[peer] - weight
-        if total:
-            self._weights[peer] = total
-        else:
-            del self._weights[peer]
-        if self.full and total <= self._limit:
+        if charge is not None:
+            self._total -= charge[1]
+            if self._weights is not None:
+                self._take_from_sum(*charge)
+
+    def remove_all(self, messages: Iterable[Message[Any]]) -> None:
+        """The same for several, without a call for each."""
+        charged = self.charged
+        for message in messages:
+            charge = charged.pop((message.origin, message.seq), None)
+            if charge is not None:
+                self._total -= charge[1]
+                if self._weights is not None:
+                    self._take_from_sum(*charge)
+
+    def _take_from_sum(self, peer: NodeId, weight: int) -> None:
+        assert self._weights is not None
+        left = self._weights.pop(peer) - weight
+        if left:
+            self._weights[peer] = left
+        if left <= self._limit:
             self.full.discard(peer)
+        if (
+            self._total <= self._limit // 2
+        ):  # not at the limit itself, or sums would come and go with every message
+            self._weights = None

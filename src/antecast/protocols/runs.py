@@ -53,6 +53,12 @@ class Runs:
     def add(self, origin: NodeId, seq: int) -> bool:
         """Add a message; False if it was here already."""
         runs = self.spans.get(origin, ())
+        if not runs or seq > runs[-1]:
+            self.spans[origin] = (*runs, seq, seq + 1)
+            return True
+        if seq == runs[-1]:
+            self.spans[origin] = (*runs[:-1], seq + 1)
+            return True
         at = bisect_right(runs, seq)
         if at & 1:
             return False
@@ -111,12 +117,14 @@ def common(some: _Spans, others: _Spans) -> dict[NodeId, tuple[int, ...]]:
     return minus(here, minus(here, others))
 
 
-def messages(spans: _Spans) -> Iterator[tuple[NodeId, int]]:
+def messages(spans: _Spans) -> list[tuple[NodeId, int]]:
     """The messages of a set, one by one."""
-    for origin, runs in spans.items():
-        for first, end in zip(runs[::2], runs[1::2], strict=True):
-            for seq in range(first, end):
-                yield origin, seq
+    return [
+        (origin, seq)
+        for origin, runs in spans.items()
+        for first, end in zip(runs[::2], runs[1::2], strict=True)
+        for seq in range(first, end)
+    ]
 
 
 def lowest(spans: _Spans, limit: int) -> dict[NodeId, tuple[int, ...]]:
@@ -150,6 +158,10 @@ def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
     [21845, 21845, 6310]
     """
     part: dict[NodeId, tuple[int, ...]] = {}
+    if _size(spans) <= PART:  # nearly always
+        part.update(spans)
+        yield part
+        return
     room = PART
     for origin, runs in spans.items():
         while runs:
@@ -165,12 +177,16 @@ def parts(spans: _Spans) -> Iterator[dict[NodeId, tuple[int, ...]]]:
 
 def check(spans: _Spans, sender: NodeId) -> None:
     """Refuse what are not runs, or more than a correct node sends at once."""
-    room = PART
     for origin, runs in spans.items():
-        room -= 1 + len(runs)
         if len(runs) == 2 and runs[0] < runs[1]:
             continue  # nearly always
         if not runs or len(runs) % 2 or any(a >= b for a, b in pairwise(runs)):
             raise RemoteFault(f"node {sender} sent {runs[:4]} for messages of node {origin}, which are not runs")
-    if room < 0:
-        raise RemoteFault(f"node {sender} named {PART - room} sources and numbers at once; the limit is {PART}")
+    size = _size(spans)
+    if size > PART:
+        raise RemoteFault(f"node {sender} named {size} sources and numbers at once; the limit is {PART}")
+
+
+def _size(spans: _Spans) -> int:
+    """How many sources and numbers a set names."""
+    return len(spans) + sum(map(len, spans.values()))
