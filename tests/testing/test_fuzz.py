@@ -9,6 +9,7 @@ import toys
 
 from antecast.core import Message
 from antecast.protocols import Need, specification, specifications
+from antecast.protocols.retained import Base, Summary
 from antecast.testing import Bench
 from antecast.testing.frames import FrameMaker
 from antecast.testing.fuzz import Campaign, growth, main
@@ -63,6 +64,48 @@ def test_messages_passed_on_in_another_order_break_it_where_they_carry_nothing_t
     assert play(stage, steps).kind == "order"
     assert play(stage, steps, excuse=True) is None
     assert play(replace(stage, spec=replace(spec, trusts_order=False)), steps, excuse=True).kind == "order"
+
+
+def test_a_base_that_leaves_out_what_its_messages_depend_on_breaks_order_where_stamps_name_only_a_part():
+    """Node 0 holds 1:2 and 2:5, which depends on it, behind messages of nodes that do not exist. A base with 2:6
+    and without 1:2 makes it go on with 2:7. Stamps that name everything keep the order."""
+    far = 9007199254740992
+    codec = specification("vector-changes").make(0, specification("vector-changes").configure({})).codec
+
+    def frame(to, frame):
+        return Step("frame", HOSTILE, to, codec.encode(frame))
+
+    steps = [
+        frame(2, Message(65535, far, b"x", {})),
+        Step("broadcast", 2),
+        frame(2, Message(HOSTILE, 2, b"x", {0: 2, 12: 5})),
+        Step("broadcast", 2),
+        frame(0, Summary({65536: 3, 0: 0}, {HOSTILE: [1, 1, 11]}, False)),
+        frame(0, Base({HOSTILE: 100, 0: 1})),
+        frame(2, Message(HOSTILE, 1, b"", {})),
+        frame(2, Summary({HOSTILE: 0, 10: 1}, {1: [], 4294967295: [3]}, False)),
+        frame(2, Message(HOSTILE, 3, b"x", {11: far})),
+        Step("broadcast", 2),
+        frame(2, Base({65535: far - 1, HOSTILE: 4, 12: 3, 0: 2, 77: 5})),
+        Step("broadcast", 0),
+        frame(0, Message(HOSTILE, 8, b"x", {1: 2, 1000: 4, 77: 1})),
+        frame(0, Base({11: far, 2: 2})),
+        Step("wait", 30 * 10**9),
+        Step("broadcast", 1),
+        Step("broadcast", 2),
+        frame(0, Message(HOSTILE, 4, b"x", {2: 4})),
+        Step("wait", 10**9),
+        Step("broadcast", 2),
+        Step("broadcast", 2),
+        frame(0, Base({2: 6, 77: 4})),
+    ]
+    spec = specification("vector-changes")
+    stage = Stage(spec, {"repair": "2s"}, (0, 2))
+    assert play(stage, steps).kind == "order"
+    assert play(stage, steps, excuse=True) is None
+    assert play(replace(stage, spec=replace(spec, trusts_closure=False)), steps, excuse=True).kind == "order"
+    whole = play(Stage(specification("vector"), {"repair": "2s"}, (0, 2)), steps, excuse=True)
+    assert whole is None or whole.kind != "order"
 
 
 def test_memory_that_grows_is_found():

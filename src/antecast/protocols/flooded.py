@@ -126,5 +126,6 @@ VECTOR_CHANGES = register(
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
         gauges=GAUGES,
+        trusts_closure=True,
     )
 )

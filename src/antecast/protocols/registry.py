@@ -84,6 +84,9 @@ class Specification:
     trusts_order: bool = False
     """Whether messages carry nothing that tells their order, which rests on neighbours that pass on everything in
     the order in which they had it: a member that does not can break causal order at its neighbours."""
+    trusts_closure: bool = False
+    """Whether stamps name only what other messages do not imply, so that a base must hold, with each message, all
+    that it depends on: a member that offers another one can break causal order at its neighbours."""
     make_station: Callable[[NodeId, Any], Protocol] | None = None
     """Where there are cells: makes a station; `make` makes a host."""
     gauges: Mapping[str, Unit] = field(default_factory=dict)

@@ -18,7 +18,7 @@ import signal
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -334,7 +334,8 @@ def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step], kind: str) 
     *Lost*: the claim that messages which an honest node is still to broadcast are gone, told to a node that
     believes it (`trusts_bases`) or, where neither does harm alone, together with a message that waits for them.
     *Order*: messages of honest nodes passed on in another order, where they carry nothing that tells
-    (`trusts_order`).
+    (`trusts_order`); a base that leaves out what its messages depend on, together with a message that waits for
+    it, where neither does harm alone (`trusts_closure`).
     """
     codec = stage.spec.make(0, stage.spec.fit(stage.spec.configure(stage.settings), len(stage.honest))).codec
 
@@ -344,12 +345,18 @@ def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step], kind: str) 
         except RemoteFault:
             return set()
 
-    if kind == "order":
-        passed_on = {step for step in steps if not origins(step).isdisjoint(stage.honest)}
-        return stage.spec.trusts_order and play(stage, [step for step in steps if step not in passed_on]) is None
-    if kind != "lost" or play(stage, [step for step in steps if step not in lies]) is not None:
+    def harmless(left_out: Callable[[Step], bool]) -> bool:
+        return play(stage, [step for step in steps if not left_out(step)]) is None
+
+    if kind == "order" and stage.spec.trusts_order:
+        return harmless(lambda step: not origins(step).isdisjoint(stage.honest))
+    if kind == "order" and stage.spec.trusts_closure:
+        return harmless(lambda step: bool(origins(step))) and harmless(
+            lambda step: step.verb == "frame" and not origins(step)
+        )
+    if kind != "lost" or not harmless(lies.__contains__):
         return False
-    return stage.spec.trusts_bases or play(stage, [step for step in steps if not origins(step)]) is None
+    return stage.spec.trusts_bases or harmless(lambda step: bool(origins(step)))
 
 
 def shorten(stage: Stage, steps: Sequence[Step], kind: str, *, forge: bool = False) -> list[Step]:
