@@ -11,15 +11,34 @@ from antecast.history.oracle import judge
 from antecast.protocols import Guarantee, Specification, specifications
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
-from antecast.testing import assert_conforms, assert_contract, plans, scenarios
+from antecast.testing import assert_conforms, assert_contract, encounters, odd_clocks, plans, scenarios
+from antecast.testing.encounters import can_meet
 
 everything = pytest.mark.parametrize("spec", specifications(), ids=lambda spec: spec.name)
+meeting = pytest.mark.parametrize("spec", [*filter(can_meet, specifications())], ids=lambda spec: spec.name)
 
 
 @everything
 @given(data=st.data())
 def test_a_protocol_keeps_its_promises_on_random_networks(spec: Specification, data: st.DataObject) -> None:
     assert_conforms(data.draw(scenarios(spec)))
+
+
+@meeting
+@given(data=st.data())
+def test_a_protocol_keeps_its_promises_where_nodes_meet_and_part(
+    spec: Specification, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert_conforms(data.draw(encounters(spec, tmp_path_factory.getbasetemp())))
+
+
+@meeting
+@given(data=st.data())
+def test_a_protocol_bears_clocks_that_are_off_and_only_a_wild_one_suffers(
+    spec: Specification, data: st.DataObject
+) -> None:
+    odd = data.draw(odd_clocks(spec))
+    assert_conforms(odd.scenario, besides=odd.wild)
 
 
 @everything

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from toys import PLAUSIBLE, SPEC
 
-from antecast.protocols import registry
+from antecast.protocols import registry, specification
+from antecast.protocols.delta import Delta
+from antecast.protocols.epidemic import Epidemic
 from antecast.sim import load_scenario
-from antecast.testing import Nonconforming, assert_conforms, scenarios
+from antecast.testing import Nonconforming, assert_conforms, odd_clocks, scenarios
 
 in_ci = settings(max_examples=40, deadline=None, database=None, derandomize=True, report_multiple_bugs=False)
 
@@ -46,3 +48,28 @@ def test_clocks_of_eight_entries_pass_among_six_nodes_and_fail_in_a_crowd(tmp_pa
     with pytest.raises(Nonconforming) as again:
         assert_conforms(load_scenario(path))
     assert again.value.problem == caught.value.problem
+
+
+def test_honest_nodes_that_suffer_from_a_wild_clock_are_found(monkeypatch):
+    """A message that is refused once, since its deadline is too far ahead, and never asked for again."""
+
+    def refuse(self, message, refusal, *_):
+        self._refused += 1
+
+    monkeypatch.setattr(Epidemic, "_refuse", refuse)
+    made = Delta.__init__
+
+    def make(self, *given, **settings):
+        made(self, *given, **settings)
+        self._beyond = self._furthest
+
+    monkeypatch.setattr(Delta, "__init__", make)
+
+    @settings(in_ci, max_examples=200)
+    @given(odd_clocks(specification("delta")))
+    def property_of_all(odd):
+        assert_conforms(odd.scenario, besides=odd.wild)
+
+    with pytest.raises(Nonconforming, match="never delivered") as caught:
+        property_of_all()
+    assert "fixed" in caught.value.toml

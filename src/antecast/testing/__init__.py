@@ -20,6 +20,7 @@ This package needs Hypothesis.
 from antecast.testing.conformance import Move, Plan, assert_contract, plans
 from antecast.testing.counterexample import Nonconforming, assert_conforms
 from antecast.testing.driver import Bench
+from antecast.testing.encounters import encounters, odd_clocks
 from antecast.testing.networks import scenarios
 from antecast.testing.timing import ContractBroken
 
@@ -31,6 +32,8 @@ __all__ = [
     "Plan",
     "assert_conforms",
     "assert_contract",
+    "encounters",
+    "odd_clocks",
     "plans",
     "scenarios",
 ]

@@ -28,6 +28,9 @@ AGAIN = 12_000
 """When the last round of broadcasts begins, longer than every patience after the last fault, and how much later
 the very last one: where next to nothing is kept, the first may only show that something is missing."""
 
+LASTS = LAST + AGAIN + _DURATION
+"""How many milliseconds a run lasts, apart from what is left to arrive."""
+
 _SETTLED = 60_000
 """In cells: the millisecond by which all hosts have joined, even where half of all frames are lost."""
 
@@ -50,7 +53,7 @@ _HEAVY = [{"kind": "pareto", "least": "1ms", "shape": shape, "most": "8s"} for s
 """Now and then late by three orders of magnitude."""
 
 
-def _delays() -> st.SearchStrategy[dict[str, Any]]:
+def delays() -> st.SearchStrategy[dict[str, Any]]:
     return st.sampled_from([*_REGULAR, *_UNEVEN, *_HEAVY])
 
 
@@ -101,14 +104,14 @@ def _last_rounds(nodes: int, start: int = 0) -> dict[str, Any]:
 
 
 @st.composite
-def _workload(draw: st.DrawFn, nodes: int, most: int, *, start: int = 0) -> list[dict[str, Any]]:
+def workload(draw: st.DrawFn, nodes: int, most: int, *, start: int = 0) -> list[dict[str, Any]]:
     """Broadcasts at given times, answers to them, and the last round."""
     one = st.tuples(_times(), st.integers(0, nodes - 1))
     at = [{"t": _ms(start + t), "node": node} for t, node in draw(st.lists(one, max_size=most))]
     work: list[dict[str, Any]] = [{"kind": "at", "broadcasts": at}, _last_rounds(nodes, start)]
     share = draw(st.sampled_from([0.0, 0.3, 0.9]))
     if share:
-        thinking = draw(st.none() | _delays())
+        thinking = draw(st.none() | delays())
         until = _ms(start + _DURATION)
         work.append({"kind": "chatter", "answers": share, "delay": thinking, "until": until, "payload": 8})
     return work
@@ -137,27 +140,27 @@ def scenarios(
     whole = Need.COMPLETE_GRAPH in needs
     topology = "complete" if whole else draw(st.sampled_from(["complete", "ring", "tree", "random"]))
     link = st.fixed_dictionaries(
-        {"a": st.integers(0, nodes - 1), "b": st.integers(0, nodes - 1), "delay": _delays(), "both": st.booleans()}
+        {"a": st.integers(0, nodes - 1), "b": st.integers(0, nodes - 1), "delay": delays(), "both": st.booleans()}
     )
     static = Need.STATIC_MEMBERS in needs
     faults = [] if static else draw(_faults(nodes, complete=topology == "complete"))
     late = {"kind": "uniform", "low": "0ms"}
     notice = draw(st.sampled_from([None, late | {"high": "100ms"}, late | {"high": "5s"}])) if faults else None
-    return _scenario(
+    return scenario_of(
         spec,
         draw(st.integers(0, 99)),
         nodes,
         settings,
         {
             "topology": {"kind": topology},
-            "delay": draw(_delays()),
+            "delay": draw(delays()),
             "loss": loss,
             "fifo": Need.FIFO_LINKS in needs or draw(st.booleans()),
             "bandwidth": draw(st.sampled_from([None, "64kb/s"])),
             "links": [each for each in draw(st.lists(link, max_size=2)) if each["a"] != each["b"]],
             "notice": notice,
         },
-        draw(_workload(nodes, max_broadcasts)),
+        draw(workload(nodes, max_broadcasts)),
         faults,
         offset=draw(st.sampled_from([0, 300])),
     )
@@ -175,10 +178,12 @@ def _crowds(draw: st.DrawFn, spec: Specification, *, nodes: int) -> Scenario:
         "fifo": Need.FIFO_LINKS in needs,
     }
     talk = {"kind": "poisson", "rate": 1.5, "until": _ms(_DURATION), "payload": 8}
-    return _scenario(spec, draw(st.integers(0, 99)), nodes, {}, network, [talk, _last_rounds(nodes)], [], offset=0)
+    return scenario_of(
+        spec, draw(st.integers(0, 99)), nodes, {}, network, [talk, _last_rounds(nodes)], [], offset=0
+    )
 
 
-def _scenario(
+def scenario_of(
     spec: Specification,
     seed: int,
     nodes: int,
@@ -187,20 +192,23 @@ def _scenario(
     workload: list[dict[str, Any]],
     faults: list[dict[str, Any]],
     *,
-    offset: int,
+    offset: int = 0,
+    clocks: dict[str, Any] | None = None,
     start: int = 0,
     drain: str = "60s",
 ) -> Scenario:
+    """A run in which things happen at first, and which is then left to heal. Clocks are off by up to `offset`
+    milliseconds, or as `clocks` says."""
     return make_scenario(
         {
             "name": f"conformance of {spec.name}",
             "seed": seed,
             "nodes": nodes,
-            "duration": _ms(start + LAST + AGAIN + _DURATION),
+            "duration": _ms(start + LASTS),
             "drain": drain,
             "protocol": {"name": address(spec)} | settings,
             "network": network,
-            "clocks": {"offset": _ms(offset)},
+            "clocks": {"offset": _ms(offset)} if clocks is None else clocks,
             "workload": workload,
             "faults": faults,
             "log": {"events": "order", "sample": 0},
@@ -234,13 +242,13 @@ def _cells(draw: st.DrawFn, spec: Specification, *, max_nodes: int, max_broadcas
         "loss": draw(st.sampled_from([0.0, 0.2, 0.5])),
         "fading": draw(st.sampled_from([None, {"every": "3s", "lasts": "500ms"}])),
     }
-    return _scenario(
+    return scenario_of(
         spec,
         draw(st.integers(0, 99)),
         nodes,
         settings,
-        {"topology": topology, "delay": draw(_delays())},
-        draw(_workload(nodes, max_broadcasts, start=_SETTLED)),
+        {"topology": topology, "delay": draw(delays())},
+        draw(workload(nodes, max_broadcasts, start=_SETTLED)),
         known,
         offset=draw(st.sampled_from([0, 300])),
         start=_SETTLED,
