@@ -313,7 +313,7 @@ def test_a_word_for_a_node_without_an_overlay_or_a_place_elsewhere_costs_the_lin
 
 
 @pytest.mark.parametrize(
-    ("listen", "field"), [(None, "listen"), ("0.0.0.0:0", "address")], ids=["nowhere", "everywhere"]
+    ("listen", "field"), [(None, "listen"), ("0.0.0.0:0", "listen")], ids=["nowhere", "everywhere"]
 )
 def test_a_member_says_where_it_can_be_reached(listen, field):
     async def main() -> None:
