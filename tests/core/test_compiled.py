@@ -35,6 +35,11 @@ try:
     divide(6, 0)
 except ZeroDivisionError:
     print("by zero")
+@compiled
+def times(x):  # the name of a part in another file
+    return x + 100
+
+assert times(1) == 101
 assert "finalize" not in vars(JITCodeLibrary), "Numba was not left as it was found"
 print(*before)
 """

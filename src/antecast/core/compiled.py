@@ -90,7 +90,7 @@ def compiled(function: Callable[P, R], *, allocates: bool = True) -> Callable[P,
         compile_alone = dispatcher.compile
 
         def compile_whole(signature: Any) -> Any:
-            with one_module(_registered, _inlined):
+            with one_module(function, _registered, _inlined):
                 return compile_alone(signature)
 
         dispatcher.compile = compile_whole

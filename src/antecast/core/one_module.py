@@ -21,10 +21,12 @@ _METHODS = ("finalize", "_optimize_final_module", "_raise_if_finalized")
 
 @contextmanager
 def one_module(
-    parts: Collection[Callable[..., Any]], inlined: Collection[Callable[..., Any]] = ()
+    kernel: Callable[..., Any],
+    parts: Collection[Callable[..., Any]],
+    inlined: Collection[Callable[..., Any]] = (),
 ) -> Iterator[None]:
     """Compile a kernel in this block, with what it calls of some parts; `inlined` become pieces of their
-    callers."""
+    callers. Libraries have names without modules: a part with the name of the kernel is left to Numba."""
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.compiler_lock import global_compiler_lock
 
@@ -35,7 +37,7 @@ def one_module(
         return
     finalize, optimise = library_kind.finalize, library_kind._optimize_final_module
     set_environment = codegen_kind.set_env
-    names = {each.__qualname__ for each in parts}
+    names = {each.__qualname__ for each in parts} - {kernel.__qualname__}
     pieces = tuple(map(_mangled, inlined))
     put_off: dict[str, Any] = {}
 
