@@ -22,17 +22,21 @@ FILE = Path(__file__).parents[1] / "docs" / "results" / "checking.json"
 
 THREE = {"nodes": 3, "broadcasts": 1, "answers": 2}
 TWO = {"nodes": 2, "broadcasts": 1, "answers": 1}
+IN_LINE = {"barrier": ("crashes", "breaks")}
+"""Faults that are looked at in a line, too: three nodes that all have links take too long there."""
 FAULTS = ("crashes", "breaks", "partitions", "joins", "leaves", "moves", "losses", "timeouts")
 
 
 def scopes(name: str, *, large: bool) -> list[Scope]:
     """Three nodes and three broadcasts, two of them answers, undisturbed; two nodes with one fault of each kind.
-    In the large setting three nodes with one fault of each kind alone, and with all of them."""
+    In the large setting three nodes with one fault of each kind alone, and with all of them; some in a line."""
     spec = specification(name)
     settings = spec.configure({})
     wanted = [Scope(**THREE), *(Scope(**TWO, **{fault: 1}) for fault in FAULTS)]  # type: ignore[arg-type]
     if large:
         wanted += [Scope(**THREE, **{fault: 1}) for fault in FAULTS]  # type: ignore[arg-type]
+        in_line = IN_LINE.get(name, ())
+        wanted += [Scope(**THREE, topology="line", **{fault: 1}) for fault in in_line]  # type: ignore[arg-type]
         wanted.append(Scope(**THREE, **dict.fromkeys(FAULTS, 1)))  # type: ignore[arg-type]
     fitted = [fitting(spec, settings, scope) for scope in wanted]
     plain = fitting(spec, settings, Scope(**TWO))  # type: ignore[arg-type]

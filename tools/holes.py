@@ -120,16 +120,11 @@ HOLES = (
         {"nodes": 4, "broadcasts": 4, "ticks": 1, "tick": "11s", "clocks": ["2s"]},
     ),
     _cell("take-always", nodes=2, stations=1, broadcasts=1, joins=1, quick=True),
-    _cell("ack-always", nodes=2, stations=2, broadcasts=2, moves=1, timeouts=1, probes=False),
     _cell(
-        "mark-copies",
-        nodes=2,
-        stations=2,
-        broadcasts=2,
-        moves=1,
-        timeouts=2,
-        probes=False,
-        strategy="overtaking",
+        "ack-always", nodes=2, stations=2, broadcasts=2, moves=1, timeouts=1, probes=False, strategy="overtaking"
+    ),
+    _cell(
+        "mark-copies", nodes=2, stations=2, broadcasts=2, moves=1, probes=False, strategy="overtaking", quick=True
     ),
     _cell("send-always", nodes=2, stations=2, broadcasts=1, joins=1, moves=1),
     _cell("accept-early", nodes=2, stations=2, broadcasts=1, moves=2, timeouts=1, strategy="overtaking"),

@@ -119,6 +119,10 @@ class Whim(Protocol):
     codec = Codec([Message[tuple[int, int]]])
     table = {}
     numbered = False
+    greets = False
+    """Whether it sends the last message that it had over a link that comes up."""
+    waits = None
+    """The state in which it sets a timer; when that fires, it sends the last message to everyone, from state 0."""
 
     def __init__(self, node, settings):
         self.node = node
@@ -126,10 +130,12 @@ class Whim(Protocol):
         self.state = 0
         self.links = {}
         self.had = set()
+        self.last = None
 
     def broadcast(self, payload, now, *, lifetime=None):
         self.seq += 1
         message = Message(self.node, self.seq, payload, (self.state % 2, 2))
+        self.last = message if self.greets or self.waits is not None else None
         self.had.add(message.id)
         return [*(Send(peer, message) for peer in self.links), Deliver(message)]
 
@@ -146,26 +152,33 @@ class Whim(Protocol):
                 out += [Send(peer, copy) for peer in self.links if peer != sender]
         if delivers and not (once and frame.id in self.had):
             self.had.add(frame.id)
+            self.last = frame if self.greets or self.waits is not None else None
             out.append(Deliver(frame))
-        return out
+        return [*out, SetTimer("again", now + 10)] if self.state == self.waits else out
+
+    def again(self):
+        return Message(self.last.origin, self.last.seq, self.last.payload, (1, 0))
 
     def link_up(self, peer, now):
         self.links[peer] = None
-        return []
+        return [Send(peer, self.again())] if self.greets and self.last else []
 
     def link_down(self, peer, now):
         self.links.pop(peer, None)
         return []
 
     def timer(self, token, now):
-        return []
+        self.state = 0
+        return [Send(peer, self.again()) for peer in self.links if self.last]
 
     def snapshot(self):
-        return {"seq": self.seq, "state": self.state, "had": sorted(self.had)}
+        last = self.last and [self.last.origin, self.last.seq, self.last.payload]
+        return {"seq": self.seq, "state": self.state, "had": sorted(self.had), "last": last}
 
     def restore(self, state):
         self.seq, self.state = state["seq"], state["state"]
         self.had = {tuple(name) for name in state["had"]}
+        self.last = state["last"] and Message(*state["last"], (1, 0))
 
     def gauges(self):
         return {}

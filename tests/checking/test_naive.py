@@ -31,7 +31,7 @@ QUICK = [
 SLOW = [
     (naive.NoTimeOut, "growing", {}, {"broadcasts": 1, "breaks": 1, "appears": 1}),
     (naive.BuffersAreSets, "growing", {}, {"broadcasts": 2, "appears": 1}),
-    (naive.StartNeedNotBeHeld, "walk", {"retain": 1}, {"broadcasts": 4, "breaks": 1, "appears": 1}),
+    (naive.StartNeedNotBeHeld, "overtaking", {"retain": 1}, {"broadcasts": 4, "breaks": 1, "appears": 1}),
     (naive.UnknownIsNew, "walk", {"founders": 3}, {"broadcasts": 3, "joins": 1, "leaves": 1, "breaks": 1}),
     (naive.NoPatience, "walk", {"retain": 1}, {"broadcasts": 4, "breaks": 1}),
     (

@@ -36,6 +36,12 @@ def test_what_depends_on_a_message_that_left_with_its_node_may_be_held_back_for_
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)
 
 
+def test_what_depends_on_a_message_behind_a_node_that_left_may_be_held_back_for_ever():
+    """In a line, the one in the middle leaves before it has passed a question on: its answer waits for ever."""
+    done = check(specification("vector"), Scope(nodes=3, topology="line", broadcasts=1, answers=1, leaves=1))
+    assert (done.found.verdict, done.found.problem) == ("exhausted", None)
+
+
 def test_probes_that_are_under_way_together_may_be_given_up_where_little_is_kept():
     done = check(specification("vcube-single"), Scope(nodes=2, broadcasts=1, breaks=1), settings={"retain": 1})
     assert (done.found.verdict, done.found.problem) == ("exhausted", None)

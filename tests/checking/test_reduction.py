@@ -19,20 +19,26 @@ promises = st.sets(st.sampled_from([Guarantee.FIFO, Guarantee.CAUSAL, Guarantee.
 @st.composite
 def scopes(draw):
     nodes = draw(st.integers(2, 3))
-    unrest = draw(st.sampled_from(["breaks", "crashes", "answers", "answers", "leaves"][: 4 + nodes // 3]))
+    kinds = ["breaks", "crashes", "answers", "answers", "partitions", "timeouts", "joins", "leaves"]
+    unrest = draw(st.lists(st.sampled_from(kinds[: 7 + nodes // 3]), min_size=1, max_size=2, unique=True))
     return Scope(
         nodes=nodes,
         broadcasts=draw(st.integers(1, 2 if nodes == 2 else 1)),
         topology=draw(st.sampled_from(["complete", "line"])),
         fifo=draw(st.booleans()),
         probes=draw(st.booleans()),
-        **{unrest: 1},
+        **dict.fromkeys(unrest, 1),
     )
 
 
-@given(table=tables, numbered=st.booleans(), scope=scopes(), promised=promises)
-def test_reduced_and_full_search_agree_on_any_small_protocol(table, numbered, scope, promised):
-    make = type("Drawn", (Whim,), {"table": table, "numbered": numbered})
+habits = st.fixed_dictionaries(
+    {"numbered": st.booleans(), "greets": st.booleans(), "waits": st.sampled_from([None, None, 1, 2])}
+)
+
+
+@given(table=tables, habit=habits, scope=scopes(), promised=promises)
+def test_reduced_and_full_search_agree_on_any_small_protocol(table, habit, scope, promised):
+    make = type("Drawn", (Whim,), {"table": table, **habit})
     spec = spec_of(make, guarantees=frozenset(promised), needs=lambda settings: frozenset({Need.RELIABLE_LINKS}))
     limits = Limits(states=4000)
     full = check(spec, scope, reduce=False, exact=True, limits=limits)

@@ -1,6 +1,6 @@
 """Copies and canonical forms of any object's state."""
 
-from collections import OrderedDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
 from functools import partial
 
 import pytest
@@ -14,6 +14,13 @@ class Slotted:
 
     def __init__(self):
         self._a = [1]
+
+
+class Doubling(list):
+    """Means something of its own by what others do by it."""
+
+    def extend(self, values):
+        super().extend(2 * value for value in values)
 
 
 class Owner:
@@ -72,6 +79,9 @@ def test_tallies_are_copied_and_do_not_count():
         deque([[1], [2]], maxlen=3),
         defaultdict(list, {1: [2]}),
         OrderedDict(b=[1], a=[2]),
+        Counter("aab"),
+        ChainMap({1: [2]}, {3: 4}),
+        Doubling([1, 2]),
         {(1, 2): {3, 4}},
         partial(max, [3, 1]),
         Slotted(),
@@ -92,12 +102,64 @@ def test_the_order_of_a_dict_counts_and_that_of_a_set_does_not():
     assert canonical_form(grown) == canonical_form({*range(8)})
 
 
-def test_frames_are_values_that_copies_share():
-    message = Message(1, 1, b"", {1: 2})
-    assert copy_structure([message])[0] is message
-    assert canonical_form(message) != canonical_form(Message(1, 1, b"", {1: 3}))
+def test_frames_are_values_that_copies_share_unless_something_in_them_can_change():
+    still, clock = Message(0, 1, b"", (1, 2)), Message(0, 1, b"", {0: 1})
+    copies = copy_structure([still, clock, clock])
+    assert copies[0] is still
+    assert copies[1] is copies[2] is not clock
+    copies[1].stamp[0] = 2
+    assert clock.stamp == {0: 1}
+    assert canonical_form(copies[1]) != canonical_form(clock)
+    assert canonical_form([clock, clock]) == canonical_form([clock, Message(0, 1, b"", {0: 1})])
+
+
+def test_what_a_frame_shares_with_the_rest_is_told_and_kept():
+    """A message that is kept with the living clock of its source in it changes with that clock."""
+    clock = {0: 1}
+    shared, apart = ([clock, Message(0, 1, b"", each)] for each in (clock, dict(clock)))
+    assert canonical_form(shared) != canonical_form(apart)
+    copy = copy_structure(shared)
+    copy[0][0] = 9
+    assert (copy[1].stamp, shared[1].stamp) == ({0: 9}, {0: 1})
+
+
+def test_functions_are_known_by_what_they_do_and_keep():
+    def makes(value):
+        return lambda: value, lambda: value + 1
+
+    first, second = makes(1)
+    assert first.__qualname__ == second.__qualname__
+    assert canonical_form(first) != canonical_form(second)
+    one, two = (lambda found=kept: found for kept in (1, 2))
+    assert canonical_form(one) != canonical_form(two)
+    seen = lambda found=[]: found.append(1) or len(found)  # noqa: E731
+    copy = copy_structure(seen)
+    assert (copy(), copy(), seen()) == (1, 2, 1)
+
+
+class Entry:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_things_in_a_set_are_told_apart_where_one_is_held_elsewhere_too():
+    """Whatever the order in which a set gives them out."""
+    forms = set()
+    for _ in range(20):
+        entries = [Entry(value) for value in range(4)]
+        spare = [Entry(0) for _ in range(len(forms))]  # so that they are at other addresses
+        forms.add((canonical_form((set(entries), entries[0])), len(spare) < 0))
+        assert canonical_form((set(entries), entries[0])) != canonical_form((set(entries), entries[1]))
+    assert len(forms) == 1
 
 
 def test_what_has_no_structure_is_named():
     with pytest.raises(TypeError, match="generator cannot be copied"):
         copy_structure([(n for n in [1])])
+
+
+def test_it_does_not_matter_which_of_two_equal_frozen_sets_is_held():
+    once = frozenset([1, 2])
+    assert canonical_form([once, once]) == canonical_form([once, frozenset([2, 1])])
+    kept = [frozenset(), frozenset([("a", 1)])]
+    assert all(copy is each for copy, each in zip(copy_structure(kept), kept, strict=True))

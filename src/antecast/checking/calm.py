@@ -1,14 +1,18 @@
 """When nothing goes wrong any more, everything has to come to a good end.
 
 From each world in which nothing is under way the search lets the network heal, and then lets things take their
-course: crashed nodes recover, links come back, frames arrive as they were sent, and when none is under way the
-timer that is due first fires. This is one fair schedule, and it has to end with
+course: crashed nodes recover, links come back, frames arrive, and when none is under way the timer that is due
+first fires. It has to end with
 
-- *agreement*: what one node that is there has delivered, all have that were there from the start;
+- *agreement*: what one node that is there has broadcast or delivered, all deliver that were there from the start;
 - *termination*: nothing held back but what depends on messages that are gone with their node, no link unsafe,
   and, asked once more (`probes`), a broadcast of each node reaches all. If the same world comes back but for the
-  time, or no timer is left, it never will; if so many timers have fired as the scope allows (`calm`), that is told
-  too.
+  time, however late its timers fire, or no timer is left, it never will; if so many timers have fired as the
+  scope allows (`calm`), that is told too. When all is done, no timer may be set again and again for nothing.
+
+The search itself lets frames arrive in every order. What it does not see is what timers set off once all is
+quiet: that is looked at in every order, too (`_every_order`), as long as this takes no more than `ROOM` worlds.
+Healing and probes follow a few *fair schedules* (`SCHEDULES`), in which no frame waits for ever.
 
 Where a protocol may give messages up (`retain` or `capacity` is less than what is broadcast, newcomers start with
 what is to come), what was broadcast before the calm need not reach everyone, nor need probes that are under way
@@ -19,7 +23,10 @@ Worlds that have been seen to end well are remembered, so a calm that runs into 
 
 from __future__ import annotations
 
-from antecast.checking.machine import ABSENT
+from collections.abc import Iterator
+
+from antecast.checking.lassos import BY_ITSELF, REPEATS
+from antecast.checking.machine import ABSENT, Raised
 from antecast.checking.records import Problem
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds
@@ -32,6 +39,8 @@ HELD_BACK = (
 )  # fmt: skip
 """Gauges of messages that wait for something; empty when all is delivered."""
 
+NOTHING_LEFT = "nothing is under way and no timer is set"
+
 HOLDS = "station_hosts"
 """The gauge of hosts that a station holds: in the end each host is held by one."""
 
@@ -39,13 +48,30 @@ HOLDS = "station_hosts"
 STORM = 5_000
 """Things that may happen by themselves, one after the other, before it is said that they never end."""
 
+ROOM = 2_000
+"""Worlds that are looked at to see what timers set off, in every order, from a world at rest."""
+
+SCHEDULES = 3
+"""Ways to let things take their course. In all of them the link whose turn was longest ago goes first: of several
+the first, and what nodes notice before frames; the last, and frames before what nodes notice; or, as long as
+others have something, nothing that goes to the first node."""
+
+LAST = ("last",)
+"""How many turns there have been."""
+
+IDLE = 64
+"""Timers that may fire when all is done, to see whether it goes on for ever for nothing."""
+
 
 class Calm:
     """The judgement of worlds at rest."""
 
     def __init__(self, worlds: Worlds) -> None:
         self.worlds = worlds
-        self._fine: set[tuple[World, int, int]] = set()
+        self._fine: tuple[set[tuple[World, int, int]], ...] = tuple(set() for _ in range(SCHEDULES))
+        self._fine_in_any_order: set[tuple[World, int]] = set()
+        self.cut_short = False
+        """Whether there was a world at rest from which not every order was looked at."""
         self._agree = Guarantee.AGREEMENT in worlds.promises
         safe = worlds.scope.safe_links
         self._safe = self._agree if safe is None else safe
@@ -61,17 +87,33 @@ class Calm:
     def judge(self, world: World) -> tuple[Problem, list[Action]] | None:
         """What does not come to a good end from here, and the way there."""
         way: list[Action] = []
+        try:
+            problem = self.stray(world) or self._every_order(world, self.broadcast_so_far(world), way)
+            for schedule in range(SCHEDULES) if problem is None else ():
+                way.clear()
+                problem = self._judge(world, schedule, way)
+                if problem is not None:
+                    break
+        except Raised as error:
+            problem = Problem("exception", str(error))
+        return None if problem is None else (problem, way)
+
+    def _judge(self, world: World, schedule: int, way: list[Action]) -> Problem | None:
+        """The same by one schedule."""
+        fine = self._fine[schedule]
         passed: list[tuple[World, int, int]] = []
         rounds = self._rounds(world)
         stage, excused = 0, self.broadcast_so_far(world)
         while True:
             place = (world, stage, excused)
-            if place in self._fine:
+            if place in fine:
                 break
             passed.append(place)
-            ended, problem = self._rest(world, excused, way)
+            ended, problem = self._rest(world, excused, way, schedule)
+            if problem is None and stage == len(rounds):
+                problem = self._idle_timer(ended, way)
             if problem is not None:
-                return problem, way
+                return problem
             if stage == len(rounds):
                 break
             world = ended
@@ -80,10 +122,10 @@ class Calm:
                 way.append(probe)
                 world, problem = self.worlds.perform(world, probe, free=True)
                 if problem is not None:
-                    return problem, way
+                    return problem
             excused = self.excused(ended, world, len(rounds[stage]))
             stage += 1
-        self._fine.update(passed)
+        fine.update(passed)
         return None
 
     def _rounds(self, world: World) -> list[list[NodeId]]:
@@ -93,13 +135,17 @@ class Calm:
         everyone = self._members(world, down=True)
         return [everyone, *([node] for node in everyone)] if self._scarce else [everyone]
 
-    def _rest(self, world: World, excused: int, way: list[Action]) -> tuple[World, Problem | None]:
+    def _rest(self, world: World, excused: int, way: list[Action], schedule: int) -> tuple[World, Problem | None]:
         """Let things take their course until all is well; or what keeps them from it."""
         firings, last_firing, seen = 0, len(way), set()
+        turns: dict[Action, int] = {}
+        waited = False
         while True:
-            action = self._next(world)
+            action = self._next(world, schedule, turns)
             if action is not None:
-                if len(way) - last_firing == STORM:
+                if len(way) - last_firing >= STORM and schedule:  # the first alone leaves nothing waiting for ever
+                    schedule, last_firing = 0, len(way)
+                elif len(way) - last_firing >= STORM:
                     del way[last_firing:]  # a replay goes on by itself
                     words = self.lacking(world, excused) or "nodes never stop talking"
                     return world, Problem("termination", f"{words}; frames go to and fro without an end")
@@ -107,13 +153,17 @@ class Calm:
                 lacking = self.lacking(world, excused)
                 if lacking is None:
                     return world, None
-                action = self._timer(world)
+                action = next(self._timers(world, schedule), None)
                 if action is None:
-                    words = f"{lacking}; nothing is under way and no timer is set"
+                    words = f"{lacking}; {NOTHING_LEFT}"
                     return world, Problem("termination", words)
-                relative = self._without_time(world)
-                if relative in seen:
-                    return world, Problem("termination", f"{lacking}; from here on everything repeats")
+                relative = self.without_time(world)
+                if relative not in seen:
+                    waited = False
+                elif waited:
+                    return world, Problem("termination", f"{lacking}; {REPEATS}")
+                else:  # what waits for a time, and looks again and again whether it has come, is not stuck
+                    action, waited = self.worlds.label("wait"), True
                 seen.add(relative)
                 firings, last_firing = firings + 1, len(way)
                 if firings > self.worlds.scope.calm:
@@ -125,35 +175,161 @@ class Calm:
                 return world, problem
 
     def rest(self, world: World, excused: int) -> Problem | None:
-        """What keeps a world from a good end, if things take their course."""
-        return self._rest(world, excused, [])[1]
+        """What keeps a world from a good end, if things take their course. On real objects this is done once."""
+        try:
+            ended, problem = self._rest(world, excused, [], 0)
+            return problem or self._idle_timer(ended, [])
+        except Raised as error:
+            return Problem("exception", str(error))
 
-    def _next(self, world: World) -> Action | None:
-        """What happens by itself: a recovery, a link that returns, an end that notices, a frame that arrives."""
-        chosen: Action | None = None
+    def stray(self, world: World) -> Problem | None:
+        """That a link is gone which is not up means nothing to a node (rule 6 of `core.protocol`)."""
+        worlds = self.worlds
+        if worlds.cells or not worlds.restless:
+            return None
+        for node in worlds.protocols(world):
+            for peer in worlds.hosts:
+                if peer != node and not self._linked(world, node, peer):
+                    step = worlds.machine.step(world[node], node, world[worlds.NOW], "link_down", peer)
+                    if step.problem is not None or step.effects or step.state != world[node]:
+                        words = step.problem or "link_down of a link that is not up did something"
+                        return Problem("contract", f"node {node}, told that its link to {peer} is gone: {words}")
+        return None
+
+    def _idle_timer(self, world: World, way: list[Action]) -> Problem | None:
+        """A timer that is set again for ever, and nothing ever comes of it, when all is done."""
+        seen: set[World] = set()
+        made, waited = len(way), False
+        while len(way) - made < IDLE:
+            action = next(self._timers(world, 0), None)
+            if action is None:
+                break
+            relative = self.without_time(world)
+            if relative not in seen:
+                waited = False
+            elif waited:
+                words = f"at node {action[1]} the timer {action[2]} is set again for ever, without an effect"
+                return Problem("termination", f"{words}; {REPEATS}")
+            else:
+                action, waited = self.worlds.label("wait"), True
+            seen.add(relative)
+            way.append(action)
+            world, problem = self.worlds.perform(world, action, free=True)
+            if problem is not None:
+                return problem
+            if self._next(world, 0, {}) is not None:
+                break
+        del way[made:]
+        return None
+
+    def _every_order(self, start: World, excused: int, way: list[Action]) -> Problem | None:
+        """What timers set off in a world at rest in which something is lacking has to end well, in every order.
+        Timers that are due at the same time fire in any order; before the next, all frames have arrived."""
+        if self._free(start) or self.lacking(start, excused) is None:
+            return None
+        fine, done, looked = self._fine_in_any_order, [], 0
+        at_rest: list[World] = []  # those on the way, but for their time
+        stack: list[tuple[World, Iterator[Action]]] = []
+        world: World | None = start
+        while True:
+            if world is not None and (world, excused) not in fine:
+                looked += 1
+                actions = self._free(world)
+                resting = not actions
+                lacking = self.lacking(world, excused) if resting else None
+                if resting and lacking is not None:
+                    actions = list(self._timers(world, -1))
+                    relative = self.without_time(world)
+                    if not actions or at_rest.count(relative) > 1:
+                        words = REPEATS if actions else NOTHING_LEFT
+                        return Problem("termination", f"{lacking}; {words}")
+                    if relative in at_rest:
+                        actions = [self.worlds.label("wait")]
+                    at_rest.append(relative)
+                if looked > ROOM or len(at_rest) > self.worlds.scope.calm:
+                    self.cut_short = True
+                    way.clear()
+                    return None
+                stack.append((world, iter(actions)))
+                done.append(resting and lacking is not None)
+            world = None
+            while stack and world is None:
+                last, actions_left = stack[-1]
+                action = next(actions_left, None)
+                if action is None:
+                    stack.pop()
+                    fine.add((last, excused))
+                    if done.pop():
+                        at_rest.pop()
+                    if way:
+                        way.pop()
+                    continue
+                way.append(action)
+                world, problem = self.worlds.perform(last, action, free=True)
+                if problem is not None:
+                    return problem
+                if (world, excused) in fine:
+                    way.pop()
+                    world = None
+            if world is None:
+                return None
+
+    def _free(self, world: World) -> list[Action]:
+        """What happens by itself."""
+        return [each for each in self.worlds.actions(world) if each[0] in BY_ITSELF]
+
+    def _next(self, world: World, schedule: int, turns: dict[Action, int]) -> Action | None:
+        """What happens by itself next: a recovery, a link that returns, an end that notices, a frame that arrives.
+        `turns` says when each link last had its turn."""
+        arriving: list[Action] = []
+        noticed: list[Action] = []
         for action in self.worlds.actions(world):
-            match action[0]:
-                case "recover" | "link" | "up" | "down":
+            if action[0] in ("receive", "hear"):
+                arriving.append(action)
+            elif action[0] in BY_ITSELF:
+                if schedule != 1:
                     return action
-                case "receive" | "hear" if chosen is None:
-                    chosen = action
+                noticed.append(action)
+        if not arriving:
+            return noticed[-1] if noticed else None
+        if schedule == 1:
+            arriving.reverse()
+        elif schedule == 2:
+            first = self.worlds.hosts[0]
+            arriving = [each for each in arriving if each[1] != first] or arriving
+        if self.worlds.wires.fifo:
+            frames: dict[Action, Action] = {}
+        else:  # of the frames of a link, too, each has its turn
+            frames = {each: (*each[1:3], number) for each, number in self._contents(world, arriving).items()}
+        chosen = min(arriving, key=lambda each: (turns.get(each[1:3], 0), turns.get(frames.get(each, ()), 0)))
+        turns[LAST] = turns.get(LAST, 0) + 1
+        turns[chosen[1:3]] = turns[frames.get(chosen, chosen[1:3])] = turns[LAST]
         return chosen
 
-    def _timer(self, world: World) -> Action | None:
+    def _contents(self, world: World, arriving: list[Action]) -> dict[Action, int]:
         worlds = self.worlds
-        timers = [
+        air = worlds.values[world[worlds.AIR]]
+        return {
+            each: air[each[3]][2] if each[0] == "hear" else worlds.frame_under_way(world, *each[1:5])
+            for each in arriving
+        }
+
+    def _timers(self, world: World, schedule: int) -> Iterator[Action]:
+        """The timers that are due first: of several, one by the schedule, or all."""
+        worlds = self.worlds
+        timers = sorted(
             (at, node, token)
             for node in worlds.nodes
             if worlds.machine.protocol(world[node]) is not None
             for token, at in worlds.values[world[2 * worlds.n + node]]
             if token != "leaving"
-        ]
-        if not timers:
-            return None
-        _, node, token = min(timers)
-        return worlds.label("timer", node, token, GO_ON)
+        )
+        now = world[worlds.NOW]
+        due = [each for each in timers if max(each[0], now) == max(timers[0][0], now)]
+        for _, node, token in reversed(due) if schedule == 1 else due:
+            yield worlds.label("timer", node, token, GO_ON)
 
-    def _without_time(self, world: World) -> World:
+    def without_time(self, world: World) -> World:
         worlds, now = self.worlds, world[self.worlds.NOW]
         relative = list(world)
         for node in worlds.nodes:
@@ -190,7 +366,8 @@ class Calm:
         for together in self._connected(world, members) if self._agree else ():
             had = 0
             for node in together:
-                had |= worlds.record(world, node).delivered
+                record = worlds.record(world, node)
+                had |= record.delivered | sum(bit for bit, _ in record.pasts)
             for node in together:
                 lacks = had & ~worlds.record(world, node).delivered
                 if self._scarce or node >= worlds.scope.nodes:
@@ -215,31 +392,30 @@ class Calm:
 
     def _held_back(self, world: World, members: int) -> str | None:
         worlds, held = self.worlds, 0
-        for node, protocol in worlds.protocols(world).items():
-            gauges = protocol.gauges()
+        for node in worlds.protocols(world):
+            gauges = worlds.gauges(world[node])
             held += gauges.get(HOLDS, 0)
             for gauge in HELD_BACK:
-                if gauges.get(gauge, 0) > self._undeliverable(world) and not self._scarce:
+                if gauges.get(gauge, 0) > self._undeliverable(world, node) and not self._scarce:
                     return f"node {node} holds {gauges[gauge]} back ({gauge})"
         if worlds.cells and held != members:
             return f"stations hold {held} hosts, and there are {members}"
         return None
 
-    def _undeliverable(self, world: World) -> int:
-        """How many messages depend on one that nobody has any more: it is gone with the node that broadcast it."""
+    def _undeliverable(self, world: World, node: NodeId) -> int:
+        """How many messages depend on one that nobody has any more to whom a node is connected: it is gone with
+        those who left, or where these have cut the network in two."""
         worlds = self.worlds
         if not worlds.scope.leaves:
             return 0
-        there = gone = 0
-        for node in worlds.hosts:
-            record = worlds.record(world, node)
-            if world[node] != ABSENT:
-                there |= record.delivered
-            else:
-                for bit, _ in record.pasts:
-                    gone |= bit
-        lost = gone & ~there
-        records = (worlds.record(world, node) for node in worlds.hosts)
+        present = [each for each in worlds.hosts if world[each] != ABSENT]
+        parts = (part for part in self._connected(world, present) if node in part or worlds.cells)
+        there = 0
+        for each in next(parts, ()):
+            record = worlds.record(world, each)
+            there |= record.delivered | sum(bit for bit, _ in record.pasts)
+        lost = self.broadcast_so_far(world) & ~there
+        records = (worlds.record(world, each) for each in worlds.hosts)
         return sum(bool((bit | past) & lost) and not bit & there for each in records for bit, past in each.pasts)
 
     def _unsafe(self, world: World) -> str | None:

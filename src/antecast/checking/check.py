@@ -16,7 +16,7 @@ from antecast.checking.scope import BUDGET, Scope, check_scope
 from antecast.checking.search import SHARED_FROM, Found, explore
 from antecast.checking.walks import shorten, walk
 from antecast.checking.ways import Order
-from antecast.checking.world import Worlds
+from antecast.checking.world import BadStart, Worlds
 from antecast.core import ConfigurationError
 from antecast.core.settings import plain_settings
 from antecast.protocols.registry import Guarantee, Specification, address
@@ -75,8 +75,18 @@ def check(
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)
+    first = Worlds(spec, fitted, scope, promises=promises)
+    try:
+        first.beginning()
+    except BadStart as bad:
+        return Checked(
+            protocol=spec.name,
+            scope=scope,
+            found=Found(verdict="violated", states=1, transitions=0, depth=0, problem=bad.problem),
+            counterexample=counterexample(first, bad.problem, (), 0),
+        )
     if bounds:
-        check_limits(bounds, Worlds(spec, fitted, scope))
+        check_limits(bounds, first)
         properties = (*properties, BoundedBuffers(bounds))
     started = time.monotonic()
     meter = Meter()

@@ -18,12 +18,13 @@ import msgspec
 
 import antecast
 from antecast.checking.calm import Calm
+from antecast.checking.lassos import REPEATS
 from antecast.checking.machine import HiddenState, LiveMachine
 from antecast.checking.properties import BoundedBuffers, Property, addresses, broken_property, own_property
 from antecast.checking.records import Problem
 from antecast.checking.scope import Scope, check_scope
 from antecast.checking.story import Story
-from antecast.checking.world import Action, World, Worlds
+from antecast.checking.world import Action, BadStart, World, Worlds
 from antecast.core import ConfigurationError, InputError, MessageId
 from antecast.core.forms import form
 from antecast.core.settings import plain_settings, read_settings
@@ -223,13 +224,17 @@ def replay(
     scope = read_settings(found.scope, Scope, path="scope")
     promises = frozenset(found.promises)
     worlds = Worlds(spec, settings, scope, promises=promises, machine=LiveMachine)
-    world = worlds.beginning()
     teller, story = Teller(worlds), Story(worlds)
+    try:
+        world = worlds.beginning()
+    except BadStart as bad:
+        return Replay(bad.problem, (), (), story)
     story.begin(world)
     steps: list[str] = []
     problem: Problem | None = None
     calm = Calm(worlds)
     excused, probes, calmed = -1, 0, world
+    passed: set[World] = set()
     for place, listed in enumerate(found.actions):
         action: Action = tuple(listed)
         free = place >= found.calm
@@ -238,6 +243,8 @@ def replay(
         words = teller.words(world, action)
         if before is not None:
             before(place + 1, words)
+        if free:
+            passed.add(calm.without_time(world))
         if free and excused < 0:
             excused = calm.broadcast_so_far(world)
         after, problem = worlds.perform(world, action, free=free)
@@ -252,7 +259,11 @@ def replay(
             problem = broken_property(worlds, world, properties)
         if problem is not None:
             break
-    if problem is None and found.property in ("termination", "agreement"):
+    if problem is None and found.property == "contract":
+        problem = calm.stray(world)
+    elif problem is None and found.words.endswith(REPEATS) and calm.without_time(world) in passed:
+        problem = Problem("termination", found.words)
+    elif problem is None and found.property in ("termination", "agreement", "exception"):
         problem = calm.rest(world, calm.broadcast_so_far(world) if excused < 0 else excused)
     return Replay(problem, tuple(steps), tuple(teller.events), story)
 
@@ -297,6 +308,8 @@ class Teller:
                 return f"host {about[0]} moves to station {about[1]}"
             case "join":
                 return f"node {about[0]} joins at node {about[1]}"
+            case "wait":
+                return "a day passes; timers are late"
             case "tick":
                 return f"{worlds.scope.tick} pass"
             case _:

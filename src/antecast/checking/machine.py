@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import sys
+from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
@@ -26,6 +29,7 @@ from antecast.core import (
     Frame,
     Leaving,
     LocalMisuse,
+    Message,
     MessageId,
     NodeId,
     Protocol,
@@ -34,7 +38,7 @@ from antecast.core import (
     SetTimer,
     Transmit,
 )
-from antecast.core.structure import NotAStructure
+from antecast.core.structure import NotAStructure, canonical_form
 from antecast.protocols.registry import Specification
 
 ABSENT: Final = 0
@@ -43,13 +47,17 @@ ABSENT: Final = 0
 EVERYBODY: Final = -1
 """Where a `Transmit` goes."""
 
-PAYLOAD: Final = b"x"
-
 COMPARED: Final = 200
 """Calls that are made twice, to see that they do the same; then one of so many."""
 
+AGAIN: Final = 64
+"""At the end of a search one of so many calls is made again; all of them, if classes or modules have changed."""
+
 TWINS: Final = 200
 """States of which a second object is kept, that came there in another way."""
+
+
+_PLAIN_VALUES = (int, float, str, bytes, tuple, list, dict, set, frozenset, deque, bytearray)
 
 
 class HiddenState(ConfigurationError):
@@ -58,6 +66,22 @@ class HiddenState(ConfigurationError):
     def __init__(self, problem: str) -> None:
         rules = "draws no random numbers, and all its state is in its attributes (rules 1 and 8 of core.protocol)"
         super().__init__(f"{problem}: a protocol {rules}")
+
+
+class Raised(Exception):
+    """A protocol raised where it is not called but asked: for its state, its gauges, or how far it is."""
+
+
+def payload(node: NodeId, count: int) -> bytes:
+    """What a node says in its broadcast with this count: no two are alike."""
+    return f"{node}.{count}".encode()
+
+
+def _count(message: Message[Any]) -> int:
+    """The count of the broadcast that a message has the payload of; -1 if its source never said that."""
+    of, _, count = bytes(message.payload).partition(b".")
+    known = count.isdigit() and message.payload == payload(message.origin, int(count))
+    return int(count) if known and of else -1
 
 
 class Down(NamedTuple):
@@ -75,6 +99,7 @@ class Step:
         "deliveries",
         "effects",
         "idle",
+        "kind",
         "named",
         "plain",
         "problem",
@@ -84,15 +109,25 @@ class Step:
         "timers",
     )
 
-    def __init__(self, state: int, effects: tuple[tuple[Any, ...], ...], *, problem: str | None = None) -> None:
+    def __init__(
+        self,
+        state: int,
+        effects: tuple[tuple[Any, ...], ...],
+        *,
+        problem: str | None = None,
+        kind: str = "exception",
+    ) -> None:
         self.state = state
         self.effects = effects
-        """In their order: ("send", peer, frame), ("deliver", message), ("timer", token, at or None)."""
+        """In their order: ("send", peer, frame), ("timer", token, at or None), and ("deliver", message, which
+        broadcast of its source has the payload)."""
         self.sends = tuple((each[1], each[2]) for each in effects if each[0] == "send")
         self.deliveries = tuple(each[1] for each in effects if each[0] == "deliver")
         self.timers = tuple((each[1], each[2]) for each in effects if each[0] == "timer")
         self.named = tuple(each[1] for each in effects if each[0] == "accepted")
         self.problem = problem
+        self.kind = kind
+        """Of the problem: an exception, or a breach of the contract."""
         self.refused = ""
         """Why a frame was not taken."""
         self.idle = False
@@ -117,6 +152,7 @@ class Machine:
     def __init__(self, spec: Specification, settings: Any, *, stations: range, clocks: tuple[int, ...]) -> None:
         self.spec = spec
         self.settings = settings
+        self.everyone = range(stations.stop)
         self._stations = stations
         self._clocks = clocks
         self.states: list[Protocol | Down | None] = [None]
@@ -129,6 +165,8 @@ class Machine:
         self._message_numbers: dict[MessageId, int] = {}
         self.memo: dict[tuple[Any, ...], Step] = {}
         """Calls that have been made: (state, now, method, arguments) → step."""
+        self.at_first: dict[tuple[str, str], object] = {}
+        """What classes and modules held before the search."""
         self.calls = 0
         """How often a protocol ran."""
         self.first: list[tuple[Any, ...]] = [()]
@@ -172,8 +210,9 @@ class Machine:
         data = codec.encode(frame)
         number = self._frame_numbers.get(data)
         if number is None:
+            decoded = codec.decode(data)
             number = self._frame_numbers[data] = len(self.frames)
-            self.frames.append(codec.decode(data))
+            self.frames.append(decoded)
             self.frame_bytes.append(data)
             self.first_sent.append((self._cause, place))
         return number
@@ -197,6 +236,12 @@ class Machine:
         """The object in a local state, to look at; None where the node is down or not there."""
         found = self.states[state]
         return found if isinstance(found, Protocol) else None
+
+    def node(self, state: int) -> NodeId:
+        """Whose local state this is."""
+        found = self.states[state]
+        assert found is not None
+        return found.node
 
     def clock(self, node: NodeId, now: int) -> int:
         return now + (self._clocks[node] if node < len(self._clocks) else 0)
@@ -225,6 +270,25 @@ class Machine:
             found.idle = found.state == state and not (found.effects or found.problem or found.refused)
         return found
 
+    def elsewhere(self) -> dict[tuple[str, str], object]:
+        """What the classes and modules of the protocol hold, in plain values: nothing that may change."""
+        kinds = {kind for state in self.states for kind in type(state).__mro__ if issubclass(kind, Protocol)}
+        homes: list[Any] = [*(kinds - {Protocol}), *(sys.modules.get(kind.__module__) for kind in kinds)]
+        found = {}
+        for home in homes:
+            for name, value in vars(home).items() if home is not None else ():
+                if isinstance(value, _PLAIN_VALUES) and not name.startswith("__"):
+                    with suppress(NotAStructure, RecursionError):
+                        found[getattr(home, "__qualname__", home.__name__), name] = canonical_form(value)
+        return found
+
+    def compare_again(self, *, every: int = 1) -> None:
+        """Make calls again that were made long ago: they still do the same."""
+        for key, step in list(self.memo.items())[::every]:
+            if key[2] != "recover":
+                self._cause = key
+                self._compare(step, key, self.node(key[0]))
+
     def _compare(self, step: Step, key: tuple[Any, ...], node: NodeId) -> None:
         """Make a call again, on another copy of the state and on an object that came there in another way."""
         state, now, method, *arguments = key
@@ -249,12 +313,14 @@ class Machine:
             if method == "receive":
                 effects = protocol.receive(self.frames[arguments[0]], arguments[1], clock)
             elif method == "broadcast":
-                effects = protocol.broadcast(PAYLOAD, clock, lifetime=arguments[0])
+                said = payload(node, arguments[1])
+                effects = protocol.broadcast(said, clock, lifetime=arguments[0])
             elif method == "leave":
                 assert isinstance(protocol, Leaving)
                 effects = protocol.leave(clock)
             else:
                 effects = getattr(protocol, method)(*arguments, clock)
+            effects = list(effects)
         except RemoteFault as fault:
             refused = Step(state, (), problem=None if method == "receive" else f"{method} raised {fault!r}")
             refused.refused = str(fault)
@@ -305,29 +371,14 @@ class Machine:
         method: str,
         owed: Iterable[tuple[Any, ...]] = (),
     ) -> Step:
-        codec = protocol.codec
         told: list[tuple[Any, ...]] = [*owed]
         problem = None
         for effect in effects:
-            match effect:
-                case Send(to=to, frame=frame):
-                    told.append(("send", to, self.frame(codec, frame, len(told))))
-                case Transmit(frame=frame):
-                    told.append(("send", EVERYBODY, self.frame(codec, frame, len(told))))
-                case Deliver(message=message):
-                    told.append(("deliver", self.message(message.id)))
-                case Accepted(id=name):
-                    told.append(("accepted", self.message(name)))
-                case SetTimer(token=token, at=at):
-                    self.first_set.setdefault((node, token), (self._cause, len(told)))
-                    told.append(("timer", token, at - self.clock(node, 0)))
-                case CancelTimer(token=token):
-                    self.first_set.setdefault((node, token), (self._cause, len(told)))
-                    told.append(("timer", token, None))
-                case Discard() | Alert():
-                    pass
-                case other:
-                    problem = f"{method} gave {other!r}, which is not an effect"
+            try:
+                told += self._told(node, protocol, effect, len(told))
+            except Exception as error:
+                shown = f"a {type(effect).__name__}" if isinstance(effect, msgspec.Struct) else repr(effect)
+                problem = f"{method} gave {shown}, which cannot be carried out: {error}"
         if method == "broadcast":
             names = [each[1] for each in told if each[0] == "accepted"]
             names += [e[1] for e in told if e[0] == "deliver" and self.messages[e[1]].origin == node]
@@ -335,7 +386,28 @@ class Machine:
                 problem = f"a broadcast gave {len(names)} deliveries of its message; exactly one is due"
             elif not any(each[0] == "accepted" for each in told):
                 told.append(("accepted", names[0]))
-        return Step(self._intern(node, protocol), tuple(told), problem=problem)
+        return Step(self._intern(node, protocol), tuple(told), problem=problem, kind="contract")
+
+    def _told(self, node: NodeId, protocol: Protocol, effect: object, place: int) -> list[tuple[Any, ...]]:
+        """An effect in numbers; nothing if it changes nothing."""
+        match effect:
+            case Send(to=to, frame=frame):
+                return [("send", to, self.frame(protocol.codec, frame, place))]
+            case Transmit(frame=frame):
+                return [("send", EVERYBODY, self.frame(protocol.codec, frame, place))]
+            case Deliver(message=message):
+                return [("deliver", self.message(message.id), _count(message))]
+            case Accepted(id=name):
+                return [("accepted", self.message(name))]
+            case SetTimer(token=token, at=at):
+                self.first_set.setdefault((node, token), (self._cause, place))
+                return [("timer", token, at - self.clock(node, 0))]
+            case CancelTimer(token=token):
+                self.first_set.setdefault((node, token), (self._cause, place))
+                return [("timer", token, None)]
+            case Discard() | Alert():
+                return []
+        raise TypeError("it is not an effect")
 
     # Crashes.
 
@@ -344,7 +416,11 @@ class Machine:
         protocol = self.states[state]
         assert isinstance(protocol, Protocol)
         self._cause = (state, 0, "crash", owed)
-        return self._intern(node, Down(node, msgspec.msgpack.encode(protocol.snapshot()), owed))
+        try:
+            saved = msgspec.msgpack.encode(protocol.snapshot())
+        except Exception as error:
+            raise Raised(f"node {node}: snapshot raised {type(error).__name__}: {error}") from None
+        return self._intern(node, Down(node, saved, owed))
 
     def recover(self, state: int, node: NodeId, now: int) -> Step:
         """A new object, its saved state, `resume`. What was owed is delivered first, by the world."""
@@ -357,11 +433,11 @@ class Machine:
             self._cause = key
             try:
                 protocol.restore(msgspec.msgpack.decode(down.saved, strict=False))
-                effects = protocol.resume(self.clock(node, now))
+                effects = list(protocol.resume(self.clock(node, now)))
             except Exception as error:
                 found = Step(state, (), problem=f"recovery raised {type(error).__name__}: {error}")
             else:
-                owed = [("deliver", each) for each in down.owed]
+                owed = [("deliver", each, None) for each in down.owed]
                 found = self._done(node, protocol, effects, "resume", owed)
             self.memo[key] = found
         return found

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Step
+from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Raised, Step
 from antecast.checking.records import Problem, Record, Records
 from antecast.checking.scope import BUDGET, UNREST, Scope
 from antecast.checking.wires import Wires
@@ -30,6 +30,9 @@ GO_ON: Final = -1
 ANSWER: Final = -2
 """The application broadcasts from inside a delivery of this call. Zero or more: the node crashes when so many
 effects of this call have been carried out."""
+
+A_DAY: Final = 86_400 * 10**9
+"""Nanoseconds that pass at once where timers are late."""
 
 CALLS: Final = ("receive", "hear", "broadcast", "timer", "up", "down")
 PLACE = {name: place for place, name in enumerate(BUDGET)}
@@ -79,7 +82,7 @@ class Performing:
         self._gauges: dict[int, dict[str, int]] = {}
         self.inside = scope.inside
         """Whether crashes come between two effects of a call, too."""
-        self._unrest = any(getattr(scope, name) for name in UNREST)
+        self.restless = any(getattr(scope, name) for name in UNREST)
         self.effects: tuple[tuple[Any, ...], ...] = ()
         """Of the last call that was performed without anything that goes with it."""
 
@@ -101,7 +104,10 @@ class Performing:
         """The world after an action, and what it broke. `free` actions cost nothing: all has calmed down."""
         new = list(world)
         self.effects = ()
-        problem = getattr(self, f"_do_{action[0]}")(new, *action[1:])
+        try:
+            problem: Problem | None = getattr(self, f"_do_{action[0]}")(new, *action[1:])
+        except Raised as error:
+            return world, Problem("exception", str(error))
         if not free:
             self._pay(new, action)
         return tuple(new), problem
@@ -132,8 +138,7 @@ class Performing:
     def _run(self, world: list[int], node: NodeId, step: Step, then: int = GO_ON) -> Problem | None:
         """Carry out the effects of a call, and what goes with it."""
         if step.problem is not None:
-            kind = "contract" if "effect" in step.problem or "exactly one" in step.problem else "exception"
-            return Problem(kind, f"node {node}: {step.problem}")
+            return Problem(step.kind, f"node {node}: {step.problem}")
         if step.refused and not self.cells:  # by radio, much may come late
             return Problem("refused", f"node {node} refused a frame of an honest node: {step.refused}")
         world[node] = step.state
@@ -155,7 +160,11 @@ class Performing:
         return self._let_go(world, node)
 
     def _answer(self, world: list[int], node: NodeId) -> Problem | None:
-        return self._run(world, node, self._step(world, node, "broadcast", self.lifetimes[0]))
+        return self._run(world, node, self._broadcast(world, node, 0))
+
+    def _broadcast(self, world: list[int], node: NodeId, which: int) -> Step:
+        said = len(self.records.values[world[self.n + node]].pasts)
+        return self._step(world, node, "broadcast", self.lifetimes[which], said)
 
     @staticmethod
     def _in_turn(effects: tuple[tuple[Any, ...], ...], count: int) -> tuple[tuple[Any, ...], ...]:
@@ -172,7 +181,11 @@ class Performing:
             return None
         place = self.n + node
         if kind == "deliver":
-            made = self.records.deliver(world[place], node, effect[1], lambda each: self._past(world, each))
+            count, past = self._past(world, effect[1])
+            if past is not None and effect[2] not in (None, count):
+                words = f"node {node} delivered {self.machine.messages[effect[1]]} with another payload"
+                return Problem("integrity", words, (node, effect[1]))
+            made = self.records.deliver(world[place], node, effect[1], past)
         else:
             made = self.records.broadcast(world[place], node, effect[1])
         if isinstance(made, Problem):
@@ -180,16 +193,17 @@ class Performing:
         world[place] = made
         return None
 
-    def _past(self, world: list[int], message: int) -> int | None:
-        """What happened before a message was broadcast; None if it was not."""
+    def _past(self, world: list[int], message: int) -> tuple[int, int | None]:
+        """How many its source had broadcast before a message, and what happened before it; None if it was not
+        broadcast."""
         origin = self.machine.messages[message].origin
         if not 0 <= origin < self.n:
-            return None
+            return -1, None
         bit = 1 << message
-        for each, past in self.records.values[world[self.n + origin]].pasts:
+        for count, (each, past) in enumerate(self.records.values[world[self.n + origin]].pasts):
             if each == bit:
-                return past
-        return None
+                return count, past
+        return -1, None
 
     def _send(self, world: list[int], node: NodeId, to: NodeId, frame: int) -> Problem | None:
         if to == EVERYBODY:
@@ -221,7 +235,7 @@ class Performing:
     # Verbs.
 
     def _do_broadcast(self, world: list[int], node: NodeId, which: int, then: int) -> Problem | None:
-        return self._run(world, node, self._step(world, node, "broadcast", self.lifetimes[which]), then)
+        return self._run(world, node, self._broadcast(world, node, which), then)
 
     def _do_receive(
         self, world: list[int], node: NodeId, peer: NodeId, life: int, position: int, then: int
@@ -272,6 +286,9 @@ class Performing:
 
     def _do_tick(self, world: list[int]) -> None:
         world[self.NOW] += int(self.scope.tick)
+
+    def _do_wait(self, world: list[int]) -> None:
+        world[self.NOW] += A_DAY
 
     def _do_link(self, world: list[int], low: NodeId, high: NodeId) -> None:
         place = self.links[low, high]
@@ -372,7 +389,10 @@ class Performing:
         found = self._gauges.get(state)
         if found is None:
             protocol = self.machine.protocol(state)
-            found = {} if protocol is None else protocol.gauges()
+            try:
+                found = {} if protocol is None else protocol.gauges()
+            except Exception as error:
+                raise Raised(f"gauges raised {type(error).__name__}: {error}") from None
             if self.machine.settled:
                 self._gauges[state] = found
         return found

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from antecast.checking.machine import Raised
 from antecast.checking.records import Problem
 from antecast.core import ConfigurationError
 
@@ -82,7 +83,10 @@ def broken_property(worlds: Worlds, world: World, properties: Iterable[Property]
     view = None
     for each in properties:
         view = view or View(worlds, world)
-        words = each(view)
+        try:
+            words = each(view)
+        except Raised as error:
+            return Problem("exception", str(error))
         if words:
             return Problem(getattr(each, "__name__", "property"), words)
     return None

@@ -7,7 +7,6 @@ that differ in nothing else are one. Sets of messages are the bits of a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from antecast.core import MessageId
@@ -64,9 +63,8 @@ class Records:
         past = record.delivered | record.covered | own
         return self.number(record._replace(pasts=(*record.pasts, (1 << message, past))))
 
-    def deliver(self, number: int, node: int, message: int, past_of: Callable[[int], int | None]) -> int | Problem:
-        """A node delivers a message; `past_of` gives what happened before it, None if nobody broadcast it."""
-        past = past_of(message)
+    def deliver(self, number: int, node: int, message: int, past: int | None) -> int | Problem:
+        """A node delivers a message; `past` is what happened before it, None if nobody broadcast it."""
         if past is None:
             return Problem(
                 "integrity",

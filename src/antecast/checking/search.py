@@ -16,12 +16,14 @@ from typing import Any, Literal, TypeAlias
 
 from antecast.checking.calm import Calm
 from antecast.checking.fingerprints import Fingerprints
+from antecast.checking.lassos import BY_ITSELF, REPEATS, Lassos, MayGoOn, Receptions
 from antecast.checking.limits import Meter, Progress
+from antecast.checking.machine import AGAIN
 from antecast.checking.properties import Property, are_local, broken_property
 from antecast.checking.records import Problem
 from antecast.checking.reduction import Arriving, Eager, Followed, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
-from antecast.checking.world import Action, World, Worlds
+from antecast.checking.world import ANSWER, Action, World, Worlds
 
 Verdict: TypeAlias = Literal["exhausted", "violated", "not exhausted"]
 
@@ -117,6 +119,16 @@ class Graph:
                 raise NotSymmetric
         return world, actions
 
+    def step(
+        self, world: World, actions: list[Action], wanted: World | int, lassos: Lassos, lane: int
+    ) -> tuple[World, list[Action]]:
+        """The world that a lane leads to, and the actions up to there."""
+        for action, after, _ in self.reducer.worlds.expand(world):
+            fits = action[0] in BY_ITSELF and lassos.lane_number(world, action) == lane
+            if fits and self.reducer.key(self.reducer.reduced(after)) == wanted:
+                return self._at_once(after, [*actions, action])
+        raise NotSymmetric
+
     def _at_once(self, world: World, actions: list[Action]) -> tuple[World, list[Action]]:
         if self.reducer.eager is None:
             return world, actions
@@ -126,6 +138,8 @@ class Graph:
 
 SHARED_FROM = 20_000
 """Worlds that one process looks at before it shares the rest with others."""
+
+CUT_SHORT = "not every order of what timers set off at rest was looked at"
 
 FIRST_VERIFIED = 1000
 """States after which assumptions are verified for the first time; then each time there are four times as many."""
@@ -154,12 +168,15 @@ class Search:
         meter: Meter | None = None,
         jobs: int = 1,
         share_from: int = SHARED_FROM,
+        lassos: bool = False,
     ) -> None:
         self.worlds = worlds
+        self.lassos = Lassos(worlds) if lassos else None
         self.meter = meter or Meter()
         self.jobs, self.share_from = 1 if exact else jobs, share_from
         worlds.inside = worlds.scope.inside and (eager is None or not eager.may_skip_inside(worlds.scope))
         self.beginning = worlds.beginning()
+        worlds.machine.at_first = worlds.machine.at_first or worlds.machine.elsewhere()
         symmetry = Symmetry(worlds, self.beginning) if symmetric else None
         self.symmetry = symmetry if symmetry is not None and symmetry.renamings else None
         self.reducer = Reducer(worlds, eager, self.symmetry, exact=exact)
@@ -209,7 +226,7 @@ class Search:
         waiting: deque[tuple[World, int, int]] = deque([(beginning, graph.add(reducer.key(beginning), -1), 0)])
         take = waiting.pop if depth_first else waiting.popleft
         places, looked = graph.places, 0
-        verify_at = FIRST_VERIFIED
+        verify_at, lassos = FIRST_VERIFIED, self.lassos
         while waiting:
             world, place, depth = take()
             if depth > self.depth:
@@ -234,11 +251,31 @@ class Search:
                 if key not in places:
                     waiting.append((after, graph.add(key, place), depth + 1))
                     self.times.add(after[worlds.NOW])
+                if lassos is not None and action[0] in BY_ITSELF and action[-1] != ANSWER:
+                    lassos.note(place, world, action, places[key])
             if not looked & 63 and self.progress is not None:
                 why = self.progress(len(graph), self.transitions, len(waiting), depth)
                 if why:
                     return self.found("not exhausted", why=why, frontier=len(waiting))
-        return self.found("exhausted")
+        return self._in_lasso() or self.found("exhausted")
+
+    def _in_lasso(self) -> Found | None:
+        """A violation, if there is a fair lasso of worlds that never come to rest. Where none was looked for,
+        local calls have to show that there is none."""
+        if self.lassos is None:
+            if not Receptions.of(self.worlds.machine).come_to_rest():
+                raise MayGoOn
+            return None
+        found = self.lassos.fair()
+        if found is None:
+            return None
+        place, round_trip = found
+        world, actions = self.graph.way(self.graph.chain(place))
+        calm = len(actions)
+        for lane, then in round_trip:
+            world, actions = self.graph.step(world, actions, self.graph.chain(then)[-1], self.lassos, lane)
+        words = f"nodes never stop talking; {REPEATS}"
+        return self.found("violated", problem=Problem("termination", words), actions=tuple(actions), calm=calm)
 
     def _shared(self, frontier: list[tuple[World, Any]], depth: int, verify_at: int) -> Found:
         from antecast.checking.workers import Sharing
@@ -253,6 +290,14 @@ class Search:
             raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
         if self.symmetry is not None and self.symmetry.broken():
             raise NotSymmetric
+
+    def compare_again(self, *, some: bool = True) -> None:
+        """Refuse a protocol that does something else by now. If its classes or modules hold something else than at
+        the start, all calls are made again."""
+        machine = self.worlds.machine
+        changed = machine.elsewhere() != machine.at_first
+        if changed or some:
+            machine.compare_again(every=1 if changed else AGAIN)
 
     def _failing(self, eager: Eager) -> set[Arriving]:
         return eager.broken(self.worlds.machine, self.followed, self.times, self.enough)
@@ -294,7 +339,7 @@ def explore(
     alike = are_local(properties)
     eager = Eager(alike=alike) if reduce else None
     lively: set[Arriving] = set()
-    symmetric, notes, started = reduce and alike, [], time.process_time()
+    symmetric, lassos, notes, started = reduce and alike, False, [], time.process_time()
     meter = meter or Meter()
     while True:
         search = Search(
@@ -307,14 +352,20 @@ def explore(
             meter=meter,
             jobs=jobs,
             share_from=share_from,
+            lassos=lassos,
         )
         try:
             found = search.run(depth_first=depth_first)
             if found.verdict == "exhausted":
                 search.verify()
+                search.compare_again()
         except NotSymmetric:
             symmetric = False
             notes.append("the nodes turned out not to be interchangeable")
+            continue
+        except MayGoOn:
+            lassos, symmetric, jobs = True, False, 1
+            notes.append("that frames come to rest was seen in all worlds, not by local calls alone")
             continue
         except TooEager as failed:
             lively |= failed.frames
@@ -326,6 +377,8 @@ def explore(
             notes.append(f"{len(lively)} frames turned out to mean something later")
         if eager is not None:
             notes.append(f"{eager.count or len(eager.assumed)} frames that mean nothing arrive at once")
+        if search.calm.cut_short:
+            notes.append(CUT_SHORT)
         if search.symmetry is not None:
             notes.append(f"{len(search.symmetry.renamings) + 1} ways to number the nodes")
         used = time.process_time() - started

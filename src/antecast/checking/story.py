@@ -58,7 +58,7 @@ class Story:
             if waiting:
                 self.flights.append(Flight(waiting.pop(0), peer, number, node, what, lost))
             self.marks.append(Mark(number, node, "lose" if lost else "receive", what))
-        elif verb not in ("broadcast", "tick", "break", "link", "appear", "cut"):
+        elif verb not in ("broadcast", "tick", "wait", "break", "link", "appear", "cut"):
             what = str(action[2]) if verb in ("up", "down", "timer", "move") else ""
             self.marks.append(Mark(number, action[1], verb, what))
         for place, node in enumerate(action[1:3]) if verb in ("break", "link", "appear") else ():

@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from antecast.checking.machine import Down, Step
+from antecast.checking.machine import Down, Raised, Step
 from antecast.checking.records import Record
 from antecast.checking.wires import Life, Link
 from antecast.core import MessageId
@@ -84,24 +84,22 @@ class Renaming:
         if method == "crash":
             down = machine.states[state]
             assert isinstance(down, Down)
-            return machine.crash(self.state(before), self.nodes[down.node], tuple(map(self.message, cause[3])))
+            try:
+                return machine.crash(self.state(before), self.nodes[down.node], tuple(map(self.message, cause[3])))
+            except Raised:
+                raise NotSymmetric from None
         return self.step(cause).state
 
     def step(self, key: tuple[Any, ...]) -> Step:
         """The renamed call."""
         machine = self.worlds.machine
         state, now, method, *arguments = key
-        node = self._node(state)
+        node = machine.node(state)
         if method == "recover":
             return machine.recover(self.state(state), self.nodes[node], now)
         return machine.step(
             self.state(state), self.nodes[node], now, method, *self._arguments(node, method, arguments)
         )
-
-    def _node(self, state: int) -> int:
-        found = self.worlds.machine.states[state]
-        assert found is not None
-        return found.node
 
     def _arguments(self, node: int, method: str, arguments: list[Any]) -> tuple[Any, ...]:
         match method:
@@ -182,7 +180,7 @@ class Renaming:
             return (image.problem is None) == (step.problem is None)
         if len(image.effects) != len(step.effects) or bool(image.refused) != bool(step.refused):
             return False
-        to = self.nodes[self._node(key[0])]
+        to = self.nodes[self.worlds.machine.node(key[0])]
         for effect, renamed in zip(step.effects, image.effects, strict=True):
             if effect[0] != renamed[0] or not self._same(to, effect, renamed):
                 return False
@@ -197,7 +195,7 @@ class Renaming:
                 node = self.nodes.index(to)
                 return bool(renamed[1] == self.token(node, effect[1]) and renamed[2] == effect[2])
             case _:
-                return bool(renamed[1] == self.message(effect[1]))
+                return bool(renamed[1] == self.message(effect[1]) and renamed[2:] == effect[2:])
 
 
 class Symmetry:

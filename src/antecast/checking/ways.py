@@ -20,11 +20,12 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from antecast.checking.lassos import Receptions
 from antecast.checking.limits import Progress
 from antecast.checking.properties import BoundedBuffers, are_local, own_property
 from antecast.checking.reduction import Arriving, Eager, Edge, Held, inherited
 from antecast.checking.scope import Scope
-from antecast.checking.search import Found, Search
+from antecast.checking.search import CUT_SHORT, Found, Search
 from antecast.checking.symmetry import NotSymmetric
 from antecast.checking.world import Action, World, Worlds
 from antecast.core import Protocol as Node
@@ -65,6 +66,8 @@ class Looked:
     states: dict[bytes, tuple[int, Way]] = field(default_factory=dict)
     """Local states by digest: the node, and a way to a world in which it is in that state."""
     times: set[int] = field(default_factory=set)
+    receptions: Receptions = field(default_factory=Receptions)
+    cut_short: bool = False
     symmetric: bool = True
 
     def add(self, other: Looked) -> None:
@@ -76,6 +79,8 @@ class Looked:
             self.held[state] |= frames
         self.states = other.states | self.states
         self.times |= other.times
+        self.receptions.add(other.receptions)
+        self.cut_short |= other.cut_short
         self.symmetric &= other.symmetric
 
 
@@ -185,6 +190,7 @@ class Explorer:
                         done.reached[key] = further
                     self._note(done, world, action, after, further)
                     done.times.add(after[now])
+            search.compare_again(some=False)
             done.symmetric = search.symmetry is None or not search.symmetry.broken()
         except NotSymmetric:
             done.symmetric = False
@@ -192,6 +198,8 @@ class Explorer:
             for state, frames in self.eager.held(self.worlds.machine).items():
                 done.held[state] |= frames
         done.edges = self.search.followed.edges(self.worlds.machine)
+        done.receptions = Receptions.of(self.worlds.machine)
+        done.cut_short = search.calm.cut_short
         return done
 
     def _note(self, done: Looked, world: World, action: Action, after: World, way: Way) -> None:
@@ -252,6 +260,8 @@ def explore_ways(
             notes.append(f"{len(order.lively)} frames turned out to mean something later")
         if explorer.eager is not None:
             notes.append(f"{len(set().union(*seen.held.values()))} frames that mean nothing arrive at once")
+        if seen.cut_short:
+            notes.append(CUT_SHORT)
         if explorer.search.symmetry is not None:
             notes.append(f"{len(explorer.search.symmetry.renamings) + 1} ways to number the nodes")
         return replace(found, reduction=tuple(notes), seconds=time.process_time() - started)
@@ -287,4 +297,8 @@ def _explored(
         why = enough() or ""
         if why:
             return explorer.search.found("not exhausted", **counts, why=why, frontier=waiting), set(), seen
-    return explorer.search.found("exhausted", **counts), explorer.failing(seen, lambda: None), seen
+    failed = explorer.failing(seen, lambda: None)
+    if not failed and not seen.receptions.come_to_rest():
+        why = "local calls do not show that frames come to rest; without --master it is looked for in all worlds"
+        return explorer.search.found("not exhausted", **counts, why=why), failed, seen
+    return explorer.search.found("exhausted", **counts), failed, seen

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from antecast.checking.lassos import MayGoOn, Receptions
 from antecast.checking.limits import memory_used
 from antecast.checking.reduction import Arriving, Edge, Held, Unverified, inherited
 from antecast.checking.symmetry import NotSymmetric
@@ -163,7 +164,11 @@ class Worker:
         return self._seen.get(key)
 
     def _symmetric(self) -> bool:
+        self._search.compare_again()
         return self._search.symmetry is None or not self._search.symmetry.broken()
+
+    def _receptions(self) -> tuple[Receptions, bool]:
+        return Receptions.of(self._search.worlds.machine), self._search.calm.cut_short
 
     def _assumed(self) -> tuple[set[Edge], dict[bytes, set[Arriving]], set[int]]:
         search = self._search
@@ -235,6 +240,12 @@ class Sharing:
             self._verify()
             if not all(self._ask([("symmetric",)] * self._jobs)):
                 raise NotSymmetric
+            receptions = Receptions()
+            for each, cut_short in self._ask([("receptions",)] * self._jobs):
+                receptions.add(each)
+                search.calm.cut_short |= cut_short
+            if not receptions.come_to_rest():
+                raise MayGoOn
             return self._found("exhausted")
         except Unverified as late:
             return search.unverified(late, **self._counts())

@@ -14,7 +14,15 @@ from antecast.checking.wires import NO_LINK, Arrival, Link
 from antecast.core import NodeId
 from antecast.protocols.registry import Need
 
-__all__ = ["ANSWER", "CALLS", "GO_ON", "Action", "World", "Worlds"]
+__all__ = ["ANSWER", "CALLS", "GO_ON", "Action", "BadStart", "World", "Worlds"]
+
+
+class BadStart(Exception):
+    """A promise is broken before anything has happened: when the first links come up."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.words)
+        self.problem = problem
 
 
 class Worlds(Performing):
@@ -69,7 +77,7 @@ class Worlds(Performing):
 
     def _must(self, problem: Problem | None) -> None:
         if problem is not None:
-            raise AssertionError(f"at the start: {problem.words}")
+            raise BadStart(problem)
 
     # What can happen.
 
@@ -206,7 +214,7 @@ class Worlds(Performing):
         """The world when all has happened that may happen first without hiding anything: frames that mean nothing
         to their receivers arrive, links come back, and nodes recover unless time can pass before."""
         done: list[Action] = []
-        if self._unrest:
+        if self.restless:
             world = self._restored(world, eager, done)
         for node, peer, place, arrival in self._idle(world, eager):
             done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
@@ -215,7 +223,7 @@ class Worlds(Performing):
 
     def settled(self, world: World, eager: Eager) -> World:
         """The same world, in less time: what is left between two nodes depends on nothing but these."""
-        if self._unrest:
+        if self.restless:
             world = self._restored(world, eager, [])
         laden, now, known = self.wires.laden, world[self.NOW], eager.left_between
         new: list[int] | None = None
@@ -336,6 +344,8 @@ class Worlds(Performing):
         """Whether an action can happen in a world."""
         if action[0] in CALLS and action[-1] != GO_ON:
             action = (*action[:-1], GO_ON)
+        if free and action[0] == "wait":
+            return True
         if free and action[0] == "timer":
             return any(token == action[2] for token, _ in self.values[world[2 * self.n + action[1]]])
         if free and action[0] == "broadcast":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from antecast.cli.check_results import (
     verdict,
 )
 from antecast.cli.completion import protocol_names
-from antecast.cli.console import Exit, Json, Quiet, err, out
+from antecast.cli.console import Conf, Exit, Json, Quiet, check_name, err, out
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from antecast.checking.scope import Scope
 
 _LINE_SECONDS = 30.0
+_LOOK_SECONDS = 0.2
 
 
 def _count(text: str) -> Any:
@@ -121,9 +123,14 @@ def check(
     master: Annotated[
         str | None,
         typer.Option(
-            "--master", metavar="URL", help="Search on Spark: a master, such as local[*], or an sc:// address."
+            "--master",
+            metavar="URL",
+            help="Search on Spark: a master, such as local[*], or an sc:// address.",
+            rich_help_panel="Spark",
+            callback=check_name,
         ),
     ] = None,
+    conf: Conf = None,
     replayed: Annotated[Path | None, _found("Play this one again.", "--replay", metavar="FILE")] = None,
     any_code: Annotated[bool, _found("Replay it even if the protocol's code has changed.", "--any-code")] = False,
     any_version: Annotated[bool, _found("The old name of --any-code.", "--any-version", hidden=True)] = False,
@@ -197,7 +204,7 @@ def check(
     elif not quiet:
         tell(results[0], save)
     elif results[0].found.problem is not None:
-        out.print(f"{results[0].protocol}: {verdict(results[0])}", style="bold red", markup=False, soft_wrap=True)
+        out.print(f"{results[0].protocol}: {verdict(results[0])}", style="bold red", soft_wrap=True)
     raise typer.Exit(_exit_code(results))
 
 
@@ -282,11 +289,23 @@ def _all(
     from antecast.checking.workers import cores
 
     if jobs is not None and jobs > 1 and len(names) > 1:
-        from concurrent.futures import ProcessPoolExecutor
+        from concurrent.futures import ProcessPoolExecutor, wait
 
-        with ProcessPoolExecutor(jobs) as pool:
+        # A flag, since Python loses an interrupt that comes while it forks.
+        with (
+            _interruptible() as interrupted,
+            ProcessPoolExecutor(jobs, initializer=_leave_interrupts_to_the_parent) as pool,
+        ):
             done = [pool.submit(_one, name, fields, options, fit=fit) for name in names]
-            yield from (each.result() for each in done)
+            for each in done:
+                while not each.done():
+                    if interrupted():
+                        pool.shutdown(wait=False, cancel_futures=True)
+                        for worker in multiprocessing.active_children():
+                            worker.terminate()
+                        raise KeyboardInterrupt
+                    wait([each], _LOOK_SECONDS)
+                yield each.result()
         return
     with _interruptible() as interrupted:
         for name in names:
@@ -295,6 +314,10 @@ def _all(
             show.done()
             if interrupted():
                 return
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _one(
@@ -388,11 +411,11 @@ class _Shown:
         rate = (states - self._before) / (now - self._last)
         self._last, self._before = now, states
         text = f"{self._name}: {states:,} states, {rate:,.0f} per second, frontier {frontier:,}, depth {depth}"
-        err.print(text, end="\r" if err.is_terminal else "\n", markup=False, soft_wrap=True)
+        err.print(text, end="\r" if err.is_terminal else "\n", soft_wrap=True)
 
     def done(self) -> None:
         if err.is_terminal and not self._quiet:
-            err.print(" " * 78, end="\r")
+            err.print(" " * (err.width - 1), end="\r")
 
 
 # Counterexamples.
@@ -436,7 +459,7 @@ def _replay(
         )
     else:
         scope: Scope = read_settings(found.scope, Scope, path="scope")
-        out.print(f"{found.protocol}: {described(scope)}", markup=False)
+        out.print(f"{found.protocol}: {described(scope)}")
         tell_replay(played)
         if played.stopped is not None:
             out.print(f"Step {played.stopped} is no longer possible: the protocol has changed.", style="yellow")

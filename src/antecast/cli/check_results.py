@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
+from rich.text import Text
 
 from antecast.cli.console import out
+from antecast.cli.tables import show
+from antecast.cli.texts import say
 from antecast.core import OutputError
 
 if TYPE_CHECKING:
@@ -21,24 +25,20 @@ def tell(done: Checked, save: Path | None) -> None:
     from antecast.checking.scope import described
 
     found = done.found
-    out.print(f"{done.protocol}: {described(done.scope)}", markup=False)
+    out.print(f"{done.protocol}: {described(done.scope)}")
     style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
-    out.print(verdict(done), style=style, markup=False)
+    out.print(verdict(done), style=style)
     reduced = f"; {'; '.join(found.reduction)}" if found.reduction else ""
-    out.print(
-        f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}", markup=False
-    )
+    out.print(f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}")
     if found.verdict == "exhausted" and not found.exact:
-        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}", markup=False)
+        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}")
     if done.counterexample is not None:
         from antecast.checking.counterexample import replay
         from antecast.protocols import specification
 
         tell_replay(replay(done.counterexample, specification(done.counterexample.protocol)))
-        out.print(
-            f"\nPlay it again: antecast check --replay {counterexample_file(done.counterexample, save)}",
-            style="dim",
-        )
+        file = shlex.quote(str(counterexample_file(done.counterexample, save)))
+        out.print(f"\nPlay it again: antecast check --replay {file}", style="dim", soft_wrap=True)
 
 
 def verdict(done: Checked) -> str:
@@ -54,11 +54,11 @@ def tell_replay(played: Replay) -> None:
     out.print()
     shown = played.steps if len(played.steps) <= _SHOWN_STEPS else played.steps[:_SHOWN_STEPS]
     for number, step in enumerate(shown, 1):
-        out.print(f"{number:3}. {step}", markup=False)
+        say(f"{number:3}. {step}", hanging=3)
     if len(played.steps) > len(shown):
-        out.print(f"     … {len(played.steps) - len(shown)} further steps", markup=False)
+        out.print(f"     … {len(played.steps) - len(shown)} further steps")
     out.print()
-    out.print(str(played.witness), markup=False)
+    say(str(played.witness))
 
 
 def show_results(results: list[Checked]) -> None:
@@ -75,8 +75,8 @@ def show_results(results: list[Checked]) -> None:
         style = {"exhausted": "green", "violated": "red"}.get(found.verdict, "yellow")
         numbers = f"{found.states:,}", f"{found.transitions:,}", f"{found.seconds:.1f}"
         words = "exhausted" if found.verdict == "exhausted" else verdict(each)
-        table.add_row(each.protocol, described(each.scope), *numbers, f"[{style}]{words}[/]")
-    out.print(table)
+        table.add_row(each.protocol, described(each.scope), *numbers, Text(words, style=style))
+    show(table)
 
 
 def result_json(done: Checked) -> dict[str, object]:
@@ -128,4 +128,4 @@ def report_counterexample(path: Path, *, quiet: bool) -> None:
 
     page = report(path)
     if not quiet:
-        out.print(f"report: {page}", markup=False, soft_wrap=True)
+        out.print(f"report: {page}", soft_wrap=True)

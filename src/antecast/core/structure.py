@@ -3,27 +3,31 @@
 A protocol keeps its state in ordinary attributes, so a copy, and a value for comparing it, can be made without its
 help. Both walk the same structure:
 
-- *Values* never change and are shared: numbers, text, bytes, enumerations, types, frozen structs (frames,
-  settings), codecs, functions without a closure.
+- *Values* never change and are shared: numbers, text, bytes, enumerations, types, frozen structs of such (frames,
+  settings), codecs, functions that keep nothing.
 - *Containers* are lists, dicts, sets, deques and tuples, and what derives from them. The order of a dict counts,
   since effects may follow it; that of a set does not, and must not matter to its owner.
 - *Objects* are known by their class and their attributes, `__slots__` included. A class can name attributes that
   only `gauges()` reports in `tallies`: they are copied, but are not part of the canonical form.
-- *Methods* and functions with a closure are known by their name and by what they are bound to.
+- *Methods* and functions are known by their code and by what they are bound to: an object, a closure, defaults.
 
-What is reached twice stays one thing: two attributes that share a list differ from two that hold equal lists.
+What is reached twice stays one thing: two attributes that share a list differ from two that hold equal lists. That
+goes for what can change alone; which of two equal tuples or frozen sets an attribute holds, nobody can tell. A
+frozen struct can hold what is not frozen, such as a clock: that is copied with it, and if something else holds the
+same clock, too, the canonical form says so.
 Anything else, such as an iterator, a generator of random numbers or an open file, is a `NotAStructure` that names
 it; a class that needs one implements `clone()` and `canonical()`.
 """
 
 from __future__ import annotations
 
+import marshal
 import struct
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from operator import is_
 from typing import Any, TypeVar, cast
 
@@ -62,7 +66,7 @@ def copy_structure(thing: T) -> T:
 
 def _copy(thing: Any, done: dict[int, Any]) -> Any:
     kind = type(thing)
-    if kind in _PLAIN or _is_value(kind):
+    if kind in _PLAIN or (_is_value(kind) and _is_still(thing)):
         return thing
     known = done.get(id(thing))
     if known is not None:
@@ -85,8 +89,11 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
         if all(map(is_, parts, thing)):
             return thing
         return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
-    if kind is set or kind is frozenset:
-        done[id(thing)] = made = kind([each if type(each) in _PLAIN else _copy(each, done) for each in thing])
+    if kind is frozenset:
+        parts = [_copy(each, done) for each in thing]
+        return thing if all(map(is_, parts, thing)) else frozenset(parts)
+    if kind is set:
+        done[id(thing)] = made = {each if type(each) in _PLAIN else _copy(each, done) for each in thing}
         return made
     if kind in _known_objects:
         made = done[id(thing)] = object.__new__(kind)
@@ -112,19 +119,25 @@ def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
         return partial(_copy(thing.func, done), *_copy(thing.args, done), **_copy(thing.keywords, done))
     if issubclass(kind, deque):
         made = done[id(thing)] = kind(maxlen=thing.maxlen)
-        made.extend(_copy(each, done) for each in thing)
+        deque.extend(made, (_copy(each, done) for each in deque.__iter__(thing)))
     elif issubclass(kind, dict | list | set):
         made = done[id(thing)] = kind.__new__(kind)
         if issubclass(kind, dict):
-            made.update((_copy(key, done), _copy(value, done)) for key, value in thing.items())
+            base = OrderedDict if issubclass(kind, OrderedDict) else dict
+            for key, value in base.items(thing):  # a class of its own may mean something else by these methods
+                base.__setitem__(made, _copy(key, done), _copy(value, done))
             if hasattr(thing, "default_factory"):
                 made.default_factory = _copy(thing.default_factory, done)
         elif issubclass(kind, list):
-            made.extend(_copy(each, done) for each in thing)
+            list.extend(made, (_copy(each, done) for each in list.__iter__(thing)))
         else:
-            made.update(_copy(each, done) for each in thing)
+            set.update(made, (_copy(each, done) for each in set.__iter__(thing)))
     else:
         _check_object(thing, kind)
+        if issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen:
+            parts = {name: _copy(getattr(thing, name), done) for name in kind.__struct_fields__}
+            made = done[id(thing)] = msgspec.structs.replace(thing, **parts)
+            return made
         made = done[id(thing)] = kind.__new__(kind)
         if hasattr(thing, "__dict__") and not issubclass(kind, msgspec.Struct) and not _slots(kind):
             _known_objects.add(kind)
@@ -134,13 +147,14 @@ def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
 
 
 def _copy_function(function: types.FunctionType, done: dict[int, Any]) -> Any:
-    if not function.__closure__:
+    kept = (function.__defaults__, function.__kwdefaults__, function.__dict__ or None)
+    parts = tuple(_copy(each, done) for each in kept)
+    if not function.__closure__ and all(map(is_, parts, kept)):
         return function
-    cells = tuple(_copy(cell, done) for cell in function.__closure__)
-    made = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
+    cells = tuple(_copy(cell, done) for cell in function.__closure__ or ())
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, parts[0], cells)
+    made.__kwdefaults__ = parts[1]
+    made.__dict__.update(parts[2] or {})
     made.__qualname__ = function.__qualname__
     done[id(function)] = made
     return made
@@ -160,15 +174,37 @@ def canonical_form(thing: object) -> object:
     >>> canonical_form({1: [2]}) == canonical_form({1: [2]}), canonical_form([1]) == canonical_form([2])
     (True, False)
     """
-    return cast("object", _form(thing, {}, []))
+    seen: dict[int, int] = {}
+    held = _Held()
+    form = _form(thing, seen, held)
+    if not held.inside.isdisjoint(seen):  # something in a struct is held elsewhere, too
+        form = _form(thing, {}, _Held(apart=False))
+    return cast("object", form)
 
 
-def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
+class _Held(list[Any]):
+    """What a walk has come to. While it is held, no other thing has its id."""
+
+    def __init__(self, *, apart: bool = True) -> None:
+        super().__init__()
+        self.apart = apart
+        """Whether structs are walked by themselves: then it does not matter which of two equal ones is where."""
+        self.inside: set[int] = set()
+        """What can change, in structs that cannot."""
+
+
+def _form(thing: Any, seen: dict[int, int], held: _Held) -> Any:
     kind = type(thing)
     if kind in _PLAIN:
         return thing
     if _is_value(kind):
-        return _value_form(thing, kind)
+        if _is_still(thing):
+            return _value_form(thing, kind)
+        if held.apart:
+            inside: dict[int, int] = {}
+            fields = [_form(getattr(thing, name), inside, held) for name in kind.__struct_fields__]
+            held.inside.update(inside)
+            return (kind.__qualname__, *fields)
     if kind in _known_objects:
         known = seen.get(id(thing))
         if known is not None:
@@ -184,6 +220,8 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
         return (kind.__qualname__, (), tuple(fields))
     if issubclass(kind, tuple):
         return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
+    if kind is frozenset:
+        return ("frozenset", *_set_form(thing, seen, held))
     if kind in _METHODS:  # made anew on each access, so their identity means nothing
         name = getattr(thing, "__qualname__", thing.__name__)
         return (kind.__qualname__, name, _form(thing.__self__, seen, held))
@@ -191,7 +229,7 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
     if known is not None:
         return ("again", known)
     seen[id(thing)] = len(seen)
-    held.append(thing)  # while it is held, no other thing has its id
+    held.append(thing)
     if issubclass(kind, dict):
         parts: tuple[Any, ...] = tuple(
             [
@@ -203,7 +241,7 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
             ]
         )
     elif issubclass(kind, set | frozenset):
-        parts = tuple(sorted([_form(each, seen, held) for each in thing], key=repr))
+        parts = _set_form(thing, seen, held)
     elif issubclass(kind, list | deque):
         parts = tuple([each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     else:
@@ -215,11 +253,25 @@ def _form(thing: Any, seen: dict[int, int], held: list[Any]) -> Any:
     return (kind.__qualname__, parts, named)
 
 
-def _other_form(thing: Any, kind: type, seen: dict[int, int], held: list[Any]) -> tuple[Any, ...]:
+def _set_form(thing: Any, seen: dict[int, int], held: _Held) -> tuple[Any, ...]:
+    before = len(seen)
+    forms = [_form(each, seen, held) for each in thing]
+    if len(seen) == before:
+        return tuple(sorted(forms, key=repr))
+    for each in list(seen)[before:]:  # things with an identity are numbered in an order that can be told again
+        del seen[each]
+    ordered = sorted(thing, key=lambda each: repr(_form(each, {}, _Held())))
+    return tuple([_form(each, seen, held) for each in ordered])
+
+
+def _other_form(thing: Any, kind: type, seen: dict[int, int], held: _Held) -> tuple[Any, ...]:
     if kind is types.FunctionType:
         cells = thing.__closure__ or ()
         contents = [_form(None if _is_empty(cell) else cell.cell_contents, seen, held) for cell in cells]
-        return (thing.__module__, thing.__qualname__, *contents)
+        kept = [
+            _form(each, seen, held) for each in (thing.__defaults__, thing.__kwdefaults__, thing.__dict__) if each
+        ]
+        return (thing.__module__, thing.__qualname__, _code(thing.__code__), *contents, *kept)
     if kind is partial:
         return tuple(_form(each, seen, held) for each in (thing.func, thing.args, thing.keywords))
     _check_object(thing, kind)
@@ -230,7 +282,10 @@ def _value_form(thing: Any, kind: type) -> Any:
     if issubclass(kind, msgspec.Struct):
         known = _known_forms.get(id(thing))
         if known is None:
-            form = (kind.__qualname__, *[_form(getattr(thing, name), {}, []) for name in kind.__struct_fields__])
+            form = (
+                kind.__qualname__,
+                *[_form(getattr(thing, name), {}, _Held()) for name in kind.__struct_fields__],
+            )
             if len(_known_forms) >= _MOST_FORMS:
                 _known_forms.clear()
             known = _known_forms[id(thing)] = (thing, form)
@@ -261,6 +316,30 @@ def _is_value(kind: type) -> bool:
         frozen = issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
         found = _known_values[kind] = frozen or issubclass(kind, _VALUES)
     return found
+
+
+def _is_still(value: Any) -> bool:
+    """Whether a value holds nothing that can change: frozen structs may hold a list, say."""
+    if not isinstance(value, msgspec.Struct):
+        return True
+    if id(value) in _known_forms:
+        return True
+    return all(_stays(getattr(value, name)) for name in type(value).__struct_fields__)
+
+
+def _stays(thing: Any) -> bool:
+    kind = type(thing)
+    if kind in _PLAIN:
+        return True
+    if issubclass(kind, tuple | frozenset):
+        return all(map(_stays, thing))
+    return _is_value(kind) and _is_still(thing)
+
+
+@cache
+def _code(code: types.CodeType) -> bytes:
+    """What a function does: others may have its name."""
+    return marshal.dumps(code, 2)  # later versions of the format look at identities, too
 
 
 def _is_empty(cell: types.CellType) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 
 from antecast.checking.counterexample import Counterexample, Replay, replay
@@ -14,6 +15,8 @@ from antecast.reporting.plot import AnyMark, Axis, Dot, Label, Plot, Segment, Se
 from antecast.text.wording import plural
 
 _ROW_HEIGHT = 48
+_BESIDE = 0.16
+"""The distance of two marks of one step, in steps."""
 SHOWN = 80
 """Steps that a page shows; what follows in a network at rest is much the same."""
 
@@ -35,14 +38,14 @@ def counterexample_page(found: Counterexample, file: Path) -> Page:
     played = replay(found)
     scope: Scope = read_settings(found.scope, Scope, path="scope")
     problem = played.problem
-    verdict = f"{problem.property}: {problem.words}" if problem else "Nothing is broken any more."
+    verdict = f"{_sentence(problem.property)}: {problem.words}." if problem else "Nothing is broken any more."
     if played.stopped is not None:
         verdict += f" Step {played.stopped} is no longer possible: the protocol has changed."
     shown = played.steps[:SHOWN]
     cut = f"{plural(len(played.steps) - len(shown), 'further step')} left out." if played.steps[SHOWN:] else ""
     sections = [
         Section("Step by step", [_chart(played, len(shown), cut)]),
-        Section("In short", [Text(played.witness.words), Text(played.witness.diagram, pre=True)]),
+        Section("In short", [Text(_sentence(played.witness.words)), Text(played.witness.diagram, pre=True)]),
         Section("Play it again", [Code(f"antecast check --replay {shlex.quote(str(file))}")]),
     ]
     calm = f"{found.calm} until the network calms down" if found.calm < len(found.actions) else ""
@@ -60,6 +63,10 @@ def counterexample_page(found: Counterexample, file: Path) -> Page:
             "command": f"antecast report {shlex.quote(str(file))}",
         },
     )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _chart(played: Replay, steps: int, cut: str) -> Chart:
@@ -86,6 +93,7 @@ def _chart(played: Replay, steps: int, cut: str) -> Chart:
                 )
             )
     used = set()
+    together: Counter[tuple[int, int]] = Counter()
     for mark in (each for each in story.marks if each.step <= steps):
         kind = _SAME.get(mark.verb, mark.verb)
         series = _LOOKS[kind]
@@ -93,7 +101,9 @@ def _chart(played: Replay, steps: int, cut: str) -> Chart:
         tip = f"step {mark.step}, node {mark.node}: {mark.verb} {mark.what}".rstrip()
         shape: Shape = series.shape
         size = 3.5 if kind == "receive" else 5.5
-        x, y, key = float(mark.step), place[mark.node], str(mark.step)
+        before = together[mark.step, mark.node]  # what one call does stands side by side, in its order
+        together[mark.step, mark.node] += 1
+        x, y, key = mark.step + min(_BESIDE * before, 0.5), place[mark.node], str(mark.step)
         dots.append(Dot(x=x, y=y, size=size, shape=shape, tip=tip, series=series.name, key=key))
         if kind in ("broadcast", "deliver"):
             named = Label(x=x, y=y, text=mark.what, needed=False, above=True, series=series.name, key=key)

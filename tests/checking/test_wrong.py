@@ -1,0 +1,76 @@
+"""What is wrong in any way is found; what is right is not taken for wrong."""
+
+from dataclasses import replace
+
+import pytest
+import wrong
+from small import SPEC
+
+from antecast.checking.check import check
+from antecast.checking.counterexample import replay
+from antecast.checking.scope import Scope
+from antecast.protocols import Guarantee
+
+CAUSAL = frozenset({Guarantee.CAUSAL, Guarantee.INTEGRITY, Guarantee.AGREEMENT})
+
+
+def spec_of(make):
+    return replace(SPEC, name=make.__name__, make=make, guarantees=CAUSAL)
+
+
+@pytest.mark.parametrize(
+    ("make", "scope"),
+    [
+        (wrong.Flood, Scope(nodes=3, broadcasts=1, answers=1)),
+        (wrong.Flood, Scope(nodes=2, broadcasts=1, answers=1, crashes=1)),
+        (wrong.Flood, Scope(nodes=2, broadcasts=1, answers=1, breaks=1)),
+        (wrong.Asks, Scope(nodes=3, broadcasts=1)),
+        (wrong.Asks, Scope(nodes=3, broadcasts=1, fifo=True)),
+        (wrong.LooksForItsTime, Scope(nodes=2, broadcasts=2)),
+    ],
+)
+def test_what_is_right_is_exhausted(make, scope):
+    found = check(spec_of(make), scope).found
+    assert (found.verdict, found.problem) == ("exhausted", None)
+
+
+@pytest.mark.parametrize(
+    ("make", "scope", "broken", "words"),
+    [
+        (wrong.WithoutPayload, Scope(nodes=2, broadcasts=1), "integrity", "with another payload"),
+        (wrong.OldPayload, Scope(nodes=2, broadcasts=2, probes=False), "integrity", "0:2 with another payload"),
+        (wrong.AcceptsAndForgets, Scope(nodes=2, broadcasts=1), "termination", "never delivers"),
+        (wrong.ForgetsToReturn, Scope(nodes=2, broadcasts=1), "exception", "receive raised TypeError"),
+        (wrong.RaisesLate, Scope(nodes=2, broadcasts=1), "exception", "RuntimeError: too late"),
+        (wrong.NotAFrame, Scope(nodes=2, broadcasts=1), "contract", "broadcast gave a Send, which cannot be"),
+        (wrong.NotAMessage, Scope(nodes=2, broadcasts=1), "contract", "receive gave a Deliver, which cannot be"),
+        (wrong.UnknownFrame, Scope(nodes=2, broadcasts=1), "contract", "not a frame of this protocol"),
+        (wrong.CannotSave, Scope(nodes=2, broadcasts=1, crashes=1), "exception", "snapshot raised IndexError"),
+        (wrong.SavesItself, Scope(nodes=2, broadcasts=1, crashes=1), "exception", "snapshot raised TypeError"),
+        (wrong.CannotCount, Scope(nodes=2, broadcasts=2), "exception", "gauges raised ZeroDivisionError"),
+        (wrong.RaisesAtTheStart, Scope(nodes=2, broadcasts=1), "exception", "no links today"),
+        (wrong.DownTwice, Scope(nodes=2, broadcasts=1, breaks=1), "contract", "told that its link to 1 is gone"),
+        (wrong.Talks, Scope(nodes=3, broadcasts=2), "termination", "everything repeats"),
+        (wrong.Talks, Scope(nodes=3, broadcasts=2, fifo=True), "termination", "everything repeats"),
+        (wrong.Ticks, Scope(nodes=2, broadcasts=1), "termination", "is set again for ever, without an effect"),
+        (wrong.TakesTurns, Scope(nodes=2, broadcasts=1), "termination", "everything repeats"),
+        (wrong.SecondFirst, Scope(nodes=3, broadcasts=1, probes=False), "termination", "never delivers"),
+    ],
+)
+def test_what_is_wrong_is_told_and_can_be_played_again(make, scope, broken, words):
+    done = check(spec_of(make), scope)
+    assert (done.found.verdict, done.found.problem.property) == ("violated", broken)
+    assert words in done.found.problem.words
+    assert replay(done.counterexample, spec_of(make)).problem.property == broken
+
+
+@pytest.mark.parametrize(("make", "verdict"), [(wrong.Talks, "violated"), (wrong.Asks, "exhausted")])
+def test_lassos_are_looked_for_in_all_worlds_where_many_share_them(make, verdict):
+    found = check(spec_of(make), Scope(nodes=3, broadcasts=2), jobs=2, share_from=20).found
+    assert found.verdict == verdict
+    assert "that frames come to rest was seen in all worlds, not by local calls alone" in found.reduction
+
+
+def test_the_search_without_reduction_finds_lassos_too():
+    found = check(spec_of(wrong.Talks), Scope(nodes=3, broadcasts=2), reduce=False, exact=True).found
+    assert found.problem.words.endswith("everything repeats")
