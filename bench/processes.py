@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 SAMPLE_SECONDS = 0.05
+
+
+_watching = 0.0
+"""CPU time of threads that watched, which is no part of what they watched."""
 
 
 def cpu_seconds() -> float:
@@ -25,7 +30,7 @@ def cpu_seconds() -> float:
     ours = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    return sum(spent[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
+    return sum(spent[pid] for pid in ours) / os.sysconf("SC_CLK_TCK") - _watching
 
 
 @contextmanager
@@ -38,9 +43,13 @@ def watched() -> Iterator[dict[str, float]]:
     done = threading.Event()
 
     def watch() -> None:
+        global _watching
+        before = 0.0
         while not done.wait(SAMPLE_SECONDS):
             for name, size in _resident().items():
                 peak[name] = max(peak[name], size)
+            spent = time.thread_time()
+            _watching, before = _watching + spent - before, spent
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

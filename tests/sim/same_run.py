@@ -56,7 +56,7 @@ def assert_same_run(scenario, make=None):
             arrival[index[row["origin"], row["seq"]], row["node"]] = row["t"]
     assert (arrival == found.arrival).all()
     assert found.views == [
-        [(arc.peer, arc.age) for arc in engine._overlay.views[p]] for p in range(scenario.nodes)
+        [(arc.peer, arc.age) for arc in engine._overlay.views[p]] for p in range(scenario.total_nodes)
     ]
     assert found.counts["exchanges"] == sum(engine._overlay.exchanges.values())
     return engine, rows, found, index

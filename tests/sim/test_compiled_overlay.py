@@ -112,6 +112,66 @@ def test_and_so_is_every_frame_with_r_broadcast_beside(nodes, seed, delay, sent)
             assert (found.plain_arrival[m, p], found.plain_hops[m, p]) == (at, hops)
 
 
+instants = st.integers(0, 60_000).map(lambda ms: f"{ms}ms") | st.integers(0, 60).map(lambda s: f"{s}s")
+
+
+@given(
+    st.integers(2, 30),
+    st.integers(0, 2**40),
+    st.sampled_from(DELAYS),
+    broadcasts,
+    st.lists(st.tuples(instants, st.none() | st.integers(0, 30)), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["crash", "leave"]), instants, st.integers(0, 33)), max_size=12),
+    st.sampled_from(["10ms", "1s", "1000s"]),
+    st.sampled_from(
+        [{"core": 1}, {"arcs": 0.5}, {"arcs": 3.5, "settle": 2}, {"patience": "100ms"}, {"every": "1s"}]
+    ),
+)
+def test_and_so_is_every_frame_while_processes_join_leave_and_crash(
+    nodes, seed, delay, sent, joins, others, timeout, topology
+):
+    """Links are made safe by syncs; newcomers know somebody, nobody, or one who is down or not there yet."""
+    values = spray_scenario(nodes, seed, delay, sent, **topology).plain()
+    values["protocol"] |= {"tries": 0, "timeout": timeout, "founders": nodes + len(joins)}
+    faults = [
+        {"kind": "join", "at": t, "node": nodes + k} | ({} if contact is None else {"peers": [contact]})
+        for k, (t, contact) in enumerate(joins)
+        if contact is None or (contact < nodes + len(joins) and contact != nodes + k)
+    ]
+    there = {*range(nodes), *(each["node"] for each in faults)}
+    for each in faults:
+        if each.get("peers", [0])[0] not in there:
+            del each["peers"]
+    faults += [{"kind": kind, "at": t, "node": p} for kind, t, p in others if p in there]
+    scenario = make_scenario(values | {"faults": faults})
+    engine, rows, found, _ = assert_same_run(scenario)
+    assert engine.troubles.refused == engine.troubles.alerts == engine.troubles.astray == 0
+    assert found.order().outcome == "causal"
+    delivered = sum(row["kind"] == "deliver" for row in rows)
+    assert found.order().deliveries == delivered
+
+
+def test_a_crowd_that_comes_and_goes_is_the_reference_s():
+    """A third of 200 processes crash, leave or are new, while messages flow."""
+    sent = [{"t": f"{t}s", "node": 7 * t} for t in range(1, 28, 3)]
+    values = spray_scenario(200, 3, DELAYS[4], sent, duration="30s", every="10s", arcs=6.5).plain()
+    values["protocol"] |= {"tries": 0, "timeout": "1s"}
+    values["faults"] = [
+        {"kind": kind, "at": f"{t}ms", "node": p}
+        for p in range(30)
+        for kind, t, p in (
+            ("crash", 500 * p, 3 * p),
+            ("leave", 700 * p, 3 * p + 1),
+            ("join", 900 * p, 200 + p),
+        )
+    ]
+    engine, _, found, _ = assert_same_run(make_scenario(values))
+    order = found.order()
+    assert order.outcome == "causal" and order.missed > 0
+    stayed = [p for p, host in engine.hosts.items() if host.up]
+    assert len(stayed) > 150 and (found.hops[:, stayed] != UNHEARD).all(), "all who are there have all messages"
+
+
 def test_a_run_of_1000_processes_is_the_reference_s():
     sent = [{"t": f"{t}s", "node": 7 * t} for t in range(1, 30, 4)]
     delay = {"kind": "growing", "low": "10ms", "high": "2s", "until": "20s", "spread": 0.6}
@@ -193,6 +253,14 @@ def test_paths_and_unsafe_links_are_those_of_the_paper_s_experiment():
     assert means["5s"]["unsafe"] == pytest.approx(3.7, abs=0.4)
     # Lending: the lender's link stays until the new one can take its place, and PC-broadcast loses nothing.
     assert [each["safe"] for each in means.values()] == pytest.approx([2.74] * 4, abs=0.03)
+
+
+def test_broadcasts_of_a_trace_that_counts_from_long_ago_are_the_reference_s(tmp_path):
+    file = tmp_path / "broadcasts.csv"
+    file.write_text("t,node\n1700000003,0\n1700000001,1\n1700000020,0\n")
+    values = spray_scenario(10, 4, DELAYS[1]).plain()
+    values["workload"] = [{"kind": "trace", "file": str(file)}]
+    assert len(assert_same_run(make_scenario(values))[2].broadcasts) == 3
 
 
 def test_what_is_not_reached_is_counted_apart():

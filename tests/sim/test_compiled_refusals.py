@@ -166,6 +166,21 @@ def assert_same_or_refused(changes):
 def test_each_setting_is_followed_or_refused(path):
     for value in CHOICES[path]:
         assert_same_or_refused({path: value})
+        if "protocol" not in path.partition(".")[0] or path == "protocol.newcomers":
+            assert_same_or_refused({path: value, "protocol.tries": 0})
+
+
+@pytest.mark.parametrize("kind", ["crash", "join", "leave"])
+def test_faults_of_these_kinds_are_followed_where_links_sync(kind):
+    faults = [each for each in CHOICES["faults"] if each[0]["kind"] == kind]
+    synced = {"protocol.tries": 0, "protocol.founders": 200}
+    assert assert_same_or_refused({"faults": faults[0]} | synced) is None
+    assert assert_same_or_refused({"faults": faults[0]}).field == "protocol.tries"
+
+
+def test_a_newcomer_who_names_itself_is_refused():
+    faults = [{"kind": "join", "at": "1s", "node": 100, "peers": [100]}]
+    assert assert_same_or_refused({"faults": faults, "protocol.tries": 0}).field == "faults[0].peers"
 
 
 @given(st.lists(st.sampled_from(sorted(CHOICES)), max_size=4, unique=True), st.data())
@@ -205,21 +220,26 @@ def test_no_setting_is_left_out():
     [
         ({"protocol.name": "r-broadcast"}, "protocol.name: .* runs pc-broadcast, not r-broadcast"),
         ({"protocol.retain": 0}, "protocol.retain: .* 0 is too few, set it to .* or more"),
-        ({"protocol.tries": 0}, "protocol.tries: .* set it to 1 or more"),
+        ({"protocol.tries": 0, "clocks.offset": "1s"}, "clocks: .* needs clocks that are right"),
+        ({"protocol.tries": 0, "protocol.newcomers": "now"}, 'protocol.newcomers: .* set it to "kept"'),
         ({"protocol.founders": 1}, "protocol.founders: .* node 7 broadcasts: set it to 8 or more"),
         ({"protocol.timeout": "900ms"}, "protocol.timeout: .* may take 900ms: .* 900ms is too short, set it to"),
         ({"protocol.timeout": "950ms", "clocks.drift": 99_000.0}, "protocol.timeout: .* 950ms is too short"),
         ({"network.topology": {"kind": "ring"}}, "network.topology.kind: .* runs over spray, not ring"),
         ({"network.topology.patience": "1ms"}, "network.topology.patience: .* 1ms is too short"),
         ({"network.topology.arcs": 0.2}, "network.topology.arcs: .* starts without one, and 0.2 is too few"),
-        ({"network.topology.every": "3000000h"}, "network.topology.every: .* up to 146 years.*, not 3000000h"),
+        ({"duration": "1200000h", "drain": "1200000h"}, "duration: .* 146 years, drain included, not 2400000h"),
         ({"network.fifo": False}, "network.fifo: .* needs links that keep order: fifo = true"),
         ({"network.loss": 0.1}, "network.loss: .* not 0.1; leave this out"),
         ({"network.processing": "1ms"}, "network.processing: .* leave this out"),
         ({"network.transmission": "1ms"}, "network.transmission: .* leave this out"),
         ({"network.delays": "message"}, "network.delays: .* not 'message'; leave this out"),
         ({"network.links": [{"a": 0, "b": 1}]}, "network.links: .* not 1 links of their own; leave this out"),
-        ({"faults": [{"kind": "heal", "at": "1s"}]}, "faults: .* knows no faults, and there are 1; leave"),
+        ({"faults": [{"kind": "heal", "at": "1s"}]}, "protocol.tries: .* there are 1: set this to 0, or leave"),
+        (
+            {"faults": [{"kind": "heal", "at": "1s"}], "protocol.tries": 0},
+            r"faults\[0\].kind: .* crash, join and leave, not heal",
+        ),
         ({"workload": [{"kind": "chatter"}]}, r"workload\[0\].kind: .* no answers .* at, trace, periodic"),
         ({"workload": [{"kind": "poisson", "rate": 1, "lifetime": "1s"}]}, r"\[0\].lifetime: .* does not support"),
     ],

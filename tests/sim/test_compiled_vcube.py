@@ -307,7 +307,7 @@ def test_a_run_can_be_interrupted():
         ({"engine": "compiled"}, "compiled", "asked for"),
         ({"protocol.name": "vector"}, "reference", "there is no compiled engine for vector"),
         ({"protocol.diagnosis": "1s"}, "reference", "protocol.diagnosis: .* without diagnosis"),
-        ({"faults": [{"kind": "heal", "at": "1s"}]}, "reference", "faults: .* knows no faults"),
+        ({"faults": [{"kind": "heal", "at": "1s"}]}, "reference", "faults: .* supports no faults"),
         ({"nodes": 128, "duration": "60s"}, "compiled", "it supports all"),
     ],
 )

@@ -99,7 +99,7 @@ def check_links(scenario: Scenario, *, bandwidth: bool = False, faults: bool = F
     if any(special.bandwidth is not None for special in network.links):
         raise ConfigurationError("the compiled engine does not support bandwidth", field="network.links")
     if scenario.faults and not faults:
-        raise ConfigurationError("the compiled engine knows no faults", field="faults")
+        raise ConfigurationError("the compiled engine supports no faults", field="faults")
     for field in ("processing", "transmission"):
         if (getattr(network, field) or 0) > LONGEST:
             limit = format_duration(LONGEST)

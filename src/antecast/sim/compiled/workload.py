@@ -67,7 +67,7 @@ class Chat(NamedTuple):
 def check_workload(scenario: Scenario, *, lifetimes: bool = False) -> None:
     """Refuse lifetimes, which the reference refuses, too, unless the protocol knows them."""
     for field, _ in () if lifetimes else scenario.lifetimes():
-        raise ConfigurationError("the compiled engine knows no lifetimes", field=field)
+        raise ConfigurationError("the compiled engine supports no lifetimes", field=field)
     for index, workload in enumerate(scenario.workload):
         if isinstance(workload, Chatter) and workload.delay is not None:
             delay_model(workload.delay, field=f"workload[{index}].delay")

@@ -41,7 +41,7 @@ def check(scenario: Scenario) -> None:
     check_workload(scenario, lifetimes=scenario.specification.lifetime(settings) is not None)
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Join | Rebirth | CellCrash):
-            _refuse(f"faults[{index}].kind", "knows no nodes that join by a fault")
+            _refuse(f"faults[{index}].kind", "supports no nodes that join by a fault")
     if name != "epidemic" and scenario.nodes >= MAX_SOURCES:
         _refuse("nodes", f"runs {name} with fewer than {MAX_SOURCES} nodes")
 

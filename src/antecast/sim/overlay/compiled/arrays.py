@@ -1,13 +1,13 @@
 """The state of the compiled engine, as arrays: this is where their layout is named.
 
-What would be an object is a row number here, and its fields are columns. There are five groups of arrays
-(`Queue`, `Links`, `Views`, `Messages`, `Counts`), and a row is one of these:
+What would be an object is a row number here, and its fields are columns. There are six groups of arrays
+(`Queue`, `Links`, `Views`, `Messages`, `Lives`, `Counts`), and a row is one of these:
 
 | letter | stands for | rows of |
 |---|---|---|
 | p, q, u, v, y | a process, 0 … n − 1 | `views.*`, `links.of`, `messages.log`, … |
-| c | a connection between two processes | `links.number`, `by`, `arcs`, `holds`, `since` |
-| d | a link, one direction of a connection | `links.to`, `key`, `drawn`, `last`, `safe`, `ping`, `start` |
+| c | a connection between two processes | `links.number`, `by`, `stranger`, `arcs`, `holds`, `since` |
+| d | a link, one direction of a connection | `links.to`, `key`, `drawn`, `last`, `safe`, `ping`, `start`, … |
 | m | a message, in the order in which messages are broadcast | `messages.hops`, `origin`, `at`, … |
 | slot | what an event is, while it waits | `queue.what` |
 
@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
+from antecast.sim.compiled.draws import Model
 from antecast.sim.compiled.queue import (
     FREE,
     MOST_EVENTS,
@@ -44,9 +45,10 @@ from antecast.sim.compiled.queue import (
     roomier_queue,
     slot_of,
 )
+from antecast.sim.overlay.memory import KEPT, MET
 
 __all__ = [
-    "FREE", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of",
+    "FREE", "KEPT", "MET", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of",
     "roomier_queue", "slot_of",
 ]  # fmt: skip
 
@@ -80,15 +82,23 @@ class Links(NamedTuple):
     safe: Bools
     """Whether PC-broadcast uses it."""
     ping: Ints
-    """The number of the ping that is to make it safe."""
+    """The number of the ping that is to make it safe; with syncs, of its sender's farewell."""
     start: Ints
     """How long its sender's log was when that ping was sent: what came later is sent once the link is safe."""
+    tries: Ints
+    """How often its sender has asked for a sync since it came up."""
+    alarm: Ints
+    """The number of the timer after which it asks again; 0 if there is none."""
+    joins: Bools
+    """Whether its sender is a newcomer whom the receiver will introduce to others once both ways are safe."""
     # A row for each connection.
     number: Ints
     """Counts connections in the order of opening, those of the start are 1. It names the random streams; 0 where
     there is no connection in this row."""
     by: Ints
     """Until it is safe both ways: the process that lends the arc for it. Then -1."""
+    stranger: Bools
+    """Whether it is for a newcomer: no arc is lent, the process at its first end will get a new one."""
     arcs: Ints
     """How many arcs need it, in either direction."""
     holds: Ints
@@ -123,6 +133,65 @@ class Views(NamedTuple):
     """Scratch of one exchange: the arcs still to choose from."""
     chosen: Longs
     """Scratch of one exchange: the names of those chosen, a row for each side."""
+
+
+class Lives(NamedTuple):
+    """Processes that come, go and lose each other, in runs whose links are made safe by syncs (`syncing`); without
+    rows in others."""
+
+    up: Bools
+    known: Bools
+    """Whether a process has appeared."""
+    going: NDArray[np.int8]
+    """`STAYS`, `LEAVES` or `GONE`: one that leaves is up until the others have let it go."""
+    until: Longs
+    """How long it waits for that at most."""
+    owes: Bools
+    """Whether nobody is known yet to have all that it had."""
+    heard: Bools
+    """Whether it has a message of another."""
+    joining: Ints
+    """The neighbour through whom it is joining; -1 for none."""
+    alarm: Ints
+    """The number of the timer after which it asks another; 0 if there is none."""
+    offers: Ints
+    """Neighbours with a past, while it has none: the first `offered` entries of its row, in order."""
+    offered: Ints
+    lost: Ints
+    """Those it has lost touch with, in the order in which it will try them: the first `losses` entries of its row
+    (`overlay.memory`)."""
+    owed: Ints
+    """How many arcs to each of them were let go."""
+    losses: Ints
+    met: Ints
+    """Its last neighbours that were given away: the first `meetings` entries of its row."""
+    meetings: Ints
+    surplus: Ints
+    """Arcs made beyond those owed, and not paid for yet."""
+    seen: Ints
+    """Scratch: a mark for each process."""
+    covered: Ints
+    """Scratch: a mark for each message."""
+    told: Ints
+    """Scratch: the processes that a contact tells of a newcomer, or that a process gives up."""
+    before: Ints
+    """For each planned broadcast, by message: the message of its origin before it; -1 for none."""
+    latest: Ints
+    """The last message of each process; -1 for none."""
+    faults: Longs
+    """What happens to whom: rows of kind, process and contact (-1: a random one)."""
+    at: Longs
+    """Counters and rules: `TIMERS` … `PATIENCE`."""
+
+
+TIMERS, NAMES, MARK, UPS, TIMEOUT, PATIENCE = range(6)
+"""Places in `Lives.at`: timers set so far; arcs named so far; the last mark in a scratch column; processes that
+are up; how long a sync may take; how long a new connection may take to become safe."""
+
+STAYS, LEAVES, GONE = range(3)
+
+CRASH, LEAVE, JOIN = range(3)
+"""Kinds of fault."""
 
 
 class Plan(NamedTuple):
@@ -169,6 +238,26 @@ class Counts(NamedTuple):
     """Frames received (time, process, sender, message or -1), if asked for: the first `of[TRACED]` rows."""
 
 
+class World(NamedTuple):
+    """All of it, for the parts of a kernel."""
+
+    queue: Queue
+    links: Links
+    views: Views
+    messages: Messages
+    plan: Plan
+    lives: Lives
+    counts: Counts
+    model: Model
+    keys: NDArray[np.uint64]
+    """Of the random streams: exchanges, delays, first exchanges (`SPRAY`, `DELAY`, `PHASE`)."""
+    rules: Longs
+    """`EVERY`: between two exchanges; `UNTIL`: when exchanges end."""
+
+
+SPRAY, DELAY, PHASE = range(3)
+EVERY, UNTIL = range(2)
+
 COUNTS: Final = (
     "frames", "exchanges", "idle", "broadcasts", "lost", "opened", "pings", "flushed", "longest", "traced",
     "wrong",
@@ -185,10 +274,33 @@ where it had to be; a message took more hops than `Messages.hops` can hold; a co
 
 _EACH_WAY: Final = {
     "to": np.int32, "key": np.uint64, "drawn": np.int32, "last": np.int64, "safe": np.bool_, "ping": np.int32,
-    "start": np.int32,
+    "start": np.int32, "tries": np.int32, "alarm": np.int32, "joins": np.bool_,
 }  # fmt: skip
-_EACH: Final = {"number": np.int32, "by": np.int32, "arcs": np.int32, "holds": np.int32, "since": np.int64}
+_EACH: Final = {
+    "number": np.int32, "by": np.int32, "stranger": np.bool_, "arcs": np.int32, "holds": np.int32,
+    "since": np.int64,
+}  # fmt: skip
 """Columns with an entry for each link, and with one for each connection."""
+
+
+def make_lives(
+    nodes: int, first: int, messages: int, width: int, timeout: int, patience: int, faults: Longs
+) -> Lives:
+    """Of so many processes, the first of which are there from the start."""
+    there = np.arange(nodes) < first
+    rows: dict[str, Any] = {name: np.zeros(nodes, np.int32) for name in _ONE_EACH}
+    return Lives(
+        up=there.copy(), known=there, going=np.zeros(nodes, np.int8), until=np.zeros(nodes, np.int64),
+        owes=np.zeros(nodes, np.bool_), heard=np.zeros(nodes, np.bool_), joining=np.full(nodes, -1, np.int32),
+        offers=np.zeros((nodes, width), np.int32), lost=np.zeros((nodes, KEPT + 1), np.int32),
+        owed=np.zeros((nodes, KEPT + 1), np.int32), met=np.zeros((nodes, MET + 1), np.int32),
+        covered=np.zeros(messages, np.int32), told=np.zeros(width, np.int32),
+        before=np.full(messages, -1, np.int32), latest=np.full(nodes, -1, np.int32), faults=faults,
+        at=np.array([0, nodes * width, 0, first, timeout, patience], np.int64), **rows,
+    )  # fmt: skip
+
+
+_ONE_EACH: Final = ("alarm", "offered", "losses", "meetings", "surplus", "seen")
 
 
 def make_links(nodes: int, room: int, width: int) -> Links:

@@ -18,7 +18,7 @@ from antecast.sim.overlay.compiled.arrays import Plan
 from antecast.sim.scenario import Scenario
 from antecast.sim.streams import Stream
 from antecast.sim.workload_kinds import At, Chatter, Once, Periodic, Poisson, Trace
-from antecast.sim.workloads import broadcast_times, read_broadcasts
+from antecast.sim.workloads import broadcast_times, origin_of, read_broadcasts
 
 
 def plan_broadcasts(scenario: Scenario) -> Plan:
@@ -45,7 +45,7 @@ def plan_broadcasts(scenario: Scenario) -> Plan:
 
 def _chains(scenario: Scenario) -> Iterator[tuple[int, Iterable[int]]]:
     """For each chain its sender and its instants, which never go back."""
-    everyone = range(scenario.nodes)
+    everyone = range(scenario.total_nodes)
     on_arrival: list[Periodic] = []
     for index, workload in enumerate(scenario.workload):
         match workload:
@@ -58,10 +58,12 @@ def _chains(scenario: Scenario) -> Iterator[tuple[int, Iterable[int]]]:
             case At(broadcasts=broadcasts):
                 yield from ((each.node, (each.t,)) for each in broadcasts)
             case Trace(file=file):
-                yield from ((node, (t,)) for t, node, _ in read_broadcasts(Path(file), scenario.nodes))
+                rows = list(read_broadcasts(Path(file), scenario.total_nodes))
+                origin = origin_of(scenario, [t for t, _, _ in rows])
+                yield from ((node, (t - origin,)) for t, node, _ in rows)
             case Chatter():
                 raise ConfigurationError(
-                    "the compiled engine knows no answers (chatter); it knows the kinds at, trace, periodic,"
+                    "the compiled engine supports no answers (chatter); it supports the kinds at, trace, periodic,"
                     " poisson and once",
                     field=f"workload[{index}].kind",
                 )

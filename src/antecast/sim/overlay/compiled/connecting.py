@@ -12,13 +12,10 @@ from antecast.core.compiled import part
 from antecast.sim.compiled.draws import Model, Whole, child, delay
 from antecast.sim.compiled.heap import push
 from antecast.sim.overlay.compiled.arrays import (
-    ENDLESS,
     FLUSHED,
     FREE,
     LONGEST,
-    MOST_CONNECTIONS,
     NARROW,
-    OPENED,
     PINGS,
     SEQUENCE,
     SIZE,
@@ -31,10 +28,15 @@ from antecast.sim.overlay.compiled.arrays import (
     order_of,
 )  # fmt: skip
 
-TICK, BROADCAST, MESSAGE, PLAIN, PING, RELAY, PONG = range(7)
-"""Kinds of event, and what their last two numbers are: TICK (process, -), BROADCAST (place in the plan, -),
-MESSAGE and PLAIN (message, hops so far), PING (target, number of the ping), RELAY (origin, number), PONG (-,
-number). A ping goes to the introducer, who relays it to its target. A TICK and a BROADCAST have no link."""
+TICK, BROADCAST, FAULT, SEE_OFF, JOIN_LATE, SYNC_LATE, GIVE_UP = range(7)
+MESSAGE, PLAIN, PING, RELAY, PONG, HELLO, SYNC, START, FAREWELL = range(7, 16)
+"""Kinds of event, and what their last two numbers are.
+
+Without a link: TICK (process, -), BROADCAST (place in the plan, -), FAULT (its row, -), SEE_OFF (process, -),
+JOIN_LATE (process, number of the timer). Of a link, if it is still there: SYNC_LATE (number of the timer, -),
+GIVE_UP (-, -). Frames: MESSAGE and PLAIN (message, hops so far), PING (target, number of the ping), RELAY (origin,
+number), PONG (-, number), HELLO (-, -), SYNC (length of the sender's log, whether it wants the same in return),
+START (-, -), FAREWELL (-, number). A ping goes to the introducer, who relays it to its target."""
 
 
 @part
@@ -79,12 +81,14 @@ def connect(links: Links, counts: Counts, a: Whole, b: Whole, key: np.uint64, nu
     links.at[0] -= 1
     c = np.int64(links.free[links.at[0]])
     links.number[c], links.by[c], links.arcs[c], links.holds[c] = number, -1, 0, 0
+    links.stranger[c] = False
     for side in range(2):
         d = 2 * c + side
         p, q = (a, b) if side == 0 else (b, a)
         links.to[d] = q
         links.key[d] = child(child(child(key, p), q), number)
         links.drawn[d], links.last[d], links.safe[d], links.ping[d] = 0, 0, False, 0
+        links.tries[d], links.alarm[d], links.joins[d] = 0, 0, False
         links.of[p, links.degree[p]] = d
         links.degree[p] += 1
     return c
@@ -99,7 +103,13 @@ def make_safe(links: Links, d: Whole) -> None:
 
 
 @part
-def close(links: Links, c: Whole) -> None:
+def safe_both_ways(links: Links, d: Whole) -> bool:
+    """Whether there is a link, and both it and the one back are safe."""
+    return bool(d >= 0 and links.safe[d] and links.safe[d ^ 1])
+
+
+@part
+def unlink(links: Links, c: Whole) -> None:
     """A connection goes down; what is in flight on it is lost, since its number is gone."""
     for side in range(2):
         d = 2 * c + side
@@ -122,14 +132,6 @@ def close(links: Links, c: Whole) -> None:
 
 
 @part
-def close_if_unneeded(links: Links, counts: Counts, c: Whole) -> None:
-    if links.arcs[c] == 0 and links.holds[c] == 0:
-        close(links, c)
-    elif links.arcs[c] < 0 or links.holds[c] < 0:
-        counts.of[WRONG] = STRAY
-
-
-@part
 def come_up(
     queue: Queue, links: Links, messages: Messages, counts: Counts, model: Model, now: Whole, d: Whole, by: Whole
 ) -> None:
@@ -147,37 +149,6 @@ def come_up(
     links.start[d] = messages.logged[p]
     counts.of[PINGS] += 1
     send(queue, links, model, now, way, PING, links.to[d], messages.pings[p])
-
-
-@part
-def introduce(
-    queue: Queue,
-    links: Links,
-    messages: Messages,
-    counts: Counts,
-    model: Model,
-    key: np.uint64,
-    now: Whole,
-    by: Whole,
-    a: Whole,
-    b: Whole,
-) -> Whole:
-    """Open a connection between two neighbours of `by` and hold the two that the pings go over."""
-    if links.at[1] >= MOST_CONNECTIONS:
-        counts.of[WRONG] = ENDLESS
-        return np.int64(-1)
-    links.at[1] += 1
-    c = connect(links, counts, a, b, key, links.at[1])
-    if c < 0:
-        return c
-    counts.of[OPENED] += 1
-    links.by[c] = by
-    links.since[c] = now
-    come_up(queue, links, messages, counts, model, now, 2 * c, by)
-    come_up(queue, links, messages, counts, model, now, 2 * c + 1, by)
-    links.holds[find(links, by, a) >> 1] += 1
-    links.holds[find(links, by, b) >> 1] += 1
-    return c
 
 
 @part

@@ -1,4 +1,4 @@
-"""The compiled engine: PC-broadcast over Spray for tens of thousands of processes, and what it costs.
+"""The compiled engine: PC-broadcast over Spray for up to a million processes, and what it costs.
 
 `simulate` makes the run that `sim.run` makes of the same scenario (`pc-broadcast` over a `spray` topology), event
 by event, and returns what the study of the overlay needs instead of a log: path lengths in hops, unsafe links and
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
 from antecast.core.settings import Duration
+from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.compiled.draws import delay_model
 from antecast.sim.delays import Constant
+from antecast.sim.fault_kinds import Crash, Join, Leave
 from antecast.sim.overlay.compiled import arrays, kernel
-from antecast.sim.overlay.compiled.arrays import COUNTS, Counts, Links, Longs, Messages, Plan, Views
+from antecast.sim.overlay.compiled.arrays import COUNTS, Counts, Links, Longs, Messages, Plan, Views, World
 from antecast.sim.overlay.compiled.broadcasts import plan_broadcasts
-from antecast.sim.overlay.compiled.checks import check_broadcasts, check_scenario, check_views
+from antecast.sim.overlay.compiled.checks import check_broadcasts, check_scenario, check_views, makes_syncs
 from antecast.sim.overlay.compiled.flooding import flood
 from antecast.sim.overlay.compiled.results import OverlayRun, Paths, Sample
 from antecast.sim.overlay.compiled.snapshots import Snapshot, spray_views
@@ -54,6 +56,11 @@ def simulate(
     A scenario that the engine cannot run as the reference does raises `ConfigurationError`.
     """
     topology = check_scenario(scenario)
+    if makes_syncs(scenario) and (beside or sources):
+        raise ConfigurationError(
+            "where links are made safe by syncs, nothing flows beside and no paths are measured",
+            field="protocol.tries",
+        )
     if every is None:
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
     plan = plan_broadcasts(scenario)
@@ -99,12 +106,13 @@ class _Run:
         arrivals: bool,
         trace: bool,
     ) -> None:
-        n, m, seed = scenario.nodes, len(plan.at), scenario.seed
+        n, m, seed = scenario.total_nodes, len(plan.at), scenario.seed
         self.scenario, self.topology, self.plan = scenario, topology, plan
-        peers, ages, sizes, drawn = spray_views(topology, n, seed)
+        peers, ages, sizes, drawn = spray_views(topology, scenario.nodes, seed)
         check_views(scenario, topology, peers, sizes)
         narrow = np.zeros((n, max(width, peers.shape[1])), np.int32)
         peers, ages = (_padded(each, narrow) for each in (peers, ages))
+        sizes, drawn = (np.concatenate([each, np.zeros(n - len(each), each.dtype)]) for each in (sizes, drawn))
         names = np.arange(peers.size, dtype=np.int64).reshape(peers.shape)
         left, chosen = np.zeros(peers.shape[1], np.int32), np.zeros((2, peers.shape[1]), np.int64)
         self.views = Views(peers, ages, np.zeros(peers.shape, np.bool_), names, sizes, drawn, left, chosen)
@@ -127,26 +135,40 @@ class _Run:
             np.zeros((_TRACE_ROWS if trace else 0, 4), np.int64),
         )
         self.queue = arrays.make_queue(max(1 << 16, 4 * (n + m + 4 * width)))
-        self.links: Links = arrays.make_links(n, 4 * int(sizes.sum()) + 4 * width + 16, width)
+        self.links: Links = arrays.make_links(n, 2 * int(sizes.sum()) + 4 * width + 16, width)
+        self.strikes, faults = _faults(scenario)
+        settings = scenario.protocol_settings
+        assert isinstance(settings, PreventiveSettings)
+        if makes_syncs(scenario):
+            waits = int(settings.timeout), int(topology.patience)
+            self.lives = arrays.make_lives(n, scenario.nodes, m, peers.shape[1], *waits, faults)
+        else:
+            self.lives = arrays.make_lives(0, 0, 0, 0, 0, 0, faults)
         self.model = delay_model(scenario.network.delay, bounded=True)
-        self.keys = [np.uint64(stream_key(seed, purpose)) for purpose in ("spray", "delay", "spray/phase")]
+        self.keys = np.array([stream_key(seed, each) for each in ("spray", "delay", "spray/phase")], np.uint64)
+        self.rules = np.array([topology.every or 0, scenario.duration], np.int64)
         self.samples: list[Sample] = []
         self.rows: list[Longs] = []
         self.cpu = 0.0
 
     def go(self, every: int, sources: int) -> int:
         """Run to the horizon; what went wrong (`arrays.FINE` if nothing did)."""
-        pairs = _pairs(self.views)
-        period = self.topology.every or 0
-        self._timed(
-            kernel.begin, self.queue, self.links, self.views, self.counts, pairs, self.plan,
-            period, self.scenario.duration, self.keys[2], self.keys[1],
-        )  # fmt: skip
+        while (
+            self.queue.at[arrays.FREE] < len(self.plan.first) + len(self.lives.faults) + len(self.views.sizes) + 1
+        ):
+            self.queue = arrays.roomier_queue(self.queue)
+        self._timed(kernel.begin, self._world(), _pairs(self.views), self.strikes)
         for now in range(every, self.scenario.duration + 1, every) if every else ():
             if wrong := self._advance(now - 1):
                 return wrong
             self._sample(now, sources)
         return self._advance(self.scenario.horizon)
+
+    def _world(self) -> World:
+        return World(
+            self.queue, self.links, self.views, self.messages, self.plan, self.lives, self.counts, self.model,
+            self.keys, self.rules,
+        )  # fmt: skip
 
     def _timed(self, work: object, *args: object) -> int:
         assert callable(work)
@@ -157,10 +179,7 @@ class _Run:
 
     def _advance(self, stop: int) -> int:
         while True:
-            status = self._timed(
-                kernel.advance, self.queue, self.links, self.views, self.messages, self.plan, self.counts,
-                self.model, self.keys[0], self.keys[1], self.topology.every or 0, self.scenario.duration, stop,
-            )  # fmt: skip
+            status = self._timed(kernel.advance, self._world(), stop)
             if status == kernel.WANTS_EVENTS:
                 self.queue = arrays.roomier_queue(self.queue)
             elif status == kernel.WANTS_LINKS:
@@ -177,17 +196,21 @@ class _Run:
         self.counts.of[arrays.TRACED] = 0
 
     def _sample(self, t: int, sources: int) -> None:
-        links, views, n = self.links, self.views, self.scenario.nodes
+        links, views, lives = self.links, self.views, self.lives
         of = links.of[_first(links.degree, links.of.shape[1])]
         safe = links.safe[of]
         waiting = self.messages.logged[links.to[of ^ 1]] - links.start[of]
+        n, sizes = len(views.sizes), views.sizes
+        if len(lives.up):  # a sync sends what is missing; nothing waits for it
+            waiting[:] = 0
+            n, sizes = max(1, int(lives.up.sum())), np.where(lives.up, sizes, 0)
         self.samples.append(
             Sample(
                 t=t,
                 links=len(of) / n,
                 unsafe_links=float((~safe).sum()) / n,
-                lent_links=float(views.lent[_first(views.sizes, views.lent.shape[1])].sum()) / n,
-                arcs=float(views.sizes.sum()) / n,
+                lent_links=float(views.lent[_first(sizes, views.lent.shape[1])].sum()) / n,
+                arcs=float(sizes.sum()) / n,
                 buffered=float(waiting[~safe].sum()) / n,
                 exchanges=int(self.counts.of[arrays.EXCHANGES]),
                 paths=self._paths(t, of, sources) if sources else None,
@@ -221,24 +244,40 @@ class _Run:
     def result(self) -> OverlayRun:
         self._drain()
         views, messages = self.views, self.messages
+        made = int(self.counts.of[arrays.BROADCASTS])
         return OverlayRun(
             scenario=self.scenario,
             samples=self.samples,
-            broadcasts=messages.at,
-            origins=messages.origin,
-            hops=messages.hops,
-            plain_hops=messages.plain_hops,
-            arrival=messages.arrival,
-            plain_arrival=messages.plain_arrival,
+            broadcasts=messages.at[:made],
+            origins=messages.origin[:made],
+            hops=messages.hops[:made],
+            plain_hops=messages.plain_hops[:made],
+            arrival=messages.arrival[:made],
+            plain_arrival=messages.plain_arrival[:made],
             log=messages.log,
             logged=messages.logged,
             counts={name: int(value) for name, value in zip(COUNTS, self.counts.of, strict=True)},
             trace=np.concatenate(self.rows),
             peers=views.peers,
             ages=views.ages,
-            sizes=views.sizes,
+            sizes=np.maximum(views.sizes, 0),
             cpu=self.cpu,
         )
+
+
+def _faults(scenario: Scenario) -> tuple[Longs, Longs]:
+    """When faults strike, and what they are (`Lives.faults`)."""
+    rows = []
+    for fault in scenario.faults:
+        match fault:
+            case Join(at=at, node=node, peers=peers):
+                rows.append((at, arrays.JOIN, node, peers[0] if peers else -1))
+            case Crash(at=at, node=node):
+                rows.append((at, arrays.CRASH, node, -1))
+            case Leave(at=at, node=node):
+                rows.append((at, arrays.LEAVE, node, -1))
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    return table[:, 0].copy(), table[:, 1:].copy()
 
 
 def _first(sizes: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
@@ -249,7 +288,7 @@ def _first(sizes: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
 
 def _padded(column: NDArray[np.int32], wide: NDArray[np.int32]) -> NDArray[np.int32]:
     more = wide.copy()
-    more[:, : column.shape[1]] = column
+    more[: len(column), : column.shape[1]] = column
     return more
 
 

@@ -1,0 +1,63 @@
+"""A large world of VCube: every node broadcasts once, to all others, in the network of the paper's section 5.
+
+    python -m bench.large_vcube [NODES]...
+
+Without aggregation n messages take n (n - 1) packets; each node keeps a clock of n entries. The log is not kept.
+Each size runs in a process of its own, for its peak of memory; the engine is loaded before the clock starts.
+Default: 1,024, 2,048 and 4,096 nodes; the largest is 16,384.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from math import log
+from multiprocessing import get_context
+from typing import Any
+
+import msgspec
+
+from antecast.history.log import DiscardSink
+from antecast.papers.vcube.experiment import scenario
+from antecast.sim import RunResult, run
+from bench.table import report
+
+SIZES = (1024, 2048, 4096)
+
+
+def made(nodes: int) -> RunResult:
+    chosen = scenario(nodes, "calibrated", 1, aggregate=False, log="order")
+    return run(msgspec.structs.replace(chosen, engine="compiled"), sinks=(DiscardSink(), DiscardSink()))
+
+
+def measured(nodes: int) -> dict[str, Any]:
+    """One size, in a process of its own."""
+    made(8)
+    found, packets = made(nodes), nodes * (nodes - 1)
+    assert found.logged >= packets + nodes, "some messages were not delivered everywhere"
+    return {
+        "nodes": nodes,
+        "packets": packets,
+        "rows of the log": found.logged,
+        "CPU s": found.cpu,
+        "packets per CPU second": packets / found.cpu,
+        "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    sizes = [int(each) for each in sys.argv[1:]] or SIZES
+    rows = []
+    for nodes in sizes:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+            rows.append(alone.submit(measured, nodes).result())
+    note = "Every message was delivered everywhere."
+    if len(rows) > 1:
+        growth = log(rows[-1]["CPU s"] / rows[0]["CPU s"]) / log(rows[-1]["packets"] / rows[0]["packets"])
+        note += f" CPU time grows with the packets to the power of {growth:.2f}."
+    report("large_vcube", "VCube, each node broadcasts once", rows, note=note)
+
+
+if __name__ == "__main__":
+    main()
