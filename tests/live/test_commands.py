@@ -54,6 +54,24 @@ def test_lines_are_broadcast_and_deliveries_printed(antecast, typed):
     assert (code, out, err) == (0, "4:1 one\n4:2 two\n4:3 three\n", "")
 
 
+def test_a_line_that_is_too_long_is_told_and_the_next_goes_on(monkeypatch, capfd):
+    """Of a line without end, no more is kept than is needed to tell."""
+    data = iter([b"one\n", b"x" * (1 << 20), b"x" * (1 << 20), b"x\ntwo\r\nthr", b"ee", b""])
+    monkeypatch.setattr(node_command.os, "read", lambda *_: next(data))
+    taken = []
+    assert node_command.broadcast_lines(taken.append) == 1
+    assert taken == [b"one", b"two", b"three"]
+    problem = "error: line 2 of standard input is not broadcast: longer than 1048576 bytes\n"
+    assert capfd.readouterr().err == problem
+
+
+@pytest.mark.parametrize("name", ["a/b", ""])
+def test_a_chat_needs_a_name_that_can_be_that_of_a_folder(antecast, name):
+    code, _, err = antecast("chat", name, "--number", 0, "--for", 0)
+    assert code == 2
+    assert "NAME: expected a name that can be that of a folder" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

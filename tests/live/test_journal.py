@@ -302,3 +302,54 @@ def test_a_full_disk_is_one_line(path):
     journal._db.execute("pragma max_page_count = 1")
     with pytest.raises(JournalError, match="cannot write: database or disk is full"):
         journal.commit(Commit([Call(CallKind.BROADCAST, 4, -1, bytes(1 << 20))]))
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_second_name_is_no_second_journal(path, link):
+    journal = filled(path)
+    other = path.with_name("other.journal")
+    link(path, other)
+    with pytest.raises(JournalError, match="in use by another process"):
+        open_journal(other)
+    journal.close()
+    if link is os.symlink:
+        again = open_journal(other)
+        assert not again.notes
+        again.close()
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+def test_a_journal_that_was_torn_from_its_node_without_its_mark_is_refused(path, checkpointed):
+    """The last calls, or all of them, are in SQLite's log beside it."""
+    journal = filled(path)
+    if checkpointed:
+        journal._db.execute("pragma wal_checkpoint")
+    alone = path.with_name("alone.journal")
+    shutil.copy(path, alone)
+    journal.close()
+    with pytest.raises(JournalError, match=r"missing.*bring alone\.journal\.mark and alone\.journal-wal along"):
+        open_journal(alone)
+
+
+def test_a_database_of_something_else_is_left_as_it_is(path):
+    with sqlite3.connect(path) as db:
+        db.execute("create table lines (words text)")
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="not a journal of Antecast"):
+        open_journal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_was_closed_may_be_moved_without_its_mark(path):
+    filled(path).close(state=b"snapshot")
+    path.with_name(f"{path.name}.mark").unlink()
+    journal = open_journal(path)
+    assert journal.notes == ["its mark is missing; whether it is an older copy cannot be told"]
+    journal.close()
+
+
+@pytest.mark.parametrize("place", ["folder", "missing/file"])
+def test_a_place_that_cannot_hold_a_journal_is_one_line(tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(JournalError, match="cannot open"):
+        open_journal(tmp_path / place)

@@ -1,9 +1,11 @@
 """Lives: a number that stands for two journals is noticed by all, also by those who met only one of the two."""
 
 import logging
+import shutil
 
 import msgspec
 import pytest
+from test_node import kill
 from test_tcp import answer, dial, greeting, node, packet, payloads, run, until
 
 from antecast.live.links.hello import encode_hello
@@ -106,3 +108,110 @@ def test_words_of_a_liar_raise_an_alarm_once_and_refuse_nobody():
 def test_marks_tell_lives_apart_and_do_not_give_them_away():
     assert mark(bytes(16)) != mark(bytes([1]) * 16) and len(mark(bytes(16))) == 8
     assert mark(bytes(16)) not in bytes(16)
+
+
+def copy(journal, to) -> None:
+    """All of it: its log and its mark, too."""
+    for suffix in ("", "-wal", ".mark"):
+        found = journal.with_name(journal.name + suffix)
+        if found.exists():
+            shutil.copy(found, to.with_name(to.name + suffix))
+
+
+def restore(backup, journal) -> None:
+    for suffix in ("-wal", "-shm"):
+        journal.with_name(journal.name + suffix).unlink(missing_ok=True)
+    copy(backup, journal)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["copied at rest", "copied while it ran"])
+def test_a_restored_backup_is_refused_by_those_who_saw_more_and_says_so(tmp_path, caplog, running):
+    """It would give the names of messages that others have to new ones, which nobody would take."""
+    journal, backup = tmp_path / "journal", tmp_path / "backup"
+
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one:
+            async with node(0, one, journal=journal) as zero:
+                await zero.broadcast(b"1")
+                await payloads(one, 1)
+                if running:
+                    copy(journal, backup)
+                    for n in range(10):
+                        await zero.broadcast(b"%d" % n)
+            if not running:
+                copy(journal, backup)
+                async with node(0, one, journal=journal) as zero:
+                    await until(lambda: zero.links)
+                    await zero.broadcast(b"2")
+            await until(lambda: not one.links)
+        restore(backup, journal)
+        async with node(1, journal=tmp_path / "one") as one, node(0, one, journal=journal) as zero:
+            await until(lambda: one.counters["refused_in_use"])
+            assert not one.links
+            async with node(2, one) as other:  # the others go on
+                await other.broadcast(b"x")
+                await until(lambda: one.status()["deliveries"]["last"] == (12 if running else 3))
+
+    with caplog.at_level(logging.WARNING, "antecast.live"):
+        run(main)
+    said = [each.getMessage() for each in caplog.records]
+    assert any(
+        "node 0: refused by the other end: node 0 has an older copy of its journal" in each for each in said
+    )
+
+
+def test_a_killed_node_is_never_behind_what_it_has_told(tmp_path):
+    """Its position is told only when it is committed."""
+
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one:
+            for count in range(1, 6):
+                entered = node(0, one, journal=tmp_path / "zero")
+                zero = await entered.__aenter__()
+                await until(lambda zero=zero: zero.links)
+                await zero.broadcast_all([b"x"] * count)
+                (link,) = zero.links.values()
+                zero.lives.tell_position(link)
+                await until(lambda zero=zero: one.lives.known_of(0)[1] == zero.engine.position)
+                await kill(zero)
+                await zero.transports[0].stop()
+            assert one.counters["refused_in_use"] == 0
+
+    run(main)
+
+
+def test_positions_are_the_word_of_their_node_and_bounded():
+    async def main():
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a, number=9, position=7))))
+            await answer(reader)
+            await until(lambda: 9 in a.links)
+            writer.write(word(5))
+            writer.write(word(11))
+            await until(lambda: a.lives.known_of(9)[1] == 11)
+            writer.write(word(-1))
+            await until(lambda: a.counters["dropped_malformed"] == 1)
+            assert a.lives.known_of(9)[1] == 11
+            writer.close()
+
+    run(main)
+
+
+def test_what_one_process_says_over_two_connections_may_come_in_any_order():
+    async def main():
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            writer.write(packet(encode_hello(greeting(a, number=9, position=7))))
+            await answer(reader)
+            await until(lambda: 9 in a.links)
+            writer.write(word(11))
+            await until(lambda: a.lives.known_of(9)[1] == 11)
+            reader, second = await dial(a)
+            second.write(packet(encode_hello(greeting(a, number=9, position=8))))
+            await answer(reader)
+            await until(lambda: a.counters["links_up"] == 2)
+            second.close()
+            writer.close()
+
+    run(main)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antecast.core import ConfigurationError, LocalMisuse, Message
+from antecast.core import ConfigurationError, LocalMisuse, Message, OutputError
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.live import JournalError, Limits, Node, NodeStopped
@@ -579,5 +579,71 @@ def test_where_it_cannot_leaving_is_a_misuse():
         async with Node(0) as a:
             with pytest.raises(LocalMisuse, match="vector has no goodbye"):
                 await a.leave()
+
+    run(main)
+
+
+@pytest.mark.parametrize("when", ["noted", "closed"])
+def test_an_event_log_that_cannot_be_written_stops_the_node_and_loses_nothing(tmp_path, monkeypatch, when):
+    """What was called is not half counted; the log is written again from the journal."""
+
+    async def main():
+        a, b = (Node(n, journal=tmp_path / str(n), events=tmp_path / "events") for n in range(2))
+        await a.start()
+        await b.start()
+        connect(a, b)
+        await a.broadcast(b"one")
+        assert await read(b, 1) == [b"one"]
+
+        def full(*_):
+            raise OutputError("cannot write: No space left on device", path=tmp_path / "events")
+
+        monkeypatch.setattr(b.engine._recorder, "note" if when == "noted" else "close", full)
+        await a.broadcast_all([b"two", b"three"])
+        if when == "noted":
+            with pytest.raises(NodeStopped, match=r"the event log failed: .*No space left on device"):
+                await read(b, 3)
+            await b.stop()
+        else:
+            assert await read(b, 3) == [b"one", b"two", b"three"]
+            with pytest.raises(OutputError):
+                await b.stop()
+        async with Node(1, journal=tmp_path / "1", events=tmp_path / "events") as again:
+            connect(a, again)
+            assert await read(again, 3) == [b"one", b"two", b"three"]
+            await a.stop()
+
+    run(main)
+    assert audit_log(open_log([tmp_path / "events"])).outcome == "causal"
+
+
+@pytest.mark.parametrize("durability", ["full", "normal", "none"])
+def test_a_start_that_fails_leaves_the_journal_as_it_was(tmp_path, durability):
+    """A wrong folder for the event log, say. With durability none, that is no crash that loses the state."""
+    (tmp_path / "file").touch()
+
+    async def main():
+        async with Node(0, journal=tmp_path / "j", durability=durability) as node:
+            await node.broadcast(b"one")
+        with pytest.raises(OutputError):
+            await Node(0, journal=tmp_path / "j", durability=durability, events=tmp_path / "file" / "x").start()
+        async with Node(0, journal=tmp_path / "j", durability=durability) as node:
+            assert await read(node, 1) == [b"one"]
+            assert await node.broadcast(b"two") == (0, 2)
+
+    run(main)
+
+
+def test_a_snapshot_that_this_code_cannot_read_is_one_line_and_waits_for_the_code_that_can(tmp_path, monkeypatch):
+    async def main():
+        async with Node(0, journal=tmp_path / "j", durability="none") as node:
+            await node.broadcast(b"one")
+        with monkeypatch.context() as changed:
+            changed.setattr(Machine, "load", lambda *_, **__: {}["a field that is new"])
+            with pytest.raises(JournalError, match="snapshot after call 1 cannot be read by this code") as refused:
+                await Node(0, journal=tmp_path / "j", durability="none").start()
+        assert "\n" not in str(refused.value)
+        async with Node(0, journal=tmp_path / "j", durability="none") as node:
+            assert await node.broadcast(b"two") == (0, 2)
 
     run(main)

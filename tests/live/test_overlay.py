@@ -184,6 +184,28 @@ async def until(condition) -> None:
             await asyncio.sleep(0.01)
 
 
+def test_a_member_that_stops_remembers_the_neighbours_it_had(tmp_path):
+    class SlowTcp(Tcp):
+        async def stop(self) -> None:
+            await super().stop()
+            await one.stop()
+            await asyncio.sleep(0.2)  # time enough for the overlay to notice that the link is gone
+
+    one = member(0)
+
+    async def main() -> None:
+        tcp = SlowTcp(listen="127.0.0.1:0")
+        await one.start()
+        spray = Spray(tcp, contacts=[one.transports[0].listen], options=QUICK)
+        two = Node(1, "pc-broadcast", journal=tmp_path / "1", durability="normal", transports=[tcp, spray])
+        await two.start()
+        await until(lambda: any(each.place for each in spray.member.neighbours.values()))
+        await two.stop()
+        assert json.loads((tmp_path / "1.view").read_text())["neighbours"] == [str(one.transports[0].listen)]
+
+    asyncio.run(main())
+
+
 def test_pc_broadcast_over_views_that_change_while_members_come_go_and_crash(tmp_path):
     told = {}
 

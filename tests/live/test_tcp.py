@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from antecast.core import ConfigurationError
-from antecast.live import Node
+from antecast.live import Limits, Node
 from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
 from antecast.live.links.tcp import Address, Tcp, TcpOptions
 
@@ -168,7 +168,7 @@ def test_a_copy_of_a_running_node_is_refused():
             await until(lambda: 1 in a.links)
             mine = a.links[1]
             reader, writer = await dial(a)
-            copy = msgspec.structs.replace(b.transports[0].hello, instance=b"another.")
+            copy = msgspec.structs.replace(b.transports[0].hello, instance=b"another.", position=1 << 40)
             writer.write(packet(encode_hello(copy)))
             refusal = decode_hello(await answer(reader))
             assert refusal == Refusal("number 1 is in use by another process", 0)
@@ -356,3 +356,123 @@ def test_a_port_in_use_is_one_line(tmp_path):
 def test_addresses_that_are_none(text):
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
         Address.parse(text)
+
+
+def test_a_packet_in_a_thousand_pieces_is_put_together_once():
+    """Otherwise a few bytes per second, of the largest packet, would keep a node's processor busy."""
+
+    async def main():
+        async with node(0) as a:
+            await stranger(a)
+            (link,) = a.links.values()
+            copied = []
+
+            class Counted(bytearray):
+                def clear(self):
+                    copied.append(len(self))
+                    super().clear()
+
+            link._buffer = Counted()
+            data = packet(b"\x01" * 100_000)
+            for place in range(0, len(data), 100):
+                if 9 in a.links:
+                    link.data_received(data[place : place + 100])
+            assert sum(copied) < 2 * len(data)
+            assert a.counters["dropped_malformed"] == 1  # it was put together
+
+    run(main)
+
+
+def test_packets_in_pieces_of_any_size_arrive_whole_and_in_order():
+    async def main():
+        async with node(0) as a, node(1) as b:
+            _, writer = await stranger(a, number=9)
+            _, other = await stranger(b, number=8)
+            (link,) = b.links.values()
+            written = []
+            link._transport.write = written.append
+            await b.broadcast_all([bytes([n]) * (n * 7) for n in range(60)])
+            await until(lambda: b.counters["frames_sent"] >= 60)
+            stream, place, size = b"".join(written), 0, 1
+            while place < len(stream):
+                writer.write(stream[place : place + size])
+                await writer.drain()
+                await asyncio.sleep(0)
+                place, size = place + size, size % 97 + 1
+            assert await payloads(a, 60) == [bytes([n]) * (n * 7) for n in range(60)]
+            writer.close()
+            other.close()
+
+    run(main)
+
+
+def test_a_peer_that_asks_for_signs_of_life_and_reads_none_makes_nothing_wait():
+    async def main():
+        async with node(0) as a:
+            await stranger(a)
+            (link,) = a.links.values()
+            link._transport.get_write_buffer_size = lambda: 100  # it does not read
+            written = []
+            link._transport.write = written.append
+            for _ in range(100):
+                link.data_received(b"\xff" * 4)
+            assert not written
+
+    run(main)
+
+
+def test_a_peer_that_makes_a_node_answer_and_does_not_read_loses_its_link():
+    async def main():
+        async with node(0, limits=Limits(sending_most=100_000)) as a:
+            await stranger(a)
+            (link,) = a.links.values()
+            while 9 in a.links:
+                link.write_aside(bytes(60_000))
+            assert a.counters["dropped_slow"] == 1
+
+    run(main)
+
+
+def test_a_member_that_comes_back_again_and_again_does_not_fill_the_log(caplog):
+    async def main():
+        async with node(0) as a:
+            for _ in range(100):
+                _, writer = await stranger(a)
+                writer.write(packet(b"\x09"))
+                await until(lambda: 9 not in a.links)
+                writer.close()
+                reader, writer = await dial(a)
+                writer.write(packet(encode_hello(greeting(a, number=9, life=b"x" * 16))))
+                assert isinstance(decode_hello(await answer(reader)), Refusal)
+                writer.close()
+            assert a.counters["dropped_malformed"] == a.counters["refused_in_use"] == 100
+
+    run(main)
+    assert len(caplog.records) <= 60
+
+
+def test_of_several_addresses_one_that_does_not_answer_holds_nobody_up(monkeypatch):
+    """A name that stands for an address that swallows connections, and then for the right one."""
+
+    async def main():
+        async with node(0) as a, node(1) as b:
+            with socket.socket() as deaf, contextlib.ExitStack() as stack:
+                deaf.bind(("127.0.0.2", port(a)))
+                deaf.listen(0)
+                for _ in range(2):  # its queue is full: nothing more is accepted
+                    filler = stack.enter_context(socket.socket())
+                    filler.setblocking(False)
+                    filler.connect_ex(("127.0.0.2", port(a)))
+
+                async def resolve(host, port, **_):
+                    kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+                    return [(*kind, (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+
+                tcp = b.transports[0]
+                tcp.options = replace(QUICK, greeting=2.0)
+                monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+                tcp.dial(Address("localhost", port(a)))
+                async with asyncio.timeout(3):
+                    await until(lambda: 0 in b.links)
+
+    run(main)

@@ -8,7 +8,6 @@ import runpy
 import signal
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +15,8 @@ import typer
 
 from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
-from antecast.cli.node import Durable, input_lines, make_node, named_by_options
-from antecast.core import AntecastError
+from antecast.cli.node import Durable, broadcast_lines, make_node, named_by_options, watch_keys
+from antecast.core import ConfigurationError, OutputError
 
 
 def chat(
@@ -47,7 +46,12 @@ def chat(
     """
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     folder = Path(f"{name}.chat")
-    folder.mkdir(exist_ok=True)
+    if folder.name != str(folder) or not name:
+        raise ConfigurationError(f"expected a name that can be that of a folder, got {name!r}", field="NAME")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", path=folder) from None
     node = make_node(
         number=number,
         journal=folder / "journal",
@@ -63,10 +67,10 @@ def chat(
     if not quiet and keys is None and (listen or peers):
         note("this chat has no keys: it stays on this machine, and believes whoever connects")
     with named_by_options():
-        asyncio.run(_talk(node, folder, name, seconds))
+        asyncio.run(_talk(node, folder, name, keys, seconds))
 
 
-async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> None:
+async def _talk(node: Any, folder: Path, name: str, keys: Path | None, seconds: float | None) -> None:
     from antecast.live.control import Control, socket_of
 
     chat_class = runpy.run_path(str(source_folder() / "live" / "group_chat.py"))["Chat"]
@@ -75,7 +79,7 @@ async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> No
         loop.add_signal_handler(number, ended.set)
 
     def show(line: str) -> None:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
 
     async with node, Control(node, socket_of(folder / "journal")):
         talk = chat_class(node, folder / "history", name, show)
@@ -83,15 +87,15 @@ async def _talk(node: Any, folder: Path, name: str, seconds: float | None) -> No
             show(line)
         following = loop.create_task(talk.follow())
 
-        def read() -> None:
-            with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
-                for line in input_lines():
-                    words = line.decode(errors="replace").strip()
-                    if words:
-                        asyncio.run_coroutine_threadsafe(talk.say(words), loop).result()
+        def say(line: bytes) -> None:
+            words = line.decode(errors="replace").strip()
+            if words:
+                asyncio.run_coroutine_threadsafe(talk.say(words), loop).result()
 
-        threading.Thread(target=read, daemon=True).start()
+        threading.Thread(target=broadcast_lines, args=(say,), daemon=True).start()
         tasks = [following, loop.create_task(ended.wait())]
+        if keys is not None:
+            tasks.append(loop.create_task(watch_keys(node, keys)))
         if seconds is not None:
             tasks.append(loop.create_task(asyncio.sleep(seconds)))
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

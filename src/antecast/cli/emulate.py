@@ -12,6 +12,7 @@ from rich.table import Table
 from antecast.cli.console import Exit, Json, OutFolder, Overrides, Quiet, note, out
 from antecast.cli.progress import progress
 from antecast.cli.report import Report, report_at_end
+from antecast.cli.tables import show
 from antecast.core import ConfigurationError
 from antecast.core.guarantees import Guarantee
 
@@ -89,7 +90,7 @@ def _show(compared: dict[str, Any], folder: Path, page: Path | None) -> None:
         table.add_column(name, justify="right")
     for what in ("verdict", "messages", "deliveries"):
         table.add_row(what, str(compared[what]["simulator"]), str(compared[what]["emulation"]))
-    out.print(table)
+    show(table)
     counts = compared["deliveries"]
     if compared["same_deliveries"]:
         out.print("the same messages were delivered at the same nodes")
@@ -97,6 +98,6 @@ def _show(compared: dict[str, Any], folder: Path, page: Path | None) -> None:
         words = f"{counts['both']} in both runs, {counts['only_simulator']} only in the simulator"
         out.print(f"deliveries: {words}, {counts['only_emulation']} only in the emulation")
     out.print(f"{compared['nodes']} processes, {compared['speed']:g} times as fast as the scenario's clock")
-    out.print(f"event logs: {folder / 'events'}", markup=False, soft_wrap=True)
+    out.print(f"event logs: {folder / 'events'}", soft_wrap=True)
     if page is not None:
-        out.print(f"report: {page}", markup=False, soft_wrap=True)
+        out.print(f"report: {page}", soft_wrap=True)

@@ -259,4 +259,4 @@ def _say_bulletin(authority: Authority) -> None:
 
 
 def _say(text: str) -> None:
-    out.print(text, markup=False, soft_wrap=True)
+    out.print(text, soft_wrap=True)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from antecast.cli.console import Json, Quiet, note
-from antecast.core import AntecastError, ConfigurationError
+from antecast.core import MAX_PAYLOAD, AntecastError, ConfigurationError, LocalMisuse
 
 if TYPE_CHECKING:
     from antecast.live import Delivery, Node, Security
@@ -146,7 +146,9 @@ def node(
         note("this node has no keys: it stays on this machine, and believes whoever connects")
     terminal = _Terminal(made, journal, keys, as_json=as_json, quiet=quiet)
     with named_by_options():
-        asyncio.run(terminal.run(until, seconds))
+        code = asyncio.run(terminal.run(until, seconds))
+    if code:
+        raise typer.Exit(code)
 
 
 @contextmanager
@@ -274,8 +276,11 @@ class _Terminal:
     def __init__(self, made: Node, journal: Path | None, keys: Path | None, *, as_json: bool, quiet: bool) -> None:
         self._node, self._journal, self._keys = made, journal, keys
         self._as_json, self._quiet = as_json, quiet
+        self._refused = 0
+        """Lines that could not be broadcast."""
 
-    async def run(self, until: int | None, seconds: float | None) -> None:
+    async def run(self, until: int | None, seconds: float | None) -> int:
+        """Until it is interrupted, or has done what was asked for; returns the exit code."""
         from antecast.live.control import Control, socket_of
 
         loop = asyncio.get_running_loop()
@@ -294,7 +299,7 @@ class _Terminal:
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
         tasks = [loop.create_task(self._print(until)), loop.create_task(ended.wait())]
         if self._keys is not None:
-            tasks.append(loop.create_task(self._watch(self._keys)))
+            tasks.append(loop.create_task(watch_keys(node, self._keys)))
         if seconds is not None:
             tasks.append(loop.create_task(asyncio.sleep(seconds)))
         try:
@@ -307,6 +312,7 @@ class _Terminal:
             if control is not None:
                 await control.stop()
             await node.stop()
+        return 2 if self._refused else 0
 
     async def _print(self, until: int | None) -> None:
         printed = 0
@@ -317,38 +323,58 @@ class _Terminal:
             if printed == until:
                 return
 
-    async def _watch(self, keys: Path) -> None:
-        """Take over a bulletin that antecast group update has put into the node's file, and pass it on."""
-        from antecast.live.groups import load_identity
-
-        seen = keys.stat().st_mtime_ns
-        while True:
-            await asyncio.sleep(1.0)
-            try:
-                changed = keys.stat().st_mtime_ns
-                if changed != seen:
-                    seen = changed
-                    self._node.take_bulletin(load_identity(keys).signed_bulletin)
-            except (OSError, AntecastError) as error:
-                logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
-
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         """One line at a time: the next is taken when this one is in the journal."""
-        with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
-            for line in input_lines():
-                asyncio.run_coroutine_threadsafe(self._node.broadcast(line), loop).result()
+
+        def take(line: bytes) -> None:
+            asyncio.run_coroutine_threadsafe(self._node.broadcast(line), loop).result()
+
+        self._refused = broadcast_lines(take)
+
+
+async def watch_keys(node: Node, keys: Path) -> None:
+    """Take over bulletins that antecast group update puts into the node's file, and pass them on."""
+    from antecast.live.groups import load_identity
+
+    seen = 0
+    while True:
+        try:
+            changed = keys.stat().st_mtime_ns
+            if changed != seen:
+                seen = changed
+                node.take_bulletin(load_identity(keys).signed_bulletin)
+        except (OSError, AntecastError) as error:
+            logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
+        await asyncio.sleep(1.0)
+
+
+def broadcast_lines(take: Callable[[bytes], None]) -> int:
+    """Hand over the lines of standard input; returns how many were refused, each with a line that says why."""
+    refused = 0
+    with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
+        for number, line in enumerate(input_lines(), start=1):
+            try:
+                if len(line) > MAX_PAYLOAD:
+                    raise LocalMisuse(f"longer than {MAX_PAYLOAD} bytes")
+                take(line)
+            except LocalMisuse as misuse:
+                refused += 1
+                print(f"error: line {number} of standard input is not broadcast: {misuse}", file=sys.stderr)
+    return refused
 
 
 def input_lines() -> Iterator[bytes]:
-    """The lines of standard input, without their ends. Read past Python's buffer, whose lock a thread would hold
-    when the program ends."""
-    rest = b""
+    """The lines of standard input, without their ends; of one that is too long, just more than is allowed. Read
+    past Python's buffer, whose lock a thread would hold when the program ends."""
+    rest = bytearray()
     while data := os.read(0, 1 << 16):
-        *lines, rest = (rest + data).split(b"\n")
+        first, *lines = data.split(b"\n")
+        rest += first[: MAX_PAYLOAD + 2 - len(rest)]
         for line in lines:
-            yield line.rstrip(b"\r")
+            yield bytes(rest).removesuffix(b"\r")
+            rest = bytearray(line)
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def _text(each: Delivery) -> str:

@@ -52,8 +52,8 @@ def replay(
                 }
                 print(json.dumps(row, ensure_ascii=False))
                 continue
-            out.print(f"{step.position} {describe_call(step)}", markup=False, soft_wrap=True)
+            out.print(f"{step.position} {describe_call(step)}", soft_wrap=True)
             for line in described:
-                out.print(f"    {line}", markup=False, soft_wrap=True)
+                out.print(f"    {line}", soft_wrap=True)
     finally:
         recording.close()

@@ -10,7 +10,7 @@ import typer
 
 from antecast.cli.console import Json, out
 from antecast.cli.tables import show_pairs
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, InputError
 
 
 def status(
@@ -23,6 +23,9 @@ def status(
     """Show a running node's links, buffers and counters."""
     from antecast.live.control import ask_status
 
+    if journal.is_dir():
+        name = journal / "journal"
+        raise InputError("is a folder; name a journal" + (f", such as {name}" * name.exists()), path=journal)
     found = ask_status(journal)
     if prometheus:
         print(_prometheus(found), end="")
@@ -34,7 +37,7 @@ def status(
 
 def _show(found: dict[str, Any]) -> None:
     group = f" of group {found['group'][:16]}" if found["group"] else ", without keys"
-    out.print(f"node {found['node']}{group}: {found['protocol']}, durability {found['durability']}", markup=False)
+    out.print(f"node {found['node']}{group}: {found['protocol']}, durability {found['durability']}")
     deliveries, buffers = found["deliveries"], found["buffers"]
     rows = [
         ("calls", f"{found['journal']['calls']:,}"),

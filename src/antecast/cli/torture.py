@@ -12,6 +12,7 @@ from rich.table import Table
 from antecast.cli.completion import protocol_names
 from antecast.cli.console import Exit, Json, OutFolder, Quiet, make_folder, out
 from antecast.cli.progress import progress
+from antecast.cli.tables import show
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def torture(
     elif not quiet:
         _show(summary, folder)
     elif summary.wrong:
-        out.print(f"wrong: {summary.wrong[0]}", style="bold red", markup=False, soft_wrap=True)
+        out.print(f"wrong: {summary.wrong[0]}", style="bold red", soft_wrap=True)
     if summary.wrong:
         raise typer.Exit(Exit.VIOLATION)
     if campaign.interrupted:
@@ -97,15 +98,15 @@ def _show(summary: Summary, folder: Path | None) -> None:
     for name, each in summary.protocols.items():
         values = (each.count, each.faults.get("kill", 0), each.points, len(each.unhit), each.messages)
         table.add_row(name, *map(str, (*values, each.deliveries, len(each.wrong))))
-    out.print(table)
+    show(table)
     kinds: dict[str, int] = {}
     for each in summary.protocols.values():
         for kind, count in each.faults.items():
             kinds[kind] = kinds.get(kind, 0) + count
-    out.print("faults: " + ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds)), markup=False)
+    out.print("faults: " + ", ".join(f"{kind} {kinds[kind]}" for kind in sorted(kinds)))
     for text in summary.wrong[:10]:
-        out.print(f"wrong: {text}", style="bold red", markup=False, soft_wrap=True)
+        out.print(f"wrong: {text}", style="bold red", soft_wrap=True)
     verdict = "nothing lost, nothing twice, nothing out of order"
-    out.print(f"{len(summary.wrong)} wrong" if summary.wrong else verdict, markup=False)
+    out.print(f"{len(summary.wrong)} wrong" if summary.wrong else verdict)
     if folder is not None:
-        out.print(f"summary: {folder / 'torture.json'}", markup=False, soft_wrap=True)
+        out.print(f"summary: {folder / 'torture.json'}", soft_wrap=True)

@@ -37,7 +37,7 @@ COUNTERS: Final = {
     "dropped_silent": "links closed because nothing was heard for too long",
     "refused_hello": "connections refused: no greeting, or a wrong one",
     "refused_identity": "connections refused: the peer is not who it says it is",
-    "refused_in_use": "connections refused: the number is in use by another node",
+    "refused_in_use": "connections refused: the number is in use, or its node has lost its journal",
     "refused_duplicate": "connections closed because another one to the same peer is kept",
     "refused_room": "connections refused: too many at once",
     "dial_failures": "connections that could not be made",

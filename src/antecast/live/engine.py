@@ -114,6 +114,8 @@ class Engine:
         self.links: dict[NodeId, Link] = {}
         self.behind = 0
         """Bytes of calls that are made and not committed."""
+        self.position = journal.position
+        """How many calls are committed: what a restart is sure to remember."""
         self.since_snapshot = 0
         self.stopped = False
         self._bound, self._most_waiting, self._history = bound, most_waiting, history
@@ -132,6 +134,7 @@ class Engine:
         """Deliveries so far, committed or not."""
         self.delivered_bytes = 0
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
+        self._done_with, self._forgetting = journal.acknowledged, False
         if recovery.renewed:
             self._write_snapshot(recovery.saved, exact=False)
         if recovery.known:
@@ -169,7 +172,7 @@ class Engine:
         self._batch.count += 1
         self._perform(effects, now)
         if self._recorder.active:
-            self._recorder.note(Call(0, now, -1, payload, lifetime), effects, None, self.codec)
+            self._note(Call(0, now, -1, payload, lifetime), effects)
         self._grew(len(payload) + 16)
         return _named(effects)
 
@@ -180,8 +183,16 @@ class Engine:
         if effects:
             self._perform(effects, call.now)
         if self._recorder.active:
-            self._recorder.note(call, effects, None, self.codec)
+            self._note(call, effects)
         self._grew(len(call.data) + 16)
+
+    def _note(self, call: Call, effects: list[Effect], frame: Frame | None = None) -> None:
+        """A row of the event log. A log that cannot be written would lack something: the node stops, and writes
+        it again from its journal when it comes back."""
+        try:
+            self._recorder.note(call, effects, frame, self.codec)
+        except AntecastError as error:
+            self.fail(NodeStopped(f"the event log failed: {error}"))
 
     def receive(self, peer: NodeId, packets: list[bytes]) -> tuple[RemoteFault | None, list[RemoteFault]]:
         """Packets came over the link of a peer. Returns what is wrong with the first that is no frame of an honest
@@ -195,12 +206,12 @@ class Engine:
             try:
                 frame = self._opened(packet, peer) if secured else decode(packet)
             except RemoteFault as fault:
-                wrong = fault
+                wrong = fault.with_traceback(None)  # which would hold these packets until the next collection
                 break
             try:
                 effects = take(frame, peer, now)
             except RemoteFault as fault:
-                refused.append(fault)
+                refused.append(fault.with_traceback(None))
                 continue
             except Exception as error:
                 self._broke(error)
@@ -211,7 +222,9 @@ class Engine:
             if effects:
                 perform(effects, now, frame, packet)  # what is passed on goes out as it came
             if recorder.active:
-                recorder.note(Call(1, now, peer, packet), effects, frame, self.codec)
+                self._note(Call(1, now, peer, packet), effects, frame)
+                if self.stopped:
+                    break
         count, size = len(taken), sum(map(len, taken))
         batch.count += count
         self._counters["frames_received"] += count
@@ -369,6 +382,7 @@ class Engine:
             self._batch.answers[:0] = batch.answers
             self._failed(error)
             return
+        self.position = self.journal.position
         counters = self._counters
         counters["groups"] += 1
         self.behind -= batch.size
@@ -430,22 +444,39 @@ class Engine:
     def _write_snapshot(self, saved: bytes, *, exact: bool) -> None:
         now, journal, pos = self.clock.read(), self.journal, self._recorder.pos
         history = self._history
-        self._recorder.keep()
+        try:
+            self._recorder.keep()
+        except AntecastError as error:
+            self.fail(NodeStopped(f"the event log failed: {error}"))
+            return
         self._counters["snapshots"] += 1
         self._writer.put(
             lambda: journal.snapshot(saved, now=now, events=pos, exact=exact, history=history), self._failed
         )
 
     def forget(self, number: int) -> None:
-        """The application is done with deliveries up to a number."""
-        journal = self.journal
-        if number > journal.acknowledged:
-            self._writer.put(lambda: journal.acknowledge(number), self._failed)
+        """The application is done with deliveries up to a number. However often it says so, the journal writes one
+        acknowledgement at a time, of all that was said meanwhile."""
+        self._done_with = max(self._done_with, number)
+        if not self._forgetting and self._done_with > self.journal.acknowledged:
+            self._forgetting = True
+            self._writer.put(lambda: self.journal.acknowledge(self._done_with), self._forgotten)
+
+    def _forgotten(self, error: Exception | None) -> None:
+        self._forgetting = False
+        self._failed(error)
+        if not self.stopped:
+            self.forget(self._done_with)
 
     def remember(self, peer: NodeId, life: bytes) -> None:
         """The first meeting with a peer."""
         journal = self.journal
         self._writer.put(lambda: journal.remember(peer, life), self._failed)
+
+    def remember_position(self, peer: NodeId, position: int) -> None:
+        """How far a peer's journal has come."""
+        journal = self.journal
+        self._writer.put(lambda: journal.remember_position(peer, position), self._failed)
 
     async def stop(self) -> None:
         """Commit what was called, write a snapshot of what survives, and let go of the journal."""
@@ -456,9 +487,15 @@ class Engine:
             handle.cancel()
         self._handles.clear()
         self._writer.stop()
+        if not self.stopped:
+            self.journal.acknowledge(self._done_with)
         saved = None if self.stopped else self.machine.save()
         self.stopped = True
-        self._recorder.close()
+        try:
+            self._recorder.close()
+        except AntecastError:  # without a snapshot, the calls stay, from which the log is written again
+            self.journal.close()
+            raise
         self.journal.close(state=saved, now=self.clock.read(), events=self._recorder.pos)
 
 

@@ -231,7 +231,7 @@ class _Thawer:
             for part in qualified.split("."):
                 kind = getattr(kind, part)
             if not isinstance(kind, type):
-                raise ValueError(f"a frozen protocol names {name}, which is no class")
+                raise ValueError(f"a frozen protocol names {name}, which is not a class")
             self._classes[name] = kind
         return kind
 

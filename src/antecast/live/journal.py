@@ -13,7 +13,7 @@ Three things guard what was committed:
   ends before its mark has lost calls that others have seen the effects of: it is refused, since its node would use
   numbers of messages again. Damaged groups after the mark are cut off: nobody has seen anything of them.
 
-The mark is locked while a node runs, so that no second process uses the journal.
+The mark and the journal are locked while a node runs, so that no second process uses the journal.
 
 What a commit survives is a choice:
 
@@ -26,7 +26,6 @@ What a commit survives is a choice:
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -55,6 +54,7 @@ create table groups (first integer primary key, last integer, delivered integer,
 create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
     checksum integer);
 create table lives (number integer primary key, life blob, checksum integer);
+create table if not exists positions (number integer primary key, position integer, checksum integer);
 """
 
 _CONSTANT: Final = ("number", "group", "protocol", "role", "settings", "life")
@@ -81,6 +81,8 @@ class Journal:
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()
         self.life = b""
+        self._found: dict[str, Any] = {}
+        """What it said of its last use when it was opened."""
 
     # Opening.
 
@@ -90,7 +92,6 @@ class Journal:
         mark = Mark(path)
         journal: Journal | None = None
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # payloads are nobody else's business
             journal = cls(path, durability, mark=mark)
             journal._prepare(identity)
         except BaseException as error:
@@ -107,7 +108,7 @@ class Journal:
     def look(cls, path: Path) -> Journal:
         """Open a journal to read it, whether its node runs or not. Nothing is changed."""
         if not path.is_file():
-            raise JournalError("no such file", path=path)
+            raise JournalError("not a file" if path.exists() else "no such file", path=path)
         try:
             journal = cls(path, Durability.FULL)
             if not journal._exists() or journal.meta("format") is None:
@@ -125,20 +126,27 @@ class Journal:
 
     def _prepare(self, identity: Identity) -> None:
         db = self._db
+        made = self._exists()
+        if not made and db.execute("select 1 from sqlite_master").fetchone() is not None:
+            raise JournalError("not a journal of Antecast", path=self.path)
+        if not made and self._mark is not None and self._mark.is_alone:
+            raise JournalError(f"its tables are missing; {self._bring_along()}", path=self.path)
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
-        if not self._exists():
+        if not made:
             self._create(identity)
         elif self.meta("format") is None:
             raise JournalError("not a journal of Antecast", path=self.path)
         else:
             self._check_format()
             self._check(identity)
+            db.execute(_SCHEMA.split(";")[-2])  # came later than the others
         self._check_guards()
         self.life = self.meta("life")
         self._reader = _connect(self.path)
         self._stand()
         self._check_end(identity)
+        self._found = {key: self.meta(key) for key in ("open", "code", "version")}
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
@@ -185,6 +193,11 @@ class Journal:
             self.meta("acknowledged guard"),
         ):
             raise JournalError("what it says of itself is damaged", path=self.path)
+
+    @property
+    def written_by(self) -> str:
+        """The version that used it before."""
+        return str(self._found.get("version") or self.meta("version"))
 
     def identity(self) -> Identity:
         """Whose it is, as it says itself."""
@@ -260,8 +273,13 @@ class Journal:
     def _check_mark(self, mark: Mark) -> None:
         marked = mark.read()
         if marked is None:
+            if mark.is_alone and self.meta("open") is not None:
+                problem = (
+                    "its node was not stopped cleanly, and its mark is missing, so its end may be lost as well"
+                )
+                raise JournalError(f"{problem}; {self._bring_along()}", path=self.path)
             if self.position:
-                self.notes.append("its mark is missing; whether its end is missing too cannot be told")
+                self.notes.append("its mark is missing; whether it is an older copy cannot be told")
             return
         if marked.position > self.position:
             problem = f"ends at call {self.position}, but effects of call {marked.position} may have left the node"
@@ -271,6 +289,12 @@ class Journal:
             )
         if marked.position == self.position and marked.chain != self.chain:
             raise JournalError("the mark beside it belongs to another journal", path=self.path)
+
+    def _bring_along(self) -> str:
+        return (
+            f"bring {self.path.name}.mark and {self.path.name}-wal along from where it ran, or join under a "
+            "number that was never used, with a new journal"
+        )
 
     # Reading.
 
@@ -377,11 +401,18 @@ class Journal:
 
     def lives(self) -> dict[NodeId, bytes]:
         """Which journal stands behind each number, as far as this node has met them."""
+        return self._known_of_others("lives", "life")
+
+    def positions(self) -> dict[NodeId, int]:
+        """How far the journals of those have come."""
+        return self._known_of_others("positions", "position")
+
+    def _known_of_others(self, table: str, column: str) -> dict[NodeId, Any]:
         found = {}
-        for number, life, checksum in self._read("select number, life, checksum from lives"):
-            if checksum_of(number, life) != checksum:
+        for number, value, checksum in self._read(f"select number, {column}, checksum from {table}"):
+            if checksum_of(number, value) != checksum:
                 raise JournalError(f"what it knows of node {number} is damaged", path=self.path)
-            found[number] = life
+            found[number] = value
         return found
 
     # Writing. What is written is committed before the call returns.
@@ -496,14 +527,22 @@ class Journal:
 
     def remember(self, number: NodeId, life: bytes) -> None:
         """A node has met another for the first time."""
-        point = faults.armed
+        self._keep_of_others("meeting", "lives", number, life)
+
+    def remember_position(self, number: NodeId, position: int) -> None:
+        """Another node's journal has come so far."""
+        self._keep_of_others("position", "positions", number, position)
+
+    def _keep_of_others(self, what: str, table: str, number: NodeId, value: bytes | int) -> None:
+        point, row = faults.armed, (number, value, checksum_of(number, value))
         if point is not None:
-            point("meeting begin")
-        self._db.execute(
-            "insert or replace into lives values (?, ?, ?)", (number, life, checksum_of(number, life))
-        )
+            point(f"{what} begin")
+        try:
+            self._db.execute(f"insert or replace into {table} values (?, ?, ?)", row)
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
         if point is not None:
-            point("meeting committed")
+            point(f"{what} committed")
 
     def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
         """End cleanly with a snapshot of what survives, or, without one, just let go of the file."""
@@ -523,6 +562,15 @@ class Journal:
                 self._mark.close()
                 self._mark = None
 
+    def abandon(self) -> None:
+        """Close it as it was found: its node could not start, and nothing was called."""
+        for key, value in self._found.items():
+            if value is None:
+                self._db.execute("delete from meta where key = ?", (key,))
+            else:
+                self._set_meta(key, value)
+        self.close()
+
     def _keep_volatile(self) -> None:
         self._db.execute("delete from groups")
         self._db.execute("delete from snapshots")
@@ -541,6 +589,7 @@ class Ephemeral(Journal):
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()
         self._mark = None
+        self._found = {}
         self._db = self._reader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._db.executescript(_SCHEMA)
 

@@ -7,7 +7,12 @@ comes up and whenever it learns of another, before any message of that life goes
 messages of a number has heard of a life of it. Where two meet, everyone around says so, once per number: in the
 log, in the counter `other_lives`, and in `status`. So does the node itself that has lost its state.
 
-    MessagePack: [[number, mark], ...]
+    MessagePack: [[number, mark], ...], or position
+
+**Older copies.** A node that comes back with an older copy of its journal, a restored backup for instance, has the
+same life, and has lost what came after the copy. Its *position* gives it away: how many calls its journal has. It
+is told in the greeting and, while a link is in use, a few times per second, and never gets smaller. Neighbours
+keep the last they have heard of, and refuse a journal that has gone back.
 
 A *mark* is a short hash of a life. Words of lives cost nothing per message. They are the word of a neighbour, not
 signed: a member that lies can raise a false alarm. That is why a node only refuses lives that differ from one it
@@ -20,6 +25,7 @@ import logging
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -38,7 +44,10 @@ LARGEST: Final = 1 << 16
 """Bytes of one word, at most."""
 
 _Pair: TypeAlias = tuple[Source, Annotated[bytes, msgspec.Meta(min_length=_BYTES, max_length=_BYTES)]]
-_decoder = msgspec.msgpack.Decoder(Annotated[list[_Pair], msgspec.Meta(max_length=_AT_ONCE)])
+_Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+_decoder: msgspec.msgpack.Decoder[list[tuple[NodeId, bytes]] | int] = msgspec.msgpack.Decoder(
+    Annotated[list[_Pair], msgspec.Meta(max_length=_AT_ONCE)] | _Position
+)
 
 
 def mark(life: bytes) -> bytes:
@@ -55,15 +64,59 @@ class Lives:
         self._marks: dict[NodeId, tuple[bytes, ...]] = {}
         """The marks of all it has met or heard of: one per number or, where something is wrong, two."""
 
-    def begin(self, met: dict[NodeId, bytes]) -> None:
+        self._positions: dict[NodeId, int] = {}
+        """How far the journals of those it has met had come when they last said so."""
+        self._kept: dict[NodeId, int] = {}
+        """The same, as this node's journal has it."""
+        self._instances: dict[NodeId, bytes] = {}
+        """The process that each of them was in when it last greeted."""
+        self._told: WeakKeyDictionary[Link, int] = WeakKeyDictionary()
+
+    def begin(self, met: dict[NodeId, bytes], positions: dict[NodeId, int]) -> None:
         """Go on from what the journal holds."""
         self.met, self._marks = met, {number: (mark(life),) for number, life in met.items()}
+        self._positions, self._kept = positions, dict(positions)
         self._marks[self._node.number] = (mark(self._node.life),)
+
+    @property
+    def position(self) -> int:
+        """How far this node's own journal has come."""
+        return 0 if self._node.running is None else self._node.running.position
 
     @property
     def doubted(self) -> list[NodeId]:
         """The numbers that stand for more than one life."""
         return [number for number, marks in self._marks.items() if len(marks) > 1]
+
+    def known_of(self, number: NodeId, instance: bytes = b"") -> tuple[bytes | None, int]:
+        """The life behind a number, if this node has met it, and the least that its position must be. What one
+        process says over two connections may arrive in any order."""
+        same = self._instances.get(number) == instance
+        return self.met.get(number), 0 if same else self._positions.get(number, 0)
+
+    def greeted(self, peer: NodeId, instance: bytes, position: int) -> None:
+        """A peer has greeted, and is taken."""
+        self._instances[peer] = instance
+        self.heard(peer, position)
+        self.keep(peer)
+
+    def heard(self, peer: NodeId, position: int) -> None:
+        """A peer says how far its journal has come."""
+        self._positions[peer] = max(position, self._positions.get(peer, 0))
+
+    def keep(self, peer: NodeId) -> None:
+        """Write down how far a peer had come: when it greets, and when its link ends."""
+        position, engine = self._positions.get(peer, 0), self._node.running
+        if position > self._kept.get(peer, 0) and engine is not None:
+            self._kept[peer] = position
+            engine.remember_position(peer, position)
+
+    def tell_position(self, link: Link) -> None:
+        """Say how far this node's journal has come, unless the peer knows."""
+        position = self.position
+        if position != self._told.get(link):
+            self._told[link] = position
+            link.write_lives(msgspec.msgpack.encode(position))
 
     def remember(self, peer: NodeId, life: bytes) -> None:
         """The first meeting with a peer: its number stands for this life from now on."""
@@ -77,10 +130,13 @@ class Lives:
     def take(self, link: Link, data: bytes) -> None:
         """A peer tells of lives; raises `MalformedFrame`."""
         try:
-            pairs = _decoder.decode(data)
+            said = _decoder.decode(data)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise MalformedFrame(f"a word of lives that is none: {error}") from None
-        self._learn(pairs, link)
+        if isinstance(said, int):
+            self.heard(link.peer, said)
+        else:
+            self._learn(said, link)
 
     def _learn(self, pairs: Iterable[tuple[NodeId, bytes]], source: Link | None) -> None:
         """Note what is new, say what is wrong with it, and pass it on."""

@@ -1,7 +1,8 @@
 """The mark of a journal: a small file beside it that says how far effects may have left the node.
 
-It is written after each commit and before any effect of it leaves, and it is locked while the node runs. A journal
-that ends before its mark has lost calls whose effects others have seen.
+It is written after each commit and before any effect of it leaves. A journal that ends before its mark has lost
+calls whose effects others have seen. Mark and journal are locked while the node runs: under whichever name a
+second process comes to the journal, it finds one of them locked.
 """
 
 from __future__ import annotations
@@ -26,17 +27,24 @@ class Mark:
     """The locked mark of an open journal."""
 
     def __init__(self, journal: Path) -> None:
-        path = journal.with_name(f"{journal.name}.mark")
+        # Through a link, too, one journal has one mark; SQLite's log lies beside the file itself as well.
+        path = journal.resolve()
+        path = path.with_name(f"{path.name}.mark")
+        self.is_alone = journal.exists() and journal.stat().st_size > 0 and not path.exists()
+        """Whether there is a journal and no mark: it was not used here before."""
+        self._held: list[int] = []
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise JournalError(f"cannot open: {error.strerror}", path=path) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
+            for each in (path, journal):  # payloads are nobody else's business
+                self._held.append(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                fcntl.flock(self._held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
             problem = "in use by another process; a journal belongs to one running node"
             raise JournalError(problem, path=journal) from None
+        except OSError as error:
+            self.close()
+            raise JournalError(f"cannot open: {error.strerror}", path=each) from None
+        self._file = self._held[0]
 
     def read(self) -> Marked | None:
         data = os.pread(self._file, _FORM.size, 0)
@@ -46,7 +54,10 @@ class Mark:
         os.pwrite(self._file, _FORM.pack(b"mark", position, chain), 0)
 
     def close(self) -> None:
-        os.close(self._file)
+        """Once SQLite has closed the journal: closing a file ends all locks of SQLite on it."""
+        for each in self._held:
+            os.close(each)
+        self._held.clear()
 
 
 def boot() -> str:

@@ -14,11 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from antecast.core import AntecastError, Codec, ConfigurationError, LocalMisuse, MessageId, NodeId, RemoteFault
+from antecast.core import (
+    MAX_PAYLOAD,
+    AntecastError,
+    Codec,
+    ConfigurationError,
+    LocalMisuse,
+    MessageId,
+    NodeId,
+    RemoteFault,
+)
 from antecast.core.settings import plain_settings
 from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
@@ -27,9 +36,11 @@ from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.eventlog import EventLog
 from antecast.live.journal import Ephemeral, Journal
 from antecast.live.links.link import Link, Transport
+from antecast.live.links.seldom import Seldom
 from antecast.live.lives import Lives
 from antecast.live.machine import Clock, Machine
 from antecast.live.pacing import Limits, Pacing
+from antecast.live.reading import Deliveries, reads_here
 from antecast.live.recent import Recent
 from antecast.live.recovery import recover
 from antecast.live.security import ForgedPacket, Security, Unsecured
@@ -74,7 +85,7 @@ class Node:
             raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number}", field="number")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
-        self._secured = not isinstance(self.security, Unsecured)
+        self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
         self._clock = clock
@@ -85,6 +96,7 @@ class Node:
         self._log_frames = log_frames
         self._engine: Engine | None = None
         self._failure: Exception | None = None
+        self._stopping = False
         self._recent = Recent()
         self._keeps = True
         """Whether deliveries are in a file, and the last of them in memory as well."""
@@ -94,6 +106,8 @@ class Node:
         self._forgotten = 0
         self._readers: list[asyncio.Future[None]] = []
         self._refusals: dict[Link, int] = {}
+        self.wrongs = Seldom(log)
+        """The log of what members do wrong: one that comes back again and again fills nobody's disk."""
         self.lives = Lives(self)
 
     # Starting and stopping.
@@ -150,6 +164,7 @@ class Node:
 
     async def start(self) -> None:
         """Recover, resume, and let the transports make links."""
+        self._failure, self._stopping = None, False
         self._loop = asyncio.get_running_loop()
         if self._path is None:
             journal: Journal = Ephemeral()
@@ -162,8 +177,8 @@ class Node:
             for transport in self.transports:
                 await transport.start(self)
         except BaseException:
-            if self._engine is None:
-                journal.close()
+            if self._engine is None or self._engine.journal is not journal:
+                journal.abandon()
             else:
                 await self.stop()
             raise
@@ -181,7 +196,8 @@ class Node:
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
         self._keeps = journal.durability is not Durability.NONE
-        self._shown, self._pacing.read = journal.delivered, journal.acknowledged
+        self._shown = journal.delivered
+        self._pacing.begin(acknowledged=journal.acknowledged, delivered=journal.delivered)
         self._engine = self.engine_class(
             self,
             recovery,
@@ -194,13 +210,14 @@ class Node:
             snapshot_every=limits.snapshot_every,
             history=limits.history,
         )
-        self.lives.begin(journal.lives())
+        self.lives.begin(journal.lives(), journal.positions())
 
     async def stop(self) -> None:
         """Stop cleanly: what was broadcast is sent, links end, a snapshot is written."""
         engine = self._engine
         if engine is None:
             return
+        self._stopping = True
         deadline = self._loop.time() + 2.0
         while (
             self._failure is None
@@ -208,7 +225,7 @@ class Node:
             and not (engine.idle and not any(link.waiting for link in self.links.values()))
         ):
             await asyncio.sleep(0.005)
-        for transport in self.transports:
+        for transport in reversed(self.transports):  # a later one stands on those before it
             await transport.stop()
         for link in list(self.links.values()):
             link.close("the node stops")
@@ -240,8 +257,9 @@ class Node:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
+        checked = _checked(payloads, lifetime)
         now, last, last_bytes = 0, 0, 0
-        for payload in payloads:
+        for payload in checked:
             # What links hold, and what was read, changes only between turns of the event loop.
             if (
                 len(names) & 31 == 0
@@ -249,12 +267,14 @@ class Node:
                 or engine.numbered > last
                 or engine.delivered_bytes > last_bytes
             ):
-                while not pacing.has_room():
+                while not pacing.has_room() and not (reads_here(self) and pacing.has_room(unread=False)):
                     await pacing.room()
                 engine = self.engine
+                if self._stopping:
+                    raise NodeStopped("the node stops, and takes no more broadcasts")
                 now = engine.clock.read()
                 last, last_bytes = pacing.read + limits.unread, pacing.read_bytes + limits.unread_bytes
-            if self._secured:
+            if self.secured:
                 payload = self.security.seal_payload(payload)
             names.append(engine.broadcast(payload, lifetime, now))
         if not names:
@@ -264,48 +284,45 @@ class Node:
         self.engine.answer(future, names)
         return await future
 
-    async def deliveries(self, after: int | None = None) -> AsyncIterator[Delivery]:
+    def deliveries(self, after: int | None = None) -> Deliveries:
         """Messages in their order, each with its number; never ends while the node runs.
 
         Those that came before and were not acknowledged come first. `after` says up to which number the
         application has them already, and acknowledges these.
         """
-        last, pacing = self.engine.journal.acknowledged if after is None else after, self._pacing
-        if after is not None:
-            self.acknowledge(after)
-        while True:
-            if last >= self._shown:
+        return Deliveries(self, after, self._pacing)
+
+    # What a reader of deliveries asks for.
+
+    def read_from(self, after: int | None) -> int:
+        """The number after which a new reader begins."""
+        if after is None:
+            return self.engine.journal.acknowledged
+        self.acknowledge(after)
+        return after
+
+    async def has_after(self, last: int) -> bool:
+        """Wait until there is a delivery after this number; False if there will be none, since the node stops."""
+        while last >= self._shown:
+            if self._failure is not None:
+                raise self._failure
+            if self._engine is None or self._engine.stopped:
+                return False
+            reader: asyncio.Future[None] = self._loop.create_future()
+            self._readers.append(reader)
+            try:
+                await reader
+            except NodeStopped:
                 if self._failure is not None:
-                    raise self._failure
-                if self._engine is None or self._engine.stopped:
-                    return
-                reader: asyncio.Future[None] = self._loop.create_future()
-                self._readers.append(reader)
-                try:
-                    await reader
-                except NodeStopped:
-                    if self._failure is not None:
-                        raise
-                    return
-                continue
-            for each in self._after(last):
-                last = each.number
-                if last > pacing.read:
-                    pacing.read = last
-                    pacing.read_bytes += len(each.payload)
-                    if pacing.paused or pacing.waiters:
-                        pacing.relieve()
-                yield self._opened(each) if self._secured else each
+                    raise
+                return False
+            finally:
+                if reader in self._readers:
+                    self._readers.remove(reader)
+        return True
 
-    def _opened(self, each: Delivery) -> Delivery:
-        """A delivery whose payload can be read, or that says why it cannot."""
-        try:
-            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
-        except AntecastError as error:
-            self.counters["unreadable"] += 1
-            return each._replace(payload=b"", problem=str(error))
-
-    def _after(self, last: int) -> list[Delivery]:
+    def after(self, last: int) -> list[Delivery]:
+        """Some deliveries after a number; there are any."""
         recent = self._recent.after(last, 256)
         if recent:
             return recent
@@ -316,12 +333,25 @@ class Node:
             raise LocalMisuse(f"deliveries after {last} are gone: they have been acknowledged")
         return found
 
+    def opened(self, each: Delivery) -> Delivery:
+        """A delivery whose payload can be read, or that says why it cannot."""
+        try:
+            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+        except AntecastError as error:
+            self.counters["unreadable"] += 1
+            return each._replace(payload=b"", problem=str(error))
+
     def acknowledge(self, number: int) -> None:
         """The application is done with all deliveries up to this number: they need not be kept."""
         engine = self.engine
+        if not isinstance(number, int):
+            raise LocalMisuse(f"expected the number of a delivery, got {number!r}")
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
-        self._pacing.read = max(self._pacing.read, number)
+        while self._pacing.read < number:  # what is acknowledged unread is no longer waiting to be read
+            for each in self.after(self._pacing.read):
+                if each.number <= number:
+                    self._pacing.took(each)
         self._recent.forget(number)
         engine.forget(number)
 
@@ -335,7 +365,7 @@ class Node:
 
     def reads_slowly(self, link: Link) -> None:
         self.counters["dropped_slow"] += 1
-        log.warning("node %d: closed the link to %d, which reads too slowly", self.number, link.peer)
+        self.wrongs.warning("node %d: closed the link to %d, which reads too slowly", self.number, link.peer)
         link.close("reads too slowly")
 
     def fell_behind(self) -> None:
@@ -391,6 +421,7 @@ class Node:
         self.counters["links_down"] += 1
         log.info("node %d: link to %d is down: %s", self.number, link.peer, reason)
         if not engine.stopped:
+            self.lives.keep(link.peer)
             engine.make(Call(CallKind.LINK_DOWN, engine.clock.read(), link.peer))
             self._pacing.relieve()
             for transport in self.transports:
@@ -426,7 +457,7 @@ class Node:
         """What is no frame, or is forged, costs its sender the link."""
         name = "dropped_forged" if isinstance(fault, ForgedPacket) else "dropped_malformed"
         self.counters[name] += 1
-        log.warning("node %d: closed the link to %d: %s", self.number, link.peer, fault)
+        self.wrongs.warning("node %d: closed the link to %d: %s", self.number, link.peer, fault)
         link.close(str(fault))
 
     def _refuse(self, link: Link, fault: RemoteFault) -> None:
@@ -434,7 +465,7 @@ class Node:
         self.counters["dropped_refused"] += 1
         count = self._refusals[link] = self._refusals.get(link, 0) + 1
         if count <= 3 or count == self.limits.refusals:
-            log.warning("node %d: refused a frame of %d: %s", self.number, link.peer, fault)
+            self.wrongs.warning("node %d: refused a frame of %d: %s", self.number, link.peer, fault)
         if count >= self.limits.refusals:
             link.close("sent too much that is refused")
 
@@ -469,7 +500,7 @@ class Node:
             "node": self.number,
             "protocol": self.spec.name,
             "group": self.security.group,
-            "secured": self._secured,
+            "secured": self.secured,
             "durability": journal.durability.value,
             "journal": {
                 "path": str(journal.path),
@@ -487,3 +518,19 @@ class Node:
             "other_lives": self.lives.doubted,
             "counters": dict(self.counters),
         }
+
+
+def _checked(payloads: Iterable[bytes], lifetime: int | None) -> list[bytes]:
+    """Payloads that can be broadcast, or none of them: a mistake in the last must not send the first."""
+    checked = list(payloads)
+    if {*map(type, checked)} - {bytes}:
+        for payload in checked:
+            if not isinstance(payload, bytes | bytearray | memoryview):
+                raise LocalMisuse(f"a payload is bytes, not {type(payload).__name__}")
+        checked = list(map(bytes, checked))
+    largest = max(map(len, checked), default=0)
+    if largest > MAX_PAYLOAD:
+        raise LocalMisuse(f"payload of {largest} bytes exceeds the limit of {MAX_PAYLOAD}")
+    if lifetime is not None and type(lifetime) is not int:
+        raise LocalMisuse(f"a lifetime is a whole number of nanoseconds, not {lifetime!r}")
+    return checked

@@ -1,7 +1,8 @@
 """Back-pressure: the balance between an application, the journal and the links of a node.
 
 A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is too
-far behind with its deliveries. Reading from links stops while too much is uncommitted, or the application is
+far behind with its deliveries, unless the application makes it while it handles one of them: it would wait for
+itself. Reading from links stops while too much is uncommitted, or the application is
 behind. A peer that does not read loses its link.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from antecast.live.engine import Engine
+from antecast.live.entries import Delivery
 from antecast.live.journal import HISTORY
 
 if TYPE_CHECKING:
@@ -50,23 +52,41 @@ class Pacing:
         self.read = 0
         """The last delivery that the application has read."""
         self.read_bytes = 0
+        self.before = 0
+        """The last delivery of an earlier run: bytes are counted from there on."""
         self.waiters: list[asyncio.Future[None]] = []
         """Broadcasts that wait for room."""
         self.paused = False
         """Whether reading from links has stopped."""
         self._held_since: float | None = None
 
-    def has_room(self) -> bool:
-        if self.is_behind(self._node.engine):
+    def begin(self, *, acknowledged: int, delivered: int) -> None:
+        """Go on from a journal."""
+        self.read, self.before = acknowledged, delivered
+
+    def took(self, each: Delivery) -> None:
+        """The application has a delivery, or wants none of it."""
+        if each.number <= self.read:
+            return
+        self.read = each.number
+        if each.number > self.before:
+            self.read_bytes += len(each.payload)
+        if self.paused or self.waiters:
+            self.relieve()
+
+    def has_room(self, *, unread: bool = True) -> bool:
+        """Whether a broadcast may be made; `unread` says whether deliveries that nobody has read hold it up."""
+        if self.is_behind(self._node.engine, unread=unread):
             return False
         return not any(link.waiting > self._limits.sending for link in self._node.links.values())
 
-    def is_behind(self, engine: Engine, share: int = 1) -> bool:
+    def is_behind(self, engine: Engine, share: int = 1, *, unread: bool = True) -> bool:
         """Whether the journal or the application is behind, by more than a share of the limits."""
         limits = self._limits
-        return (
-            engine.behind > limits.uncommitted // share
-            or engine.numbered - self.read > limits.unread // share
+        if engine.behind > limits.uncommitted // share:
+            return True
+        return unread and (
+            engine.numbered - self.read > limits.unread // share
             or engine.delivered_bytes - self.read_bytes > limits.unread_bytes // share
         )
 

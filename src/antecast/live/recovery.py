@@ -35,7 +35,14 @@ def recover(
     """Make the calls of a journal again, from its last snapshot on, and take what survives a crash."""
     start = journal.recovered()
     if start.state is not None:
-        machine.load(start.state, exact=start.exact)
+        try:
+            machine.load(start.state, exact=start.exact)
+        except Exception as error:
+            raise JournalError(
+                f"the snapshot after call {start.position} cannot be read by this code ({error!r}); go on with "
+                f"the code that wrote it, Antecast {journal.written_by}",
+                path=journal.path,
+            ) from error
     now, replayed = start.now, 0
     for position, call in journal.calls(start):
         effects = replay(machine, position, call, journal)

@@ -112,6 +112,8 @@ class Packed(Unsecured):
 
 def is_journal(path: Path) -> bool:
     """Whether a file is a database of SQLite, as journals are."""
+    if not path.is_file():  # opening a pipe would wait for its other end
+        return False
     try:
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\x00"

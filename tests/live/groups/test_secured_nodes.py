@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+from asyncio.sslproto import SSLProtocol
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -223,6 +226,64 @@ def test_silent_strangers_cannot_keep_a_member_out(group, tmp_path):
                 writer.transport.abort()
 
     asyncio.run(main())
+
+
+async def hang_up(host, port, eve):
+    _, writer = await asyncio.open_connection(host, port)
+    await asyncio.sleep(0.005)
+    writer.transport.abort()
+
+
+async def say_nothing(host, port, eve):
+    """Until others take its place."""
+    reader, _ = await asyncio.open_connection(host, port)
+    with suppress(OSError):
+        await reader.read()
+
+
+async def speak_http(host, port, eve):
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    with suppress(OSError):
+        await reader.read()
+    writer.close()
+
+
+async def greet_wrongly(host, port, eve):
+    reader, writer = await asyncio.open_connection(host, port, ssl=eve, server_hostname="")
+    writer.write(b"\0\0\0\5hello")
+    with suppress(OSError):
+        await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("attempt", [hang_up, say_nothing, speak_http, greet_wrongly])
+def test_a_stranger_leaves_nothing_behind(group, tmp_path, attempt):
+    """A connection over TLS has buffers of 256 KiB. They go with it: a node that holds much collects seldom."""
+    group.invite("eve", tmp_path / "eve.node")
+
+    def held() -> int:
+        return sum(isinstance(each, SSLProtocol) and each._server_side for each in gc.get_objects())
+
+    async def main():
+        eve = GroupSecurity.load(tmp_path / "eve.node", "vector").client_context()
+        async with make(tmp_path, "bob", options=replace(QUICK, unknown=4)) as bob:
+            gc.collect()
+            gc.disable()
+            host, port = place(bob).host, place(bob).port
+            attempts = []
+            for _ in range(30):
+                attempts.append(asyncio.create_task(attempt(host, port, eve)))
+                await asyncio.sleep(0.01)  # its handshake begins
+            await until(lambda: sum(each.done() for each in attempts) >= 26)
+            await until(lambda: held() <= 4)
+            for each in attempts:
+                each.cancel()
+
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()
 
 
 def test_strangers_cannot_fill_the_log(caplog):

@@ -240,7 +240,9 @@ def test_a_relay_cannot_forge_the_notice_that_a_source_is_gone():
 
 def test_a_station_s_stamp_is_not_covered_in_cellular(runs):
     frame, data = next((f, p) for f, p in packets_of(runs("cellular")) if isinstance(f.stamp, int))
-    opened(receiver("cellular"), msgspec.structs.replace(frame, stamp=frame.stamp + 1), decode_packet(data))
+    security = receiver("cellular")
+    opened(security, msgspec.structs.replace(frame, stamp=frame.stamp + 1), decode_packet(data))
+    assert security._signatures.verified == 1
 
 
 # The store.

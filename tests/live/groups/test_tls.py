@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from antecast.core import InputError
 from antecast.live.groups import GroupSecurity, Refused, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
 from antecast.live.groups.certificates import make_certificate
@@ -272,3 +273,19 @@ def test_a_connection_costs_no_reading_of_keys_unless_the_file_has_changed(tmp_p
     assert second is not first
     keys.identity.path.unlink()
     assert keys.server_context() is second
+
+
+def test_a_file_that_is_damaged_while_its_node_runs_ends_nothing(tmp_path, caplog):
+    new_group(tmp_path / "g.group", "g").invite("ada", tmp_path / "ada.node")
+    keys = GroupSecurity.load(tmp_path / "ada.node", "vector")
+    first = keys.server_context()
+    whole = keys.identity.path.read_bytes()
+    keys.identity.path.write_bytes(b"damaged")
+    assert keys.server_context() is first
+    assert keys.server_context() is first
+    assert len(caplog.records) == 1
+    with pytest.raises(InputError, match="cannot be read again"):
+        keys.client_context()
+    keys.identity.path.write_bytes(whole)
+    assert keys.client_context() is not None
+    assert keys.server_context() is not first

@@ -16,9 +16,9 @@ import logging
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
-from antecast.core import Frame, NodeId, OutputError, Protocol
+from antecast.core import Frame, InputError, NodeId, OutputError, Protocol
 from antecast.live.groups import packets, tls
 from antecast.live.groups.certificates import Refused
 from antecast.live.groups.entries import entries
@@ -28,6 +28,8 @@ from antecast.live.groups.payloads import Payloads
 from antecast.live.groups.signatures import Signatures
 
 log = logging.getLogger("antecast.live.groups")
+
+_State: TypeAlias = tuple[int, int, int]
 
 
 class GroupSecurity:
@@ -42,8 +44,9 @@ class GroupSecurity:
         """The names of the nodes that have connected, from their certificates."""
         self._signatures = Signatures(identity, protocol)
         self._payloads = Payloads(identity)
-        self._contexts: dict[Callable[[Identity], ssl.SSLContext], ssl.SSLContext] = {}
-        self._file = 0, 0, 0
+        self._contexts: dict[Callable[[Identity], ssl.SSLContext], tuple[_State, ssl.SSLContext]] = {}
+        """What was made of the node's file, and in which state that was."""
+        self._file: _State = 0, 0, 0
         self._opened: tuple[bytes, Packet] = b"", Packet([], [], b"")
         """The packet that was split last: it is verified next."""
 
@@ -68,18 +71,25 @@ class GroupSecurity:
 
     def _context(self, make: Callable[[Identity], ssl.SSLContext]) -> ssl.SSLContext:
         """Made once for each state of the node's file: reading keys takes milliseconds, and whoever connects could
-        make this node spend them. A file that is gone meanwhile ends nothing."""
+        make this node spend them. A file that is gone or damaged meanwhile ends nothing: what was read before
+        counts."""
         try:
             found = self.identity.path.stat()
             state = found.st_mtime_ns, found.st_size, found.st_ino
         except OSError:
             state = self._file
-        if state != self._file:
+        made = self._contexts.get(make)
+        if made is None or made[0] != state:
+            try:
+                made = state, make(self.identity)
+            except OSError as error:
+                if made is None:
+                    raise InputError(f"cannot be read again: {error}", path=self.identity.path) from None
+                log.warning("%s: cannot be read again, and is left aside: %s", self.identity.path, error)
+                made = state, made[1]
             self._file = state
-            self._contexts.clear()
-        if make not in self._contexts:
-            self._contexts[make] = make(self.identity)
-        return self._contexts[make]
+            self._contexts[make] = made
+        return made[1]
 
     def identify(self, connection: ssl.SSLObject | ssl.SSLSocket | None, claimed: NodeId) -> None:
         """See that the peer behind a connection may take part and is the node it says it is."""

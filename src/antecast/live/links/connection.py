@@ -47,6 +47,8 @@ _LARGEST_BULLETIN: Final = 4 << 20
 _ASIDE: Final = 1 << 30
 _LARGEST_ASIDE: Final = 1 << 16
 _LIVES: Final = 1 << 29
+_TELL: Final = 0.2
+"""Seconds between two words of how far the journal has come, while there is something to send."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +87,19 @@ class Connection(asyncio.Protocol, Link):
         self.ssl_object: Any = None
         self._transport: Any = None
         self._buffer = bytearray()
+        self._wanted = 0
+        """How many bytes must be in the buffer before there is something to do: what comes in small pieces is put
+        together once."""
         self._up = self._closed = self._paused = self._deciding = self._finishing = False
         self._reason = "the connection ended"
         codec = owner.node.codec
         self._largest = codec.max_frame + owner.node.security.overhead
         self._made = self._heard = self._spoke = owner.loop.time()
+        self._tell_at = 0.0
         self._tick: asyncio.TimerHandle | None = None
         self._second, self._budget = 0, owner.options.bytes_per_second
         self._proofs: list[asyncio.Future[bool]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._special = {_BULLETIN: self._take_bulletin, _ASIDE: self._take_aside, _LIVES: self._take_lives}
 
     # Made and lost.
 
@@ -143,6 +148,8 @@ class Connection(asyncio.Protocol, Link):
 
     def finish(self, reason: str) -> None:
         """Take nothing more to send, and close when all that was written has been sent."""
+        if self._up:
+            self.node.lives.tell_position(self)
         self._finishing, self._reason = True, reason
         if self._transport is not None:
             self._transport.close()
@@ -183,7 +190,10 @@ class Connection(asyncio.Protocol, Link):
         parts[1::2] = packets
         data = b"".join(parts)
         self.node.counters["bytes_sent"] += len(data)
-        self._spoke = self.owner.loop.time()
+        self._spoke = now = self.owner.loop.time()
+        if now > self._tell_at:
+            self._tell_at = now + _TELL
+            self.node.lives.tell_position(self)
         self._transport.write(data)
 
     def _write_with_faults(self, packets: list[bytes], point: Any) -> None:
@@ -225,14 +235,17 @@ class Connection(asyncio.Protocol, Link):
         for proof in self._proofs:
             if not proof.done():
                 proof.set_result(True)
-        buffer = self._buffer
-        if buffer:
-            buffer += data
-            data = bytes(buffer)
-            buffer.clear()
         if not self._up:
             self._greet(data)
             return
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            if len(buffer) < self._wanted:
+                return
+            data = bytes(buffer)
+            buffer.clear()
+        self._wanted = 0
         packets: list[bytes] = []
         unpack = _LENGTH.unpack_from
         place, end, largest, asked = 0, len(data), self._largest, False
@@ -241,6 +254,7 @@ class Connection(asyncio.Protocol, Link):
             if 0 < length <= largest:  # a packet
                 following = place + 4 + length
                 if following > end:
+                    self._wanted = following - place
                     break
                 packets.append(data[place + 4 : following])
                 place = following
@@ -255,21 +269,22 @@ class Connection(asyncio.Protocol, Link):
             if flag:
                 length ^= flag
                 if end - place - 4 < length:
+                    self._wanted = 4 + length
                     break
-                self._special[flag](data[place + 4 : place + 4 + length])
+                self._take_special(flag, data[place + 4 : place + 4 + length])
                 if self.closed:
                     return
                 place += 4 + length
                 continue
             self.node.counters["dropped_oversize"] += 1
-            log.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
+            self.node.wrongs.warning("node %d: node %d announced %d bytes", self.node.number, self.peer, length)
             if packets:
                 self.node.received(self, packets)
             self.close(f"announced a packet of {length} bytes; the largest is {largest}")
             return
         if place < end:
             buffer += data[place:] if place else data
-        if asked:
+        if asked and not self._transport.get_write_buffer_size():  # else what waits there is a sign of life
             self._transport.write(_HEARTBEAT)
         if packets and faults.armed is not None:
             self._receive_with_faults(packets, faults.armed)
@@ -284,19 +299,37 @@ class Connection(asyncio.Protocol, Link):
             self.node.received(self, [packet])
             point("frame taken")
 
+    def _take_special(self, flag: int, data: bytes) -> None:
+        if flag == _BULLETIN:
+            self._take_bulletin(data)
+        elif flag == _ASIDE:
+            self._take_aside(data)
+        else:
+            self._take_lives(data)
+
     def _take_bulletin(self, data: bytes) -> None:
         try:
             self.node.take_bulletin(data)
         except AntecastError as error:
             self.node.counters["refused_identity"] += 1
-            log.warning("node %d: node %d sent a bad bulletin: %s", self.node.number, self.peer, error)
+            self.node.wrongs.warning(
+                "node %d: node %d sent a bad bulletin: %s", self.node.number, self.peer, error
+            )
             self.close(f"sent a bad bulletin: {error}")
 
     def send_bulletin(self) -> None:
         """Hand over the newest bulletin of the group's authority."""
         data = self.node.security.bulletin
-        if data and not self._closed:
-            self._transport.write((len(data) | _BULLETIN).to_bytes(4, "big") + data)
+        if data:
+            self._write_special(_BULLETIN, data)
+
+    def _write_special(self, flag: int, data: bytes) -> None:
+        """Send what is no packet of the protocol. A peer that asks and does not read loses its link."""
+        if self._closed or self._finishing:
+            return
+        self._transport.write((len(data) | flag).to_bytes(4, "big") + data)
+        if self.waiting > self.node.limits.sending_most:
+            self.node.reads_slowly(self)
 
     def _take_lives(self, data: bytes) -> None:
         try:
@@ -305,8 +338,7 @@ class Connection(asyncio.Protocol, Link):
             self._close_for(fault)
 
     def write_lives(self, data: bytes) -> None:
-        if not self._closed and not self._finishing:
-            self._transport.write((len(data) | _LIVES).to_bytes(4, "big") + data)
+        self._write_special(_LIVES, data)
 
     def _take_aside(self, data: bytes) -> None:
         """A word of the overlay, for whoever has one."""
@@ -319,13 +351,12 @@ class Connection(asyncio.Protocol, Link):
 
     def _close_for(self, fault: RemoteFault) -> None:
         self.node.counters["dropped_malformed"] += 1
-        log.warning("node %d: closed the link to %d: %s", self.node.number, self.peer, fault)
+        self.node.wrongs.warning("node %d: closed the link to %d: %s", self.node.number, self.peer, fault)
         self.close(str(fault))
 
     def write_aside(self, data: bytes) -> None:
         """Send a word of the overlay."""
-        if not self._closed and not self._finishing:
-            self._transport.write((len(data) | _ASIDE).to_bytes(4, "big") + data)
+        self._write_special(_ASIDE, data)
 
     def _throttle(self, size: int) -> None:
         """Bound what one peer can make this node do in a second."""
@@ -368,9 +399,10 @@ class Connection(asyncio.Protocol, Link):
             return
         if isinstance(theirs, Refusal):
             self.number = theirs.number
-            if self.dialled:
-                level = logging.DEBUG if theirs.reason == DUPLICATE else logging.WARNING
-                log.log(level, "node %d: refused by the other end: %s", self.node.number, theirs.reason)
+            if self.dialled and theirs.reason != DUPLICATE:
+                self.owner.strangers.warning(
+                    "node %d: refused by the other end: %s", self.node.number, theirs.reason
+                )
             self.close(theirs.reason)
             return
         self.hello, self.number = theirs, theirs.number
@@ -400,8 +432,10 @@ class Connection(asyncio.Protocol, Link):
         if self._closed:
             return
         if reason is not None:
-            level = logging.DEBUG if reason == DUPLICATE else logging.WARNING
-            log.log(level, "node %d: refused node %d: %s", self.node.number, theirs.number, reason)
+            if reason != DUPLICATE:
+                self.owner.strangers.warning(
+                    "node %d: refused node %d: %s", self.node.number, theirs.number, reason
+                )
             self._end_with(reason)
             return
         if not self.dialled:
@@ -414,6 +448,7 @@ class Connection(asyncio.Protocol, Link):
         self._beat()
         if theirs.number not in self.node.lives.met:
             self.node.remember(theirs.number, theirs.life)
+        self.node.lives.greeted(theirs.number, theirs.instance, theirs.position)
         by = self._by if self.dialled else theirs.by
         self.node.link_up(self, by if by in self.node.links else None)
         if not self.outcome.done():
@@ -431,6 +466,7 @@ class Connection(asyncio.Protocol, Link):
             self.node.counters["dropped_silent"] += 1
             self.close(f"nothing was heard for {options.silence:g} s")
             return
+        self.node.lives.tell_position(self)
         if now - self._spoke >= options.heartbeat:
             self._spoke = now
             self._transport.write(_HEARTBEAT)

@@ -3,11 +3,12 @@
 Whoever dials greets first. The other end answers with its own greeting, or with a refusal that says why, and then
 the connection is a link. A greeting is a packet like any other, bounded at 4 KiB before it is read.
 
-    magic, version | MessagePack: group, number, protocol, settings, life, instance, serial, by
+    magic, version | MessagePack: group, number, protocol, settings, life, instance, serial, by, position
 
 `life` names the journal behind a number. A number stands for one life: a node remembers whom it has met, and
-refuses another life under the same number. `instance` names the running process, so that a node that has restarted
-can be told from one that dials twice.
+refuses another life under the same number. `position` says how far the journal has come. A journal never goes
+back: one that has is an older copy, whose node has lost a part of its state, and it is refused, too. `instance`
+names the running process, so that a node that has restarted can be told from one that dials twice.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class BadHello(RemoteFault):
     """The other end does not greet as a node of this group and protocol does."""
 
 
+class LostState(BadHello):
+    """A node that comes back without its journal, or with an older copy of it."""
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     group: Annotated[str, msgspec.Meta(max_length=256)]
     number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
@@ -42,6 +47,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """Which bulletin of the group's authority it has: whoever has a newer one sends it."""
     by: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 32)] = -1
     """The neighbour of both through whom this connection comes about, in an overlay."""
+    position: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)] = 0
+    """How many calls its journal has."""
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -79,8 +86,9 @@ def decode_hello(data: bytes) -> Hello | Refusal:
         raise BadHello("the other end sent a damaged greeting") from None
 
 
-def check_hello(ours: Hello, theirs: Hello, lives: dict[NodeId, bytes]) -> None:
-    """See that two nodes belong together; raises `BadHello` with what is wrong."""
+def check_hello(ours: Hello, theirs: Hello, life: bytes | None, position: int) -> None:
+    """See that two nodes belong together; raises `BadHello` with what is wrong. Life and position are those that
+    this node knows of the other one."""
     if theirs.group != ours.group:
         raise BadHello(f"node {theirs.number} is of group {theirs.group!r}, this one of {ours.group!r}")
     if theirs.protocol != ours.protocol:
@@ -89,9 +97,13 @@ def check_hello(ours: Hello, theirs: Hello, lives: dict[NodeId, bytes]) -> None:
         raise BadHello(f"node {theirs.number} runs {theirs.protocol} with other settings than this one")
     if theirs.number == ours.number:
         raise BadHello(f"both ends are node {ours.number}")
-    known = lives.get(theirs.number)
-    if known is not None and known != theirs.life:
-        raise BadHello(
+    if life is not None and life != theirs.life:
+        raise LostState(
             f"number {theirs.number} belongs to a node with another journal; a node without its journal joins "
             "under a number that was never used"
+        )
+    if theirs.position < position:
+        raise LostState(
+            f"node {theirs.number} has an older copy of its journal, which ends at call {theirs.position} and had "
+            f"come to call {position}; a node without its journal joins under a number that was never used"
         )

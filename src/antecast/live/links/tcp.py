@@ -18,14 +18,14 @@ import random
 import secrets
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from antecast.core import ConfigurationError, NodeId
+from antecast.core import AntecastError, ConfigurationError, NodeId
 from antecast.live.links.address import Address
 from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
-from antecast.live.links.hello import BadHello, Hello, check_hello, hello_of
+from antecast.live.links.hello import BadHello, Hello, LostState, check_hello, hello_of
 from antecast.live.links.link import Transport
 from antecast.live.links.seldom import Seldom
 from antecast.live.node import Node
@@ -34,6 +34,9 @@ from antecast.live.security import PeerRefused, Unsecured
 __all__ = ["Address", "Connection", "Tcp", "TcpOptions"]
 
 log = logging.getLogger("antecast.live.tcp")
+
+_NEXT_ADDRESS: Final = 0.25
+"""Seconds before the next address of a name is tried beside the one that does not answer."""
 
 
 class Tcp(Transport):
@@ -82,7 +85,12 @@ class Tcp(Transport):
 
     def greeting(self, by: NodeId | None = None) -> Hello:
         """What this node says of itself now, and who has introduced it."""
-        return msgspec.structs.replace(self.hello, serial=self.node.security.serial, by=-1 if by is None else by)
+        return msgspec.structs.replace(
+            self.hello,
+            serial=self.node.security.serial,
+            by=-1 if by is None else by,
+            position=self.node.lives.position,
+        )
 
     def share_bulletin(self) -> None:
         """Hand the newest bulletin to all who are linked."""
@@ -147,20 +155,21 @@ class Tcp(Transport):
         return connection.peer
 
     async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
-        context = self.node.security.client_context()
         try:
+            context = self.node.security.client_context()
             async with asyncio.timeout(self.options.greeting):
                 _, connection = await self.loop.create_connection(
                     lambda: Connection(self, dialled=True, by=by),
                     address.host,
                     address.port,
                     ssl=context,
+                    happy_eyeballs_delay=_NEXT_ADDRESS,
                     server_hostname="" if context is not None else None,
                 )
         except ssl.SSLError as error:
             self.failed_handshake(f"at {address}", error)
             return None
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, AntecastError) as error:
             self.node.counters["dial_failures"] += 1
             log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
             return None
@@ -183,9 +192,9 @@ class Tcp(Transport):
             counters["refused_identity"] += 1
             return str(fault)
         try:
-            check_hello(self.hello, theirs, self.node.lives.met)
+            check_hello(self.hello, theirs, *self.node.lives.known_of(theirs.number, theirs.instance))
         except BadHello as fault:
-            counters["refused_in_use" if "another journal" in str(fault) else "refused_hello"] += 1
+            counters["refused_in_use" if isinstance(fault, LostState) else "refused_hello"] += 1
             return str(fault)
         before = self.node.links.get(theirs.number)
         if not isinstance(before, Connection) or before.hello is None:
@@ -277,7 +286,12 @@ class Doorstep(asyncio.Protocol):
         except (OSError, TimeoutError) as error:
             owner.failed_handshake("that connected", error)
             transport.abort()
+            # What the traceback holds, a quarter of a mebibyte of buffers, goes now and not at some collection.
+            error.__traceback__ = None
+            return
+        except asyncio.CancelledError:  # by `end`; kept by the task, it would hold as much
             return
         finally:
             owner.doorsteps.pop(self, None)
+            self._task = self._transport = None
         connection.connection_made(secured)

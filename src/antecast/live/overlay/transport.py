@@ -184,6 +184,7 @@ class Spray(Transport):
         self._stopping = True
         if self._tick is not None:
             self._tick.cancel()
+            self._keep()
         tasks = list(self._dialling.values())
         for task in tasks:
             task.cancel()
