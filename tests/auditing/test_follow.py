@@ -232,3 +232,54 @@ def test_the_command_follows_until_nothing_comes(tmp_path: Path, antecast: Any) 
     code, out, _ = antecast("audit", str(file), "--follow", "--until-idle", "0.05")
     assert code == 1
     assert out.startswith("counted twice: ") and "violated: 82 lines, 1 violation, in a window of 50,000" in out
+
+
+ROWS = ["node,pos,kind,origin,seq", "a,0,broadcast,a,1", "b,0,deliver,a,1", "b,2,broadcast,b,1", "c,0,deliver,b,1"]
+
+
+def test_a_table_that_lacks_rows_is_not_sound(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join([*ROWS, ""]))
+    follower = Follower([file], Request())
+    assert follower.poll() == [] and follower.result().outcome == "inconclusive"
+    assert "node b has no 1" in str(follower.result())
+    told = Follower([file], Request(), dense=())
+    assert told.poll() == [] and told.result().outcome == "sound"
+
+
+def test_a_table_that_only_begins_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text(f"{ROWS[0]}\n")
+    follower = Follower([file], Request(), dense=())
+    for row, outcome in zip(["a,0,send,a,1", *ROWS[1:3]], ["inconclusive", "inconclusive", "sound"], strict=True):
+        assert follower.poll() == [] and follower.result().outcome == "inconclusive"
+        with file.open("a") as stream:
+            stream.write(f"{row}\n".replace("a,0,send", "d,0,send"))
+        assert follower.poll() == [] and follower.result().outcome == outcome
+
+
+def test_a_last_line_without_its_end_leaves_the_verdict_open(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join([*ROWS[:3], "b,1,broadcast"]))
+    follower = Follower([file], Request())
+    assert follower.poll() == [] and follower.result().outcome == "inconclusive"
+    assert f"line 4 of {file} has no end yet" in str(follower.result())
+    with file.open("a") as stream:
+        stream.write(",b,1\n")
+    assert follower.poll() == [] and follower.result().outcome == "sound"
+
+
+def test_a_violation_is_said_before_it_counts_as_said(tmp_path: Path) -> None:
+    """A process that is killed while it speaks speaks again."""
+    file, state = tmp_path / "log.csv", tmp_path / "state"
+    file.write_text("\n".join([*ROWS[:3], "b,1,broadcast,b,1", "c,0,deliver,b,1", "c,1,deliver,a,1", ""]))
+
+    def killed(found: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Follower([file], Request(), state=state, say=killed).poll()
+    said: list[str] = []
+    for _ in range(2):
+        Follower([file], Request(), state=state, say=lambda found: said.extend(each.kind for each in found)).poll()
+    assert said == ["early", "late"]

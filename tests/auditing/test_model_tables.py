@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from sound_logs import SPANS, clock_events, govector, otlp, put, shifted
 import antecast
 from antecast.api import audit_files
 from antecast.auditing.foreign import Request
-from antecast.core.errors import InputError
+from antecast.core.errors import AntecastError, InputError
 
 EVENTS = clock_events()
 LISTS = """{:type :ok, :f :txn, :process 0, :value [[:append 1 1] [:r 2 []]]}
@@ -85,3 +87,80 @@ def test_names_inside_of_structures_may_lie_in_many_row_groups(tmp_path: Path) -
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=1)
     verdict = antecast.audit(tmp_path, columns={"node": "who.host", "pos": "who.at", "message": "message"})
     assert verdict.violations["problem"].to_pylist() == ["duplicate"]
+
+
+ROWS: dict[str, dict[str, list[Any]]] = {
+    "kv": {
+        "session": ["a", "a"], "txn": [1, 2], "kind": ["write", "read"], "key": ["x", "x"], "value": [1, 1],
+        "status": ["committed"] * 2, "pos": [1, 2], "initial": [False] * 2, "file": ["f"] * 2, "line": [1, 2],
+    },
+    "spans": {
+        "trace_id": ["t", "t"], "span_id": ["a", "b"], "parent_id": ["", "a"], "service": ["x", "y"],
+        "start_time_ns": [1, 2], "end_time_ns": [4, 5], "file": ["f"] * 2, "line": [1, 2],
+    },
+    "clocks": {
+        "host": ["a", "b"], "clock": ['{"a":1}', '{"b":1}'], "event": ["x"] * 2, "run": ["1"] * 2,
+        "file": ["f"] * 2, "line": [1, 2],
+    },
+}  # fmt: skip
+
+STRANGE = [
+    [[1], [2]],
+    [{"a": 1}] * 2,
+    [1.5, float("nan")],
+    [True, None],
+    [b"a", b"\xff"],
+    ["", "\0"],
+]
+
+
+@pytest.mark.parametrize("model", ROWS)
+def test_columns_of_any_type_are_judged_or_refused(model: str) -> None:
+    """Lists, views and two columns of one name were tracebacks, which would mean a violation to a gate."""
+    rows = ROWS[model]
+    for name in rows:
+        strange = [*(pa.array(values) for values in STRANGE), pa.array([2**64 - 1] * 2, pa.uint64())]
+        for column in (*strange, pa.array(["a", "b"], pa.string_view()), pa.nulls(2)):
+            with suppress(AntecastError):
+                antecast.audit(pa.table({**rows, name: column}), model=model)
+        twice = pa.Table.from_arrays([*map(pa.array, rows.values()), pa.array(rows[name])], names=[*rows, name])
+        with pytest.raises(AntecastError, match=f"two columns are called '{name}'"):
+            antecast.audit(twice, model=model)
+
+
+def test_a_host_that_is_twice_in_a_clock_of_a_table_is_refused() -> None:
+    table = pa.table({**ROWS["clocks"], "clock": ['{"a":1}', '{"b":1, "b":2}']})
+    with pytest.raises(AntecastError, match="f:2: the clock has 'b' twice"):
+        antecast.audit(table, model="clocks")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("a.csv", "session,txn,kind,key,value,value\na,1,write,x,1,2\n", ":1: two columns are called 'value'"),
+        ("a.csv", "session,txn,kind,key,value\n\na,1,write,x\n", ":3: 4 fields, where the header has 5"),
+        ("a.csv", "session,txn,kind,key,value\n\na,1,cas,x,1\n", ":3: kind is 'cas'"),
+        ("a.csv", "session,txn,kind,key,value,pos\na,1,write,x,1,one\n", ":2: pos is 'one'"),
+        ("a.jsonl", '{"session": 1}\n\n{"session": "a"}\n', ":3: session is 'a', where values like 1 are"),
+        (
+            "a.jsonl",
+            '{"session": 1}\n{"session": 1, "session": 2}\n',
+            ":2: not JSON: the key 'session' is there twice",
+        ),
+    ],
+)
+def test_a_wrong_row_of_a_table_of_operations_is_named(name: str, text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        antecast.audit(put(tmp_path, text, name), model="kv")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_blank_lines_of_a_table_count_as_lines(name: str, tmp_path: Path) -> None:
+    rows = [["a", 1, "write", "x", 1], ["b", 1, "read", "x", 7]]
+    header = ["session", "txn", "kind", "key", "value"]
+    if name == "a.csv":
+        text = "\n\n".join(",".join(map(str, row)) for row in [header, *rows])
+    else:
+        text = "\n\n\n".join(json.dumps(dict(zip(header, row, strict=True))) for row in rows) + "\n"
+    verdict = antecast.audit(put(tmp_path, text, name), model="kv")
+    assert verdict.violations["line"].to_pylist() == [5 if name == "a.csv" else 4]

@@ -218,7 +218,7 @@ def test_files_that_do_not_go_together_are_refused(audit: Call) -> None:
     code, _, err = audit("a.jsonl", "b.jsonl")
     assert (code, err) == (2, "error: b.jsonl: column 'node' is string, but int64 in a.jsonl\n")
     write("c.csv", rows_of(CAUSAL))
-    assert "files of a log must be of one format" in audit("a.jsonl", "c.csv")[2]
+    assert "c.csv: this file is csv, but a.jsonl is jsonl; a log has one format" in audit("a.jsonl", "c.csv")[2]
     write("d.txt", rows_of(CAUSAL))
     assert "--format" in audit("d.txt")[2]
     assert audit("d.txt", "--format", "jsonl")[0] == 0

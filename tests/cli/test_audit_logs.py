@@ -446,7 +446,7 @@ def test_violations_are_told_by_cause(audit: Call) -> None:
     write("log.csv", [*said, *heard])
     out = audit("log.csv")[1]
     assert out.split("by cause:\n")[1].splitlines() == [
-        "  a:0 came after 20 that depend on it, at 2 nodes; the first: a:1 at node b, position 1",
+        "  a:0 came after 20 messages that depend on it, at 2 nodes; the first: a:1 at node b, position 1",
         "  a:3 was delivered again 2 times, at 1 node; first at node d, position 1",
     ]
 

@@ -37,6 +37,13 @@ def test_two_events_at_one_position() -> None:
     assert (error.node, error.pos) == (2, 0)
 
 
+def test_more_messages_than_there_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antecast.history.messages.MOST_MESSAGES", 2)
+    assert audit(log("1: b1:1 b1:2\n2: d1:1")).messages == 2
+    with pytest.raises(BrokenLog, match="more than 2 messages; audit the log in periods or by runs"):
+        audit(log("1: b1:1 b1:2 b1:3\n2: d1:1"))
+
+
 def test_a_message_broadcast_twice() -> None:
     error = broken(log("1: b1:1 b1:2 b1:1"))
     assert str(error) == "node 1, position 2: broadcasts 1:1 a second time; the first was at position 0"

@@ -47,6 +47,26 @@ def test_a_history_that_lost_its_beginning_is_not_causal() -> None:
     assert verdict.outcome == "inconclusive" and "node b has no 0 to 1" in str(verdict)
 
 
+def test_histories_that_all_lost_their_beginning_are_not_causal() -> None:
+    """Rotation cuts every node: no number is missing between others."""
+    rows = [row | {"pos": row["pos"] + 1000} for row in rows_of(WHOLE)]
+    verdict = audit_table(pa.Table.from_pylist(rows[:6] + rows[8:]))
+    assert verdict.outcome == "inconclusive" and "at 3 nodes: node a has no 1 to 999" in str(verdict)
+
+
+def test_a_short_log_with_a_gap_is_not_causal() -> None:
+    verdict = audit_table(pa.Table.from_pylist(rows_of("a: ba.1\nb: da.1 - bb.1\nc: db.1")))
+    assert verdict.outcome == "inconclusive" and "node b has no 1" in str(verdict)
+
+
+def test_positions_that_all_nodes_share_are_not_dense() -> None:
+    rows = rows_of("a: ba.1 ba.2\nb: da.1 bb.1\nc: da.1 db.1 da.2")
+    for order in (rows, rows[::2] + rows[1::2]):
+        shared = [row | {"pos": 100 + number} for number, row in enumerate(order)]
+        table = pa.Table.from_pylist(sorted(shared, key=lambda row: row["pos"]))
+        assert audit_table(table, dense=["seq"]).outcome == audit_table(table).outcome
+
+
 def test_numbers_that_a_source_skips_are_noticed() -> None:
     text = "a: ba.1 ba.2 ba.4 ba.5\nb: da.1 da.2 da.4 da.5"
     verdict = audit_table(pa.Table.from_pylist(rows_of(text)))

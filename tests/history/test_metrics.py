@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.history import metrics
+from antecast.history.measure import measure
 from antecast.history.schema import EVENTS, SAMPLES
 
 
@@ -90,6 +91,17 @@ def test_an_empty_run_has_metrics() -> None:
     assert isnan(metrics.summarise(np.array([1])).stdev)
     assert len(metrics.gauges(SAMPLES.empty_table())) == 0
     assert len(metrics.gauge_series(SAMPLES.empty_table(), "buffer")) == 0
+
+
+def test_what_is_received_and_never_delivered_has_its_curve() -> None:
+    """Refused at its receiver, say: there is no latency of deliveries to begin the table with."""
+    run = events(
+        (1, 100, "broadcast", 1, 1, 10),
+        (1, 100, "deliver", 1, 1, 10),
+        (1, 101, "send", 1, 1, 25),
+        (2, 130, "receive", 1, 1, 25),
+    )
+    assert set(measure(run).latency["what"].to_pylist()) == {"received"}
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=2))

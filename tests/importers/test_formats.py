@@ -12,8 +12,9 @@ import pytest
 from sound_logs import SPANS, TRACES, clock_events, govector, otlp_proto, put
 
 from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.log_files import find_files
 from antecast.importers.registry import importer, recognise
-from antecast.importers.source import Options, Source, find_files
+from antecast.importers.source import Options, Source
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="the real logs are not here")

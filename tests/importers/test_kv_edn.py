@@ -93,7 +93,9 @@ def test_own_appends_at_the_end_of_a_list_are_read(tmp_path):
 
 def test_what_is_no_transaction_is_left_out_and_counted(tmp_path):
     text = "{:type :info, :process :nemesis, :f :kill, :value nil}\n" + ok(0, "[:w x 1]")
-    assert "operations that are no transactions of clients (1) were left out" in judged(text, tmp_path).assumptions
+    assert (
+        "operations that are not transactions of clients (1) were left out" in judged(text, tmp_path).assumptions
+    )
 
 
 def test_an_invocation_without_an_answer_is_indeterminate(tmp_path):

@@ -2,11 +2,13 @@
 
 import bz2
 import gzip
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+import antecast
 from antecast.core.errors import InputError
 from antecast.importers.registry import importer, recognise
 from antecast.importers.source import Options as ReadingOptions
@@ -191,3 +193,31 @@ def test_the_first_version_of_dbcop_is_read(tmp_path):
     verdict = check(read(file, name="dbcop"))
     assert verdict.levels["read-your-writes"] == "violated"
     assert verdict.violations["line"].to_pylist() == [3]
+
+
+def test_a_zero_that_was_written_may_be_read_in_the_first_version_of_dbcop(tmp_path):
+    def txn(write, value):
+        event = {"write": write, "variable": 1, "value": value, "success": True}
+        return {"events": [event], "success": True}
+
+    file = tmp_path / "history.json"
+    for sessions, outcome in (
+        ([[txn(True, 5), txn(True, 0)], [txn(False, 5), txn(False, 0)]], "kept"),
+        ([[txn(True, 5)], [txn(False, 5), txn(False, 0)]], "violated"),
+    ):
+        file.write_text(json.dumps(sessions))
+        assert antecast.audit(file).outcome == outcome
+
+
+def test_a_table_never_says_that_a_zero_was_written_where_it_may_be_the_initial_one(tmp_path):
+    """Spark and exports take histories as tables: a read that may mean either is open there, not judged."""
+
+    def txn(write, value):
+        return {"events": [{"write": write, "variable": 1, "value": value, "success": True}], "success": True}
+
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps([[txn(False, 0), txn(True, 5), txn(True, 0)]]))  # what it reads first is the start
+    assert antecast.audit(file).outcome == "kept"
+    table = read(file, name="dbcop").operations()
+    assert table["value"].to_pylist() == [None, "5", "0"]
+    assert antecast.audit(table, model="kv").outcome != "violated"

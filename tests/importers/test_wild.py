@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sound_logs import SPANS, TRACES, otlp, put
@@ -98,10 +100,10 @@ def test_dates_of_commits_come_in_every_form_that_git_has(date: str, tmp_path: P
 def test_what_is_no_list_or_no_text_where_one_is_expected_is_refused_at_its_line(tmp_path: Path) -> None:
     """Found by mutation: each of these was a traceback."""
     go = TRACES["otel-console-go"](SPANS)
-    with pytest.raises(InputError, match=r":\d+: Resource is no array"):
+    with pytest.raises(InputError, match=r":\d+: Resource is 5, where an array is expected"):
         antecast.audit(put(tmp_path, go.replace('"Resource":', '"Resource": 5, "x":', 1)))
     python = TRACES["otel-console"](SPANS)
-    with pytest.raises(InputError, match=r":\d+: links is no array"):
+    with pytest.raises(InputError, match=r":\d+: links is 7, where an array is expected"):
         antecast.audit(put(tmp_path, python.replace('"links": []', '"links": 7', 1)))
     jaeger = json.loads(TRACES["jaeger"](SPANS))
     jaeger["data"][0]["spans"][0]["tags"] = [{"key": ["odd"], "value": 1}]
@@ -129,3 +131,92 @@ def test_half_of_a_surrogate_pair_is_refused_at_its_line(tmp_path: Path) -> None
             antecast.audit(put(tmp_path, zipkin))
     for fine in (r"\ud83d\ude00", r"\\ud800", r"\u00e9"):
         assert antecast.audit(put(tmp_path, TRACES["zipkin"](SPANS).replace("work c3", fine))).outcome == "sound"
+
+
+ODD = [True, 5, 1.5, "x", [], [7], {}, {"a": 1}]
+
+
+@pytest.mark.parametrize("form", ["otlp", "otlp-bare", "jaeger", "zipkin", "otel-console", "otel-console-go"])
+def test_a_value_of_another_type_anywhere_is_judged_or_refused(form: str, tmp_path: Path) -> None:
+    """Found by mutation: resources, references and processes of other types were tracebacks."""
+    text = TRACES[form](SPANS)
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = [json.loads(line) for line in text.splitlines()] if text.startswith('{"') else None
+    if found is None:
+        decoder, found, at = json.JSONDecoder(), [], 0
+        while at < len(text.rstrip()):
+            value, at = decoder.raw_decode(text, len(text) - len(text[at:].lstrip()))
+            found.append(value)
+
+    def places(value: Any) -> Iterator[tuple[Any, Any]]:
+        inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, each in list(inside):
+            yield value, key
+            yield from places(each)
+
+    for number, (holder, key) in enumerate(list(places(found))[:60]):
+        kept, holder[key] = holder[key], ODD[number % len(ODD)]
+        file = put(tmp_path, json.dumps(found))
+        try:
+            antecast.audit(file, format=form.removesuffix("-go").removesuffix("-bare"))
+        except InputError as error:
+            assert "\n" not in str(error)
+        holder[key] = kept
+
+
+def spans_csv(*rows: str) -> str:
+    return "\n".join(
+        ["TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano", *rows, ""]
+    )
+
+
+def test_times_at_the_edges_of_64_bits_do_not_wrap(tmp_path: Path) -> None:
+    least, most = -(2**63), 2**63 - 1
+    early = spans_csv(f"t,a,root,p,x,{most},{most}", f"t,b,a,q,x,{least},{most}")
+    verdict = antecast.audit(put(tmp_path, early, "log.csv"))
+    assert verdict.found["child before parent"] == 1 and verdict.outcome == "violated"
+    late = spans_csv(f"t,a,root,p,x,{least},{most}", f"t,b,a,q,x,{most},{most}")
+    assert antecast.audit(put(tmp_path, late, "log.csv")).outcome == "sound"
+
+
+def test_a_link_to_a_span_that_is_not_there_leaves_the_verdict_open(tmp_path: Path) -> None:
+    span = {"traceId": "t", "spanId": "a", "name": "x", "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    file = put(tmp_path, json.dumps({**span, "links": [{"traceId": "u", "spanId": "gone"}]}) + "\n")
+    verdict = antecast.audit(file)
+    assert verdict.outcome == "inconclusive" and "links to gone, which is not in the log" in str(verdict)
+
+
+def test_what_a_server_calls_under_a_shared_id_is_its_own_and_not_the_clients(tmp_path: Path) -> None:
+    def span(name: str, service: str, start: int, **more: object) -> dict[str, object]:
+        ends = {"timestamp": start, "duration": 100, "localEndpoint": {"serviceName": service}}
+        return {"traceId": "t", "id": name, **ends, **more}
+
+    halves = [span("b", "shop", 1000, kind="CLIENT"), span("b", "ads", 1040, kind="SERVER", shared=True)]
+    for start, outcome in ((1050, "sound"), (1020, "violated")):
+        file = put(tmp_path, json.dumps([*halves, span("c", "ads", start, parentId="b")]), "log.json")
+        assert antecast.audit(file).outcome == outcome
+
+
+def test_a_long_value_is_part_of_a_table(tmp_path: Path) -> None:
+    rows = [f"t,a,root,p,{'x' * 300_000},1,9", "t,b,a,p,x,0,5"]
+    assert antecast.audit(put(tmp_path, spans_csv(*rows), "spans.csv")).violations["line"].to_pylist() == [3]
+    table = f"node,pos,kind,origin,seq,body\na,0,broadcast,a,1,{'x' * 300_000}\nb,0,deliver,a,1,\n"
+    assert antecast.audit(put(tmp_path, table, "log.csv")).outcome == "causal"
+
+
+def test_events_may_have_braces_of_their_own(tmp_path: Path) -> None:
+    pairs = [('a {"a":1}', "sends"), ('b {"b":1, "a":1}', 'recv {"x":1}'), ('b {"b":2, "a":1}', 'json {"y": 2} z')]
+    for turn in (1, -1):
+        lines = [line for pair in pairs for line in pair[::turn]]
+        assert str(antecast.audit(put(tmp_path, "\n".join([*lines, ""])))).startswith("sound: 3 events of 2 hosts")
+        with pytest.raises(InputError, match=r":\d: (a second clock|a clock without an event|expected HOST)"):
+            antecast.audit(put(tmp_path, "\n".join([*lines[:2], *lines[3:], ""])))
+
+
+@pytest.mark.parametrize("form", ["otlp", "otlp-bare", "jaeger", "zipkin"])
+def test_a_span_may_have_an_id_of_zeros(form: str, tmp_path: Path) -> None:
+    """Not by the book, and no reason to refuse a log: only a parent of zeros means that there is none."""
+    text = TRACES[form](SPANS)
+    assert antecast.audit(put(tmp_path, text.replace('"e5"', '"0000"'))).outcome == "sound"

@@ -10,7 +10,8 @@ What is further apart than the window is never compared; the verdict says so. A 
 out at its beginning, and awaited at its end.
 
 The place in every file, and what was said already, go to a state file after each look that found something new,
-by renaming: a restart goes on where it was, reads the window again and repeats nothing.
+by renaming: a restart goes on where it was, reads the window again and repeats nothing. What is said goes to `say`
+first, so that a process that is killed in between says it again and never loses it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,6 +31,7 @@ from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.history.log_formats import format_of
+from antecast.history.log_kinds import NO_ROW
 from antecast.importers.registry import importer
 from antecast.importers.source import HEAD_BYTES, Head, Source
 from antecast.kv import History
@@ -124,12 +126,16 @@ class Follower:
         window: int = WINDOW,
         state: Path | None = None,
         kinds: dict[str, str] | None = None,
+        dense: Collection[str] | None = None,
+        say: Callable[[Sequence[Finding]], None] | None = None,
     ) -> None:
         # What is not there may still come: no host is complete, and nothing is from nowhere.
         self._request = replace(request, complete=())
         self._window = window
         self._state = state
         self._kinds = kinds or {}
+        self._dense = dense
+        self._say = say
         self.tails = Tails(paths, window=window, max_line=request.max_line)
         self._format: tuple[set[int], ForeignLog | None] | None = None
         self._said: dict[_Key, None] = {}
@@ -180,12 +186,14 @@ class Follower:
         self._found += len(new)
         self.findings += new[: KEPT_FINDINGS - len(self.findings)]
         self.tails.forget()
+        if self._say is not None:
+            self._say(new)
         if self._state is not None:
             self._save(self._state)
         return new
 
     def result(self) -> Following:
-        waiting = self._waiting or self._open
+        waiting = self._waiting or self._open or self.tails.unread()
         return Following(self._seen, self.tails.dropped, self._window, self._found, waiting)
 
     def _judge(self) -> list[Finding]:
@@ -287,8 +295,11 @@ class Follower:
                 copies[str(copy)], shift[str(copy)] = str(label), first - 1 - bool(header)
             try:
                 log = open_log([*copies], file_format=chosen, columns=dict(request.columns), kinds=self._kinds)
-                verdict = audit_log(log, limit=request.limit, dense=())
+                verdict = audit_log(log, limit=request.limit, dense=self._dense)
             except InputError as error:
+                if error.problem.startswith(NO_ROW) and self._seen < self._window:  # it may still come
+                    self._waiting = f"{error.problem} so far"
+                    return []
                 known = copies.get(str(error.path), str(error.path))
                 line = None if error.line is None else error.line + shift.get(str(error.path), 0)
                 raise InputError(error.problem, path=known, line=line) from None

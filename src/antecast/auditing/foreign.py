@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.log_files import find_files
 from antecast.history.log_formats import FORMATS as TABLES
 from antecast.history.log_formats import format_of
 from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
-from antecast.importers.source import MAX_LINE, Source, find_files
+from antecast.importers.source import MAX_LINE, Source
 from antecast.importers.source import Options as ReadOptions
 from antecast.importers.tables import TableReader
 
@@ -126,7 +127,7 @@ def means_table(request: Request) -> bool:
 def _is_table(path: Path) -> bool:
     """A Parquet file, or a folder that holds some: no importer reads these."""
     if path.is_dir():
-        return any(path.rglob("events.parquet")) or any(path.rglob("*.parquet"))
+        return any(path.rglob("*.parquet"))
     return path.suffix.lower() in TABLES["parquet"].suffixes
 
 

@@ -49,6 +49,11 @@ class Audit:
         return [str(file.path) for file in self.log.files]
 
     @property
+    def left_out(self) -> list[str]:
+        """Files of the folders that are no tables, where tables were judged."""
+        return [] if isinstance(self.log, ForeignLog) else [str(file) for file in self.log.left_out]
+
+    @property
     def headline(self) -> str:
         return str(self.verdict).partition("\n")[0]
 
@@ -93,6 +98,7 @@ class Audit:
             verdict.summary()
             | {"model": "broadcast", "listed": len(verdict.violations), "witness": told}
             | {"columns": dict(self.log.columns), "kinds": dict(self.log.kinds), "clock": self.log.clock}
+            | {"left_out": self.left_out}
             | common
         )
 

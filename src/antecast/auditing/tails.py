@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.importers.source import compression_of, find_files
+from antecast.core.log_files import compression_of, find_files
 from antecast.text.sizes import format_size
 
 _CHUNK = 1 << 20
@@ -197,7 +197,7 @@ class Tails:
 
     def _files(self) -> list[Path]:
         try:
-            found = find_files(self.paths)
+            found = find_files(self.paths, growing=True)
         except InputError:
             if self.all or any(Path(path).is_dir() for path in self.paths):
                 return []  # a folder that is still empty, or a file between its old name and a new one
@@ -209,6 +209,14 @@ class Tails:
                 problem = f"{file} is compressed or Parquet, which does not grow by lines"
                 raise ConfigurationError(problem, field="--follow")
         return [file for file in found if file not in packed]
+
+    def unread(self) -> str:
+        """What stands behind the last line that was read, in words: a line that has no end is none yet."""
+        for tail in self.all:
+            file = place_of(tail) if tail.identity[0] >= 0 else None
+            if file is not None and file.stat().st_size > tail.offset:
+                return f"line {tail.line + 1} of {file} has no end yet"
+        return ""
 
     def state(self) -> dict[str, Any]:
         return {

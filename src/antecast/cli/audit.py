@@ -11,10 +11,11 @@ import typer
 
 from antecast.cli.audit_follow import check_options, follow_log, write_texts
 from antecast.cli.audit_options import bytes_of, dense_of, names_of, nanoseconds_of, pairs_of
-from antecast.cli.console import Json, OutFolder, Quiet, out
+from antecast.cli.console import Conf, Json, Master, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
+from antecast.cli.texts import say
 
 if TYPE_CHECKING:
     from antecast.auditing.outcome import Audit
@@ -79,12 +80,8 @@ def audit(
     limit: Annotated[int, typer.Option(min=0, help="Violations of a kind that are listed.")] = 10_000,
     engine: Annotated[
         Literal["auto", "spark", "local"],
-        typer.Option(help="Spark, or this process alone. Default: this process, unless --master is given."),
+        typer.Option(help="Spark, or this process alone; auto is this process, unless --master is given."),
     ] = "auto",
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="A Spark master or sc:// address. Default: all cores of this machine."),
-    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -112,7 +109,9 @@ def audit(
     skip_unmatched: Annotated[
         bool,
         typer.Option(
-            "--skip-unmatched", help="Leave out lines that are no event and count them.", rich_help_panel=_FOREIGN
+            "--skip-unmatched",
+            help="Leave out lines that are not events, and count them.",
+            rich_help_panel=_FOREIGN,
         ),
     ] = False,
     ordered: Annotated[
@@ -163,6 +162,8 @@ def audit(
             metavar="SECONDS", help="With --follow: end when nothing came for so long.", rich_help_panel=_FOREIGN
         ),
     ] = None,
+    master: Master = None,
+    conf: Conf = None,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the verdict as JUnit XML.", rich_help_panel=_GATE)
     ] = None,
@@ -232,12 +233,13 @@ def audit(
     if follow:
         check_options(
             {"--out": folder, "--export": export, "--open": show, "--pairs": pairs},
-            {"--clock": clock, "--dense": dense, "--complete": complete, "--memory": memory},
+            {"--clock": clock, "--complete": complete, "--memory": memory},
         )
         raise typer.Exit(
             follow_log(
                 *(paths, request),
                 kinds=kinds,
+                dense=dense_of(dense),
                 window=window,
                 state=state,
                 until_idle=until_idle,
@@ -275,9 +277,12 @@ def audit(
     if as_json:
         print(done.json())
     elif not quiet:
+        if done.left_out:
+            more = f" and {len(done.left_out) - 1:,} more" if len(done.left_out) > 1 else ""
+            tell(f"left out: {done.left_out[0]}{more}, no table by name")
         _show(done, folder)
         if page is not None:
-            out.print(f"report: {page}", markup=False, soft_wrap=True)
+            out.print(f"report: {page}", soft_wrap=True)
     if github:
         for line in done.annotations():
             print(line)
@@ -293,11 +298,10 @@ def _gates(done: Audit, junit: Path | None, sarif: Path | None, fail_on: Any) ->
 
 def _show(done: Audit, folder: Path | None) -> None:
     headline, *rest = str(done.verdict).splitlines()
-    out.print(headline, style=_STYLES[done.verdict.outcome], markup=False, soft_wrap=True)
-    for line in [*rest, *_where(done), *_causes(done)]:
-        out.print(line, markup=False, soft_wrap=True)
+    say(headline, _STYLES[done.verdict.outcome])
+    say("\n".join([*rest, *_where(done), *_causes(done)]), hanging=2)
     if folder is not None:
-        out.print(f"\nviolations and verdict are in {folder}", style="dim", markup=False, soft_wrap=True)
+        out.print(f"\nviolations and verdict are in {folder}", style="dim", soft_wrap=True)
 
 
 def _where(done: Audit) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ def follow_log(
     request: Request,
     *,
     kinds: dict[str, str],
+    dense: Collection[str] | None,
     window: int,
     state: Path | None,
     until_idle: float | None,
@@ -49,21 +50,21 @@ def follow_log(
 
     if state is not None and not state.parent.is_dir():
         raise OutputError("no such folder", path=state.parent)
-    follower = Follower(paths, request, window=window, state=state, kinds=kinds)
 
     def say(found: Sequence[Finding]) -> None:
         for finding in found if not quiet else ():
             known = finding.file is None or finding.file in finding.words
             where = "" if known else f"{finding.file}:{finding.line}: "
-            out.print(f"{finding.kind}: {where}{finding.words}", markup=False, soft_wrap=True)
+            out.print(f"{finding.kind}: {where}{finding.words}", soft_wrap=True)
 
+    follower = Follower(paths, request, window=window, state=state, kinds=kinds, dense=dense, say=say)
     try:
         if master is None:
-            _here(follower, say, until_idle)
+            _here(follower, until_idle)
         else:
             from antecast.spark.follow import follow_on_spark
 
-            follow_on_spark(follower, say, master=master, until_idle=until_idle)
+            follow_on_spark(follower, master=master, until_idle=until_idle)
     except KeyboardInterrupt:
         pass
     result = follower.result()
@@ -74,19 +75,19 @@ def follow_log(
     write_texts(texts | ({} if sarif is None else {sarif: gate.sarif(follower.findings)}))
     if as_json:
         violations = [asdict(finding) for finding in follower.findings]
-        print(json.dumps({"outcome": result.outcome} | asdict(result) | {"violations": violations}, indent=2))
+        print(json.dumps({"verdict": result.outcome} | asdict(result) | {"violations": violations}, indent=2))
     elif not quiet:
-        out.print(str(result), markup=False, soft_wrap=True)
+        out.print(str(result), soft_wrap=True)
     if github:
         for line in gate.workflow_commands(str(result), result.outcome, follower.findings):
             print(line)
     return gate.exit_code(result.outcome, fail_on)
 
 
-def _here(follower: Any, say: Any, until_idle: float | None) -> None:
+def _here(follower: Any, until_idle: float | None) -> None:
     last, seen = time.monotonic(), -1
     while True:
-        say(follower.poll())
+        follower.poll()
         if follower.result().seen != seen:
             last, seen = time.monotonic(), follower.result().seen
         if until_idle is not None and time.monotonic() - last >= until_idle:

@@ -33,7 +33,8 @@ class CauseGroup:
         example = f"{message_of(first)} at {place}"
         count = len(self.rows)
         if self.problem == "early":
-            return f"{self.cause} came after {count:,} that depend on it, at {nodes}; the first: {example}"
+            others = "1 message that depends" if count == 1 else f"{count:,} messages that depend"
+            return f"{self.cause} came after {others} on it, at {nodes}; the first: {example}"
         if self.problem == "duplicate":
             times = f"{count:,} time{'s' * (count != 1)}"
             return f"{self.cause} was delivered again {times}, at {nodes}; first at {place}"

@@ -4,7 +4,7 @@ The auditor takes a log for complete: every broadcast and every delivery of its 
 like a message that never came, so a log that was rotated or trimmed can look causal where the whole one is
 violated. Two things show that rows are missing: positions of a node that skip numbers, and numbers of a source's
 messages that do. Both only mean something where numbers are dense, that is, given one by one from 0 or 1. `dense`
-says which are. Default: numbers are taken to be dense if most nodes begin with 0 or 1 and most numbers are there.
+says which are. Default: those that look like it (`Numbers.dense`).
 """
 
 from __future__ import annotations
@@ -100,11 +100,25 @@ class Numbers:
         return min((1, *(span.low for span in self.spans.values() if span.low >= 0)))
 
     def dense(self) -> bool:
-        """Whether the numbers look as if they were given one by one."""
+        """Whether the numbers look as if each node, or source, had given its own one by one.
+
+        They do if most begin with 0 or 1 and at most half are missing; or if nearly all stand in a row, wherever
+        they begin: then it is the beginning that is missing. Numbers that all of them share look like neither.
+        """
         spans = self.spans.values()
+        there, missing = sum(span.count for span in spans), sum(max(0, span.missing(self.base)) for span in spans)
+        inside = sum(span.high - span.low + 1 - span.count for span in spans)
+        if self._shared(there):
+            return False
         begun = sum(span.low <= 1 for span in spans)
-        missing, there = sum(max(0, span.missing(self.base)) for span in spans), sum(span.count for span in spans)
-        return there >= 2 * len(self.spans) and begun * 3 >= 2 * len(self.spans) and missing <= there
+        in_a_row = there - len(spans)
+        return (begun * 3 >= 2 * len(spans) and missing <= there) or in_a_row >= max(3, 10 * inside, len(spans))
+
+    def _shared(self, there: int) -> bool:
+        """Whether all took their numbers from one row without gaps, as the rows of one table do."""
+        spans = self.spans.values()
+        low, high = {span.low for span in spans}, {span.high for span in spans}
+        return len(low) == len(high) == len(spans) > 1 and max(high) - min(low) + 1 == there
 
     def holes(self) -> dict[Who, _Span]:
         base = self.base

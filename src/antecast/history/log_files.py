@@ -6,6 +6,7 @@ others, which `columns` and `kinds` tell. Folders with names such as `run=7` are
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.log_files import find_files, natural_order, once
 from antecast.history.histories import Clock
 from antecast.history.log_columns import (
     FILE_ORDER,
@@ -36,6 +38,9 @@ from antecast.history.log_kinds import KINDS, in_our_words, kinds_error
 from antecast.history.rows import ALL_COLUMNS, COLUMNS, BrokenLog
 
 _NAMED = ("run", "node", "pos", "origin", "seq", "message")
+
+EVENTS = "events.parquet"
+"""The log in the folder of a run."""
 
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -74,6 +79,8 @@ class Log:
     clock: Clock
     ours: bool = False
     """Whether Antecast wrote all of it."""
+    left_out: tuple[Path, ...] = ()
+    """Files of its folders that are no tables."""
 
     @property
     def rows(self) -> int:
@@ -207,12 +214,10 @@ def open_log(
     A path is a file, a folder of files, a run folder, a sweep folder, or a pattern such as `logs/*.csv`.
     Without a word about the clock, it is global in Antecast's own logs, and local in others.
     """
-    found = list(dict.fromkeys(file for path in paths for file in _files(path, file_format)))
-    formats = {format_of(file) if file_format is None else file_format for file in found}
-    if len(formats) != 1 or not formats <= FORMATS.keys():
-        problem = f"the files of a log must be of one format, and of one of {', '.join(FORMATS)}"
-        raise ConfigurationError(problem, field="--format")
-    chosen = FORMATS[str(formats.pop())]
+    pairs = [_find(path, file_format) for path in paths]
+    found = once(file for some, _ in pairs for file in some)
+    left_out = tuple(file for _, some in pairs for file in some)
+    chosen = FORMATS[_one_format(found, file_format)]
     columns = columns or {}
     for name in columns:
         if name not in ALL_COLUMNS:
@@ -236,7 +241,22 @@ def open_log(
     }
     if FILE_ORDER in used.values():
         files = _numbered(files, chosen)
-    return Log(files, chosen, used, kinds or {}, clock, ours)
+    return Log(files, chosen, used, kinds or {}, clock, ours, left_out)
+
+
+def _one_format(files: Sequence[Path], said: str | None) -> str:
+    known = ", ".join(FORMATS)
+    formats = {file: said or format_of(file) for file in files}
+    first = next(iter(formats))
+    for file, each in formats.items():
+        if each not in FORMATS:
+            problem = f"{file} is none of {known}, by its name" if each is None else f"no such format {each!r}"
+            raise ConfigurationError(f"{problem}; say which it is, of {known}", field="--format")
+        if each != formats[first]:
+            raise InputError(
+                f"this file is {each}, but {first} is {formats[first]}; a log has one format", path=file
+            )
+    return str(formats[first])
 
 
 def _wanted(columns: Mapping[str, str]) -> list[str]:
@@ -265,36 +285,35 @@ def _numbered(files: tuple[LogFile, ...], chosen: LogFormat) -> tuple[LogFile, .
     return tuple(found)
 
 
-def _files(path: Path | str, file_format: str | None) -> list[Path]:
+def _find(path: Path | str, file_format: str | None) -> tuple[list[Path], list[Path]]:
+    """The tables that a path means, and the files of its folder that are none."""
     place = Path(path)
-    if place.is_file():
-        return [place]
-    if place.is_dir():
-        inside = [
-            file
-            for file in sorted(place.rglob("*"), key=_in_natural_order)
-            if file.is_file() and not any(part[0] in "._" for part in file.relative_to(place).parts)
-        ]
-        # Run folders, and the folder of a sweep, hold other tables too.
-        found = [file for file in inside if file.parent == place / "events" and (place / "study.json").is_file()]
-        found = found or [file for file in inside if file.name == "events.parquet"]
-        found = found or [file for file in inside if file_format or format_of(file)]
-    else:
-        pattern = str(path)
-        found = sorted(map(Path, glob(pattern)), key=_in_natural_order) if has_magic(pattern) else []  # noqa: PTH207
-    if not found:
-        what = "no log in this folder" if place.is_dir() else "no such file or folder"
-        suffixes = ", ".join(suffix for each in FORMATS.values() for suffix in each.suffixes)
-        raise InputError(
-            f"{what}; expected a run folder, a sweep folder, or files that end in {suffixes}", path=path
-        )
-    return found
+    if has_magic(str(path)) and not os.path.lexists(place):
+        pairs = [_find(each, file_format) for each in sorted(map(Path, glob(str(path))), key=natural_order)]  # noqa: PTH207
+        if pairs:
+            return [file for some, _ in pairs for file in some], [file for _, some in pairs for file in some]
+    try:
+        found = find_files([path])
+    except InputError as error:
+        if error.problem.startswith("no "):
+            raise InputError(f"{error.problem}; {_expected()}", path=path) from None
+        raise
+    if not place.is_dir():
+        return found, []
+    if (place / "study.json").is_file() and any(file.parent == place / "events" for file in found):
+        return [file for file in found if file.parent == place / "events"], []
+    # The folder of a run holds other tables too.
+    runs = {file.parent for file in found if file.name == EVENTS and (file.parent / "manifest.json").is_file()}
+    found = [file for file in found if not runs & {*file.parents} or (file.parent in runs and file.name == EVENTS)]
+    tables = [file for file in found if file_format or format_of(file)]
+    if not tables:
+        raise InputError(f"no log in this folder; {_expected()}", path=path)
+    return tables, [file for file in found if file not in tables]
 
 
-def _in_natural_order(file: Path) -> list[tuple[int, str]]:
-    """A key that puts `part-9` before `part-10`: the order of the files may be that of events."""
-    pieces = re.split(r"(\d+)", str(file))
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
+def _expected() -> str:
+    suffixes = ", ".join(suffix for each in FORMATS.values() for suffix in each.suffixes)
+    return f"expected a run folder, a sweep folder, or files that end in {suffixes}"
 
 
 def _folder_columns(files: Sequence[Path], *, texts: bool) -> dict[Path, dict[str, pa.Scalar]]:

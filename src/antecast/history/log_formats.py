@@ -9,10 +9,8 @@ the life of a broken file.
 
 from __future__ import annotations
 
-import bz2
+import codecs
 import csv
-import gzip
-import io
 import json
 import lzma
 import re
@@ -31,6 +29,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from antecast.core.errors import InputError
+from antecast.core.log_files import compression_of, open_file
 from antecast.history.log_columns import TIMES, WHOLE, find, is_text, looks_like_time, pick, type_at
 from antecast.text.sizes import format_size
 
@@ -41,6 +40,8 @@ _PEEKED_LINES = 10_000
 
 _LONGEST_LINE = 64 << 20
 """Bytes of a line beyond which it is no row."""
+
+csv.field_size_limit(_LONGEST_LINE)
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 """Ends of the names of compressed texts."""
@@ -114,26 +115,29 @@ class Parquet:
 
 
 class _Text(ABC):
-    """Lines, which may be compressed (`PACKED`)."""
+    """Lines, which may be compressed."""
 
     unit: ClassVar[str] = "line"
     bytes_a_row: ClassVar[int]
 
     def rows(self, file: Path) -> int:
         with _told(file):
-            return file.stat().st_size * (4 if file.suffix in PACKED else 1) // self.bytes_a_row
+            return file.stat().st_size * (4 if compression_of(file) else 1) // self.bytes_a_row
 
     def parts(self, file: Path) -> list[int]:
         """One part: where a line of text begins is known only after those before it. Rows are at most lines."""
         count, block = 1, b""
-        with _told(file), _open(file) as stream:
+        with _told(file), open_file(file) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 count += block.count(b"\n")
         return [count]
 
     def _stream(self, file: Path) -> pa.NativeFile:
         """What is read: the whole file, unless a subclass reads a part of it."""
-        return pa.PythonFile(_open(file), mode="r") if file.suffix == ".xz" else pa.input_stream(str(file))
+        kind = compression_of(file)
+        if kind == "xz":  # which Arrow cannot read
+            return pa.PythonFile(open_file(file), mode="r")
+        return pa.input_stream(str(file), compression={"bzip2": "bz2"}.get(kind or "", kind))
 
     @abstractmethod
     def _explain(self, file: Path, schema: pa.Schema, columns: Columns) -> InputError | None:
@@ -158,7 +162,7 @@ class Csv(_Text):
     bytes_a_row = 28
 
     def schema(self, file: Path, columns: Columns) -> pa.Schema:
-        with _told(file), _open(file) as stream:
+        with _told(file), open_file(file) as stream:
             rows = csv.reader(_decoded(file, stream))
             header = next(rows, [])
             used = set(columns.values())
@@ -197,7 +201,7 @@ class Csv(_Text):
 
     def place(self, file: Path, row: int) -> int:
         """The line on which a row begins; a text in quotes may go on over lines."""
-        with _open(file) as stream:
+        with open_file(file) as stream:
             rows = csv.reader(line.decode(errors="replace") for line in stream)
             last, filled = 0, -1
             for cells in rows:
@@ -213,7 +217,7 @@ class Csv(_Text):
             for name in WHOLE
             if name in columns and not is_text(cast("pa.DataType", type_at(schema, columns[name])))
         }
-        with _told(file), _open(file) as stream:
+        with _told(file), open_file(file) as stream:
             rows = csv.reader(_decoded(file, stream))
             next(rows)
             for row in rows:
@@ -234,7 +238,7 @@ class JsonLines(_Text):
 
     def schema(self, file: Path, columns: Columns) -> pa.Schema:
         types: _Types = {}
-        with _told(file), _open(file) as stream:
+        with _told(file), open_file(file) as stream:
             for number, line in islice(enumerate(_decoded(file, stream), 1), _PEEKED_LINES):
                 if line.strip():
                     _note_types(types, _object(file, number, line))
@@ -261,13 +265,13 @@ class JsonLines(_Text):
 
     def place(self, file: Path, row: int) -> int:
         """The number, from 1, of the line that is the `row`-th, from 0, of those that are not empty."""
-        with _open(file) as stream:
+        with open_file(file) as stream:
             full = (number for number, line in enumerate(stream, 1) if line.strip())
             return next(islice(full, row, None), 1)
 
     def _explain(self, file: Path, schema: pa.Schema, columns: Columns) -> InputError | None:
         paths = {name: find(schema, path) or () for name, path in columns.items()}
-        with _told(file), _open(file) as stream:
+        with _told(file), open_file(file) as stream:
             for number, line in enumerate(_decoded(file, stream), 1):
                 if not line.strip():
                     continue
@@ -347,7 +351,7 @@ FORMATS: Mapping[str, LogFormat] = {"parquet": Parquet(), "csv": Csv(), "jsonl":
 
 def format_of(file: Path) -> str | None:
     """The name of a file's format, by its suffix."""
-    suffix = Path(file.stem).suffix if file.suffix in PACKED else file.suffix
+    suffix = Path(file.stem).suffix if file.suffix.lower() in PACKED else file.suffix
     return next((name for name, each in FORMATS.items() if suffix.lower() in each.suffixes), None)
 
 
@@ -375,23 +379,13 @@ def _renamed(batch: pa.RecordBatch, schema: pa.Schema, columns: Columns) -> pa.R
     return pa.RecordBatch.from_arrays(found, names=list(columns))
 
 
-def _open(file: Path) -> IO[bytes]:
-    """A file, decompressed if its name says that it is compressed."""
-    if file.suffix == ".zst":
-        stream: Any = pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
-        return cast("IO[bytes]", io.BufferedReader(stream))
-    if file.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(file))
-    if file.suffix == ".bz2":
-        return cast("IO[bytes]", bz2.open(file))
-    return cast("IO[bytes]", lzma.open(file)) if file.suffix == ".xz" else file.open("rb")
-
-
 def _decoded(file: Path, stream: IO[bytes]) -> Iterator[str]:
     """Lines as texts; one that is no UTF-8, or too long to be a row, is named."""
     for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE + 1), b""), 1):
         if len(line) > _LONGEST_LINE:
             raise _line(file, number, f"the line is longer than {format_size(_LONGEST_LINE)}")
+        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise _line(file, 1, "the file is UTF-16; UTF-8 is expected")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

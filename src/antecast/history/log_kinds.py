@@ -15,6 +15,10 @@ _SHOWN = 20
 """Words of a log that an error lists."""
 
 
+NO_ROW = "no row is "
+"""How the errors of this module begin."""
+
+
 def in_our_words(batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
     """The kinds in the auditor's words; other kinds than those become the empty word."""
     if not kinds:
@@ -39,10 +43,10 @@ def kinds_error(words: Collection[str], kinds: Mapping[str, str], *, lenient: bo
     if not lacking:
         return None
     if not words:
-        return "no row is a broadcast or a delivery: there are no rows at all"
+        return f"{NO_ROW}a broadcast or a delivery: there are no rows at all"
     if lenient or (set(words) <= set(ours) and not any(kind in kinds for kind in lacking)):
         return None
     what = " or ".join({"broadcast": "a broadcast", "deliver": "a delivery"}[kind] for kind in lacking)
     listed = ", ".join(sorted(words)[:_SHOWN]) + (" and more" if len(words) > _SHOWN else "")
     option = ",".join(f"{kind}=WORD" for kind in lacking)
-    return f"no row is {what}: the kinds are {listed}; say which means what with --kinds {option}"
+    return f"{NO_ROW}{what}: the kinds are {listed}; say which means what with --kinds {option}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from antecast.core.errors import OutputError
 
@@ -25,6 +26,14 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         partial.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror or error}", path=path) from error
+
+
+def applications(scenario: Mapping[str, Any]) -> int:
+    """The number from which on nodes are stations, which have no application: newcomers come before them."""
+    number = {"join": "node", "rebirth": "number"}
+    faults = [fault for fault in scenario.get("faults", ()) if fault.get("kind") in number]
+    newcomers = [fault[number[fault["kind"]]] + 1 for fault in faults]
+    return int(max([scenario.get("nodes", 1 << 31), *newcomers]))
 
 
 @cache

@@ -210,7 +210,9 @@ def _curves(columns: list[tuple[str, pa.ChunkedArray]]) -> pa.Table:
     parts = []
     for what, values in columns:
         x, share = metrics.cdf(values, points=CURVE_POINTS)
-        parts.append(pa.table({"what": [what] * len(x), "seconds": x / 1e9, "share": share}))
+        parts.append(
+            pa.table({"what": pa.array([what] * len(x), pa.string()), "seconds": x / 1e9, "share": share})
+        )
     return pa.concat_tables(parts)
 
 

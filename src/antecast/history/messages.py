@@ -32,6 +32,10 @@ UNKNOWN = -1
 """The number of a message whose broadcast is not in the log, and the code of a node never heard of."""
 
 
+MOST_MESSAGES = np.iinfo(np.int32).max
+"""Messages have numbers of 32 bits."""
+
+
 class Name(NamedTuple):
     """A node as the user knows it."""
 
@@ -137,7 +141,7 @@ class MessageIndex:
     @classmethod
     def read(cls, batches: Batches, *, timed: bool = False) -> MessageIndex:
         """Build the index from the broadcasts in the batches. Memory: some 40 bytes per message."""
-        nodes, ids, types = Nodes(), Nodes(), Types()
+        nodes, ids, types, count = Nodes(), Nodes(), Types(), 0
         no_numbers = np.empty(0, np.int64)
         columns = [(np.empty(0, np.int32), no_numbers, no_numbers, no_numbers)]
         for batch in batches:
@@ -156,6 +160,9 @@ class MessageIndex:
             if rows.message is not None:
                 numbers = ids.encode(rows.run, rows.message, add=True).astype(np.int64)
             columns.append((node, numbers, rows.pos, rows.pos if rows.t is None else rows.t))
+            count += len(node)
+            if count > MOST_MESSAGES:
+                raise BrokenLog(f"more than {MOST_MESSAGES:,} messages; audit the log in periods or by runs")
         origins, seqs, pos, t = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         times = t if timed else None
         if types.message is None:

@@ -50,6 +50,7 @@ _PLAIN: tuple[tuple[str, str], ...] = (
     (r"INVALID_ACCESS_KEY|InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT|InvalidToken|UNRECOGNIZED_CLIENT",
      "the store does not know these credentials"),
     (r"ACCESS_DENIED|AccessDenied|HTTP status 403|code: 403|Forbidden", "no permission"),
+    (r"curlCode: 28|Timeout was reached", "the store does not answer in time"),
     (r"curlCode: (5|6|7|35|60)|NETWORK_CONNECTION|Couldn't connect|resolve host",
      "nobody answers at the store's address"),
     (r"libhdfs|CLASSPATH|libjvm", "Arrow finds no Hadoop here (libhdfs; docs/cluster.md says what it needs)"),
@@ -188,6 +189,14 @@ class Store:
             if each.type == fs.FileType.File and not each.base_name.startswith(".")
         }
 
+    def files(self) -> tuple[str, ...]:
+        """The names of all objects under the folder, in order; hidden ones are left out."""
+        system, path = self._find("")
+        selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
+        found = self._ask("", lambda: system.get_file_info(selector))
+        names = [each.path[len(path) :].strip("/") for each in found if each.type == fs.FileType.File]
+        return tuple(sorted(name for name in names if not any(part[0] == "." for part in name.split("/"))))
+
     def remove_if_empty(self, folder: str) -> None:
         """Take away an empty folder; object stores have none."""
         if self.local is not None:
@@ -288,6 +297,7 @@ def _s3(given: dict[str, str]) -> Any:
     return fs.S3FileSystem(
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=5),
         connect_timeout=5,
+        request_timeout=60,  # a busy store may think for a while; 3 s is what Arrow allows
         allow_delayed_open=True,
         **options,
     )

@@ -6,8 +6,10 @@ value zero say nothing and are left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,3 +126,17 @@ class ClockEvents:
             line=np.array(self._line, np.int64),
             unmatched=tuple(self.unmatched),
         )
+
+
+def check_keys(text: str, clock: Mapping[str, int], place: Place) -> None:
+    """Refuse the text of a clock in which a host is there twice: the decoder keeps the last."""
+
+    def no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise place.error(f"the clock has {twice!r} twice")
+        return dict(pairs)
+
+    if text.count('"') != 2 * len(clock):
+        json.loads(text, object_pairs_hook=no_key_twice)

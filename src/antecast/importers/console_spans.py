@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from antecast.importers.js_objects import objects
-from antecast.importers.json_values import values
+from antecast.importers.json_values import array_of, id_of, values
 from antecast.importers.otlp import service_of
 from antecast.importers.source import Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds
@@ -40,9 +40,8 @@ def read(source: Source) -> SpanLog:
             _add_node(spans, place, found)
     others = replace(source, files=tuple(file for file in source.files if file not in node))
     for value in values(others):
-        for span in value.value if isinstance(value.value, list) else [value.value]:
-            if not isinstance(span, dict):
-                raise value.place.error("not a JSON object")
+        for each in value.value if isinstance(value.value, list) else [value.value]:
+            span = _object(each, value.place, "a span")
             (_add_go if "SpanContext" in span else _add_python)(spans, value.place, span)
     return spans.finish(source.files[0])
 
@@ -52,19 +51,19 @@ def _add_python(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     resource = span.get("resource") or {}
     links = [
         _object(_object(link, place, "links").get("context"), place, "context")
-        for link in _array(span.get("links"), place, "links")
+        for link in array_of(span.get("links"), place, "links")
     ]
     spans.add(
         place,
-        trace=_id(context.get("trace_id")),
-        span=_id(context.get("span_id")),
-        parent=_id(span.get("parent_id")),
+        trace=_id(context.get("trace_id"), place, "trace_id"),
+        span=_id(context.get("span_id"), place, "span_id"),
+        parent=_id(span.get("parent_id"), place, "parent_id"),
         service=service_of(resource.get("attributes", resource)) if isinstance(resource, dict) else "",
         name=str(span.get("name") or ""),
         kind=kind_of(span.get("kind")),
         start=_time(span.get("start_time"), place, "start_time"),
         end=_time(span.get("end_time"), place, "end_time"),
-        links=[(_id(each.get("trace_id")), _id(each.get("span_id"))) for each in links],
+        links=[_ids(each, place, "trace_id", "span_id") for each in links],
     )
 
 
@@ -72,44 +71,47 @@ def _add_go(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     context, parent = (_object(span.get(name), place, name) for name in ("SpanContext", "Parent"))
     attributes = {
         str(each.get("Key")): _object(each.get("Value") or {}, place, "Value").get("Value")
-        for each in _array(span.get("Resource"), place, "Resource")
+        for each in array_of(span.get("Resource"), place, "Resource")
         if isinstance(each, dict)
     }
     links = [
         _object(_object(link, place, "Links").get("SpanContext"), place, "SpanContext")
-        for link in _array(span.get("Links"), place, "Links")
+        for link in array_of(span.get("Links"), place, "Links")
     ]
     spans.add(
         place,
-        trace=_id(context.get("TraceID")),
-        span=_id(context.get("SpanID")),
-        parent=_id(parent.get("SpanID")),
+        trace=_id(context.get("TraceID"), place, "TraceID"),
+        span=_id(context.get("SpanID"), place, "SpanID"),
+        parent=_id(parent.get("SpanID"), place, "SpanID"),
         service=service_of(attributes),
         name=str(span.get("Name") or ""),
         kind=kind_of(span.get("SpanKind")),
         start=_time(span.get("StartTime"), place, "StartTime"),
         end=_time(span.get("EndTime"), place, "EndTime"),
-        links=[(_id(each.get("TraceID")), _id(each.get("SpanID"))) for each in links],
+        links=[_ids(each, place, "TraceID", "SpanID") for each in links],
     )
 
 
 def _add_node(spans: Spans, place: Place, span: Mapping[str, Any]) -> None:
     """A span of JavaScript: times in microseconds, with digits behind the point; kinds counted from internal."""
     resource, parent = span.get("resource"), span.get("parentSpanContext")
-    links = [link.get("context") for link in _array(span.get("links"), place, "links") if isinstance(link, dict)]
+    links = [
+        _object(_object(link, place, "links").get("context"), place, "context")
+        for link in array_of(span.get("links"), place, "links")
+    ]
     kind = span.get("kind")
     start = _microseconds(span.get("timestamp"), place, "timestamp")
     spans.add(
         place,
-        trace=_id(span.get("traceId")),
-        span=_id(span.get("id")),
-        parent=_id(parent.get("spanId") if isinstance(parent, dict) else span.get("parentId")),
+        trace=_id(span.get("traceId"), place, "traceId"),
+        span=_id(span.get("id"), place, "id"),
+        parent=_id(parent.get("spanId") if isinstance(parent, dict) else span.get("parentId"), place, "parentId"),
         service=service_of(resource.get("attributes")) if isinstance(resource, dict) else "",
         name=str(span.get("name") or ""),
         kind=kind_of(kind + 1 if isinstance(kind, int) else kind),
         start=start,
         end=start + _microseconds(span.get("duration"), place, "duration"),
-        links=[(_id(each.get("traceId")), _id(each.get("spanId"))) for each in links if isinstance(each, dict)],
+        links=[_ids(each, place, "traceId", "spanId") for each in links],
     )
 
 
@@ -125,15 +127,12 @@ def _object(value: Any, place: Place, what: str) -> Mapping[str, Any]:
     return value
 
 
-def _array(value: Any, place: Place, what: str) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        raise place.error(f"{what} is no array")
-    return value or []
+def _ids(context: Mapping[str, Any], place: Place, trace: str, span: str) -> tuple[str, str]:
+    return _id(context.get(trace), place, trace), _id(context.get(span), place, span)
 
 
-def _id(value: Any) -> str:
-    text = str(value or "").removeprefix("0x")
-    return text if text.strip("0") else ""
+def _id(value: Any, place: Place, what: str) -> str:
+    return id_of(value.removeprefix("0x") if isinstance(value, str) else value, place, what)
 
 
 def _time(value: Any, place: Place, what: str) -> int:

@@ -2,7 +2,8 @@
 
 Three writings of events are known: `{"Write": {"variable": 0, "version": 1}}`, the compact `["w", 0, 1]`, and
 `{"write": true, "variable": 0, "value": 1, "success": true}` of its first version, in which 0 is the initial
-value. A transaction that is not `committed` (`success`) was aborted. A version of null is the initial state.
+value; where it is written, too, a read of it may mean either. A transaction that is not `committed` (`success`)
+was aborted. A version of null is the initial state.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from antecast.importers.json_values import lone_surrogate
 from antecast.importers.source import Head, Place, Source, decoded
-from antecast.kv.history import INITIAL, History, HistoryBuilder, Status
+from antecast.kv.history import INITIAL, INITIAL_CODE, History, HistoryBuilder, Kind, Status
 
 NAME = "dbcop"
 MODEL = "kv"
@@ -36,13 +40,18 @@ def recognises(head: Head) -> bool:
 
 def read(source: Source) -> History:
     builder = HistoryBuilder(files=[str(file) for file in source.files])
-    for number, (file, data) in enumerate(source.documents()):
-        _read_file(builder, number, file, data, apart=len(source.files) > 1)
-    return builder.build()
+    apart = len(source.files) > 1
+    first = [_read_file(builder, number, *each, apart=apart) for number, each in enumerate(source.documents())]
+    history = builder.build(initial=0 if any(first) else None)
+    zero = history.value == history.initial
+    if history.initial is None or (zero & (history.kind == Kind.WRITE)).any():
+        return history
+    return replace(history, value=np.where(zero, INITIAL_CODE, history.value), initial=None)
 
 
-def _read_file(builder: HistoryBuilder, number: int, file: Path, data: bytes, *, apart: bool) -> None:
-    name = str(file)
+def _read_file(builder: HistoryBuilder, number: int, file: Path, data: bytes, *, apart: bool) -> bool:
+    """Add the sessions of a file; whether it is of the first version."""
+    name, first = str(file), False
     for line, raw in enumerate(data.split(b"\n"), 1):
         decoded(name, line, raw)
     text = data.decode("utf-8-sig")
@@ -65,8 +74,10 @@ def _read_file(builder: HistoryBuilder, number: int, file: Path, data: bytes, *,
             builder.begin(label, Status.COMMITTED if committed else Status.ABORTED)
             for event in events:
                 place = next(places, end)
+                first |= isinstance(event, dict) and "write" in event
                 for write, key, seen in _event(event, place):
                     (builder.write if write else builder.read)(key, seen, place.line, number)
+    return first
 
 
 def _event(event: Any, place: Place) -> Iterator[tuple[bool, Any, Any]]:
@@ -86,7 +97,6 @@ def _event(event: Any, place: Place) -> Iterator[tuple[bool, Any, Any]]:
         write, key, seen = bool(event["write"]), event["variable"], event["value"]
         if event.get("success") is False:
             return  # it was never executed
-        seen = None if seen == 0 and not write else seen
     else:
         problem = f"{str(event)[:80]} is not an event: "
         raise place.error(problem + '{"Read": ...}, {"Write": ...}, ["r", variable, version] or ["w", ...]')

@@ -114,7 +114,7 @@ def _history(source: Source, answers: list[_Answer], skipped: int) -> History:
             elif answer.status == Status.COMMITTED:
                 _read(builder, hashable(key), value, answer.place, file)
     if skipped:
-        builder.notes.append(f"operations that are no transactions of clients ({skipped}) were left out")
+        builder.notes.append(f"operations that are not transactions of clients ({skipped}) were left out")
     return builder.build()
 
 

@@ -21,17 +21,16 @@ that does not fit is refused: a line that is skipped could be the event that mat
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.importers.clock_events import ClockEvents, ClockLog
+from antecast.importers.clock_events import ClockEvents, ClockLog, check_keys
 from antecast.importers.source import Head, Options, Place, Source, decoded
 
 NAME = "govector"
@@ -171,8 +170,8 @@ def _read_two_lines(
             events.next_execution(_trace(found))
             continue
         stamp = _stamp(text)
-        if stamp is not None and stamp.after:
-            stamp = None
+        if stamp is not None and (stamp.after or (stamp.host not in stamp.clock and clock_first == bool(waiting))):
+            stamp = None  # the text of an event may have braces of its own
         if waiting is None:
             if not text.strip() and clock_first:
                 continue
@@ -270,16 +269,7 @@ def _host(before: str) -> str:
 
 
 def _add(events: ClockEvents, host: str, clock: dict[str, int], text: str, event: str, place: Place) -> None:
-    if text.count('"') != 2 * len(clock):
-        json.loads(text, object_pairs_hook=lambda pairs: _no_key_twice(pairs, place))
+    check_keys(text, clock, place)
     if clock and (min(clock.values()) < 0 or max(clock.values()) >= 2**62):
         raise place.error("a clock counts events: whole numbers from 0 to 2^62 are expected")
     events.add(host, clock, event, place)
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]], place: Place) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise place.error(f"the clock has {twice!r} twice")
-    return dict(pairs)

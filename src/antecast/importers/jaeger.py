@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from antecast.importers.json_values import Positions, values
+from antecast.importers.json_values import Positions, id_of, object_of, objects_of, text_of, values
 from antecast.importers.source import Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, whole
 
@@ -31,46 +31,48 @@ def read(source: Source) -> SpanLog:
         for trace in traces:
             if not isinstance(trace, dict) or not isinstance(trace.get("spans"), list):
                 raise value.place.error("expected traces with spans and processes")
+            processes = object_of(trace.get("processes"), value.place, "processes")
             for span in trace["spans"]:
-                _add(spans, places.next(), span, trace.get("processes") or {})
+                place = places.next()
+                _add(spans, place, object_of(span, place, "a span"), processes)
     return spans.finish(source.files[0])
 
 
-def _add(spans: Spans, place: Place, span: Any, processes: Any) -> None:
-    if not isinstance(span, dict):
-        raise place.error("a span is not a JSON object")
-    trace = str(span.get("traceID") or "")
-    parents = [each for each in span.get("references") or [] if isinstance(each, dict)]
+def _add(spans: Spans, place: Place, span: Mapping[str, Any], processes: Mapping[str, Any]) -> None:
+    trace = text_of(span.get("traceID"), place, "traceID")
+    parents = objects_of(span.get("references"), place, "references")
     called = [
         each
         for each in parents
         if each.get("refType", "CHILD_OF") == "CHILD_OF" and each.get("traceID", trace) == trace
     ]
     links = [each for each in parents if each not in called[:1]]
+    above = called[0].get("spanID") if called else span.get("parentSpanID")
     start = 1000 * whole(span.get("startTime"), place, "startTime")
-    tags = {str(each.get("key")): each.get("value") for each in span.get("tags") or [] if isinstance(each, dict)}
     spans.add(
         place,
         trace=trace,
-        span=str(span.get("spanID") or ""),
-        parent=str(called[0].get("spanID") or "") if called else str(span.get("parentSpanID") or ""),
-        service=_service(span, processes),
+        span=text_of(span.get("spanID"), place, "spanID"),
+        parent=id_of(above, place, "spanID of the parent"),
+        service=_service(span, processes, place),
         name=str(span.get("operationName") or ""),
-        kind=kind_of(tags.get("span.kind")),
+        kind=kind_of(_tags(span, place).get("span.kind")),
         start=start,
         end=start + 1000 * whole(span.get("duration", 0), place, "duration"),
-        links=[(str(each.get("traceID") or trace), str(each.get("spanID") or "")) for each in links],
+        links=[
+            (text_of(each.get("traceID", trace), place, "traceID"), text_of(each.get("spanID"), place, "spanID"))
+            for each in links
+        ],
     )
 
 
-def _service(span: Mapping[str, Any], processes: Any) -> str:
-    process = span.get("process") or (
-        processes.get(span.get("processID")) if isinstance(processes, dict) else None
-    )
-    if not isinstance(process, dict):
-        return ""
-    tags = {
-        str(each.get("key")): each.get("value") for each in process.get("tags") or [] if isinstance(each, dict)
-    }
+def _tags(found: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    return {str(each.get("key")): each.get("value") for each in objects_of(found.get("tags"), place, "tags")}
+
+
+def _service(span: Mapping[str, Any], processes: Mapping[str, Any], place: Place) -> str:
+    name = text_of(span.get("processID"), place, "processID")
+    process = object_of(span.get("process") or processes.get(name), place, "process")
+    tags = _tags(process, place)
     host = tags.get("hostname") or tags.get("host.name") or ""
     return "/".join(str(each) for each in (process.get("serviceName") or "", host) if each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def values(source: Source) -> Iterator[Value]:
     """All values of all files. A file whose first line is a value of its own has a value per line."""
     for file in source.files:
         first = next((text for _, text in source.lines_of(file) if text.strip()), "")
-        yield from _per_line(source, file) if _is_value(first) else _one_after_the_other(source, file)
+        yield from per_line(source, file) if _is_value(first) else _one_after_the_other(source, file)
 
 
 def _is_value(line: str) -> bool:
@@ -50,7 +50,8 @@ def _is_value(line: str) -> bool:
     return True
 
 
-def _per_line(source: Source, file: Path) -> Iterator[Value]:
+def per_line(source: Source, file: Path) -> Iterator[Value]:
+    """The values of a file that has one on each line; blank lines have none."""
     for place, text in source.lines_of(file):
         if text.strip():
             try:
@@ -115,6 +116,45 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
     return found
+
+
+def object_of(value: Any, place: Place, what: str) -> Mapping[str, Any]:
+    """An object, empty if there is none."""
+    if value is not None and not isinstance(value, dict):
+        raise place.error(f"{what} is {_short(value)}, where an object is expected")
+    return value or {}
+
+
+def array_of(value: Any, place: Place, what: str) -> list[Any]:
+    """An array, empty if there is none."""
+    if value is not None and not isinstance(value, list):
+        raise place.error(f"{what} is {_short(value)}, where an array is expected")
+    return value or []
+
+
+def objects_of(value: Any, place: Place, what: str) -> list[Mapping[str, Any]]:
+    """An array of objects, empty if there is none."""
+    return [object_of(each, place, f"an element of {what}") for each in array_of(value, place, what)]
+
+
+def text_of(value: Any, place: Place, what: str) -> str:
+    """A text, or a whole number that stands for one; empty if there is none."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise place.error(f"{what} is {_short(value)}, where a text is expected")
+
+
+def id_of(value: Any, place: Place, what: str) -> str:
+    """The id of a parent; empty if there is none, which some write as zeros."""
+    text = text_of(value, place, what)
+    return text if text.strip("0") else ""
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class Positions:

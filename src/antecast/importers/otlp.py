@@ -7,10 +7,19 @@ line; both are read. Ids may be hexadecimal or base64, as they come; they only h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from antecast.importers.json_values import Positions, Value, values
+from antecast.importers.json_values import (
+    Positions,
+    Value,
+    array_of,
+    id_of,
+    object_of,
+    objects_of,
+    text_of,
+    values,
+)
 from antecast.importers.source import Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
 
@@ -21,6 +30,10 @@ _WRAPPED = re.compile(r'^\s*\[?\s*\{.*"(?:resourceSpans|resource_spans|scopeSpan
 _BARE = re.compile(r'^\s*\[?\s*\{[^{]*"(?:traceId|trace_id)"\s*:', re.DOTALL)
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
 _ENDS = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")
+
+
+_PARENTS = ("parentSpanId", "parent_span_id", "parentId", "parent_id")
+_GROUPS = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 
 
 def recognises(head: Head) -> bool:
@@ -46,7 +59,7 @@ def _read_value(value: Value, found: Any, spans: Spans) -> None:
     if not isinstance(found, dict):
         raise value.place.error("not a JSON object")
     resources = _get(found, "resourceSpans", "resource_spans")
-    if resources is None and _get(found, "scopeSpans", "scope_spans", "instrumentationLibrarySpans") is not None:
+    if resources is None and _get(found, *_GROUPS) is not None:
         resources = [found]
     if resources is None:
         if _get(found, "spanId", "span_id") is None:
@@ -55,37 +68,35 @@ def _read_value(value: Value, found: Any, spans: Spans) -> None:
         add_span(spans, value.place, found, _own_service(found))
         return
     places = Positions(value, "spans")
-    for resource in _objects(resources, value.place, "resourceSpans"):
-        service = service_of(_get(resource.get("resource") or {}, "attributes"))
-        groups = _get(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans") or []
-        for group in _objects(groups, value.place, "scopeSpans"):
-            for span in _objects(group.get("spans") or [], value.place, "spans"):
-                add_span(spans, places.next(), span, service)
+    for resource in objects_of(resources, value.place, "resourceSpans"):
+        service = service_of(object_of(resource.get("resource"), value.place, "resource").get("attributes"))
+        for group in objects_of(_get(resource, *_GROUPS), value.place, "scopeSpans"):
+            for span in array_of(group.get("spans"), value.place, "spans"):
+                place = places.next()
+                add_span(spans, place, object_of(span, place, "a span"), service)
 
 
 def add_span(spans: Spans, place: Place, span: Mapping[str, Any], service: str) -> None:
     """A span with the names of OTLP in JSON, in camel or snake case."""
-    links = [
-        (str(_get(link, "traceId", "trace_id") or ""), str(_get(link, "spanId", "span_id") or ""))
-        for link in _objects(span.get("links") or [], place, "links")
-    ]
     spans.add(
         place,
-        trace=str(_get(span, "traceId", "trace_id") or ""),
-        span=str(_get(span, "spanId", "span_id") or ""),
-        parent=_parent(_get(span, "parentSpanId", "parent_span_id", "parentId", "parent_id")),
+        trace=_id(span, place, "traceId", "trace_id"),
+        span=_id(span, place, "spanId", "span_id"),
+        parent=id_of(_get(span, *_PARENTS), place, _PARENTS[0]),
         service=service,
         name=str(span.get("name") or ""),
         kind=kind_of(span.get("kind")),
         start=_time(span, _STARTS, place),
         end=_time(span, _ENDS, place),
-        links=links,
+        links=[
+            (_id(link, place, "traceId", "trace_id"), _id(link, place, "spanId", "span_id"))
+            for link in objects_of(span.get("links"), place, "links")
+        ],
     )
 
 
-def _parent(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return "" if not text.strip("0") else text
+def _id(found: Mapping[str, Any], place: Place, *names: str) -> str:
+    return text_of(_get(found, *names), place, names[0])
 
 
 def _time(span: Mapping[str, Any], names: tuple[str, ...], place: Place) -> int:
@@ -123,9 +134,3 @@ def _own_service(span: Mapping[str, Any]) -> str:
 
 def _get(found: Mapping[str, Any], *names: str) -> Any:
     return next((found[name] for name in names if found.get(name) is not None), None)
-
-
-def _objects(found: Any, place: Place, what: str) -> Iterable[Mapping[str, Any]]:
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise place.error(f"{what} is not a list of objects")
-    return found

@@ -78,7 +78,9 @@ def _messages(data: bytes, file: str) -> Iterator[Any]:
         try:
             message.ParseFromString(part)
         except DecodeError as error:
-            raise InputError(f"message {number} is no OTLP trace, or cut short: {error}", path=file) from None
+            raise InputError(
+                f"message {number} is not an OTLP trace, or is cut short: {error}", path=file
+            ) from None
         yield message
 
 

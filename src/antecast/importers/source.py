@@ -9,22 +9,19 @@ What is promised to importers:
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import io
 import lzma
-import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from glob import glob, has_magic
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn
 
 from antecast.core.errors import InputError
+from antecast.core.log_files import open_file
 from antecast.text.sizes import format_size
 
 MAX_LINE = 64 << 20
@@ -35,7 +32,6 @@ HEAD_BYTES = 64 << 10
 
 _CHUNK = 1 << 20
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 
 
@@ -167,30 +163,6 @@ def decoded(name: str, number: int, raw: bytes) -> str:
     return line.rstrip("\r\n")
 
 
-def compression_of(file: Path) -> str | None:
-    """How a file is compressed, by its first bytes; None if it is not."""
-    with file.open("rb") as stream:
-        magic = stream.read(6)
-    return next((kind for start, kind in _MAGIC.items() if magic.startswith(start)), None)
-
-
-def open_file(file: Path) -> IO[bytes]:
-    """A file as bytes, decompressed if its first bytes say that it is compressed."""
-    kind = compression_of(file)
-    if kind == "gzip":
-        return cast("IO[bytes]", io.BufferedReader(gzip.open(file), 1 << 20))
-    if kind == "bzip2":
-        return cast("IO[bytes]", bz2.open(file))
-    if kind == "xz":
-        return cast("IO[bytes]", lzma.open(file))
-    if kind == "zstd":
-        import pyarrow as pa
-
-        stream = pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
-        return cast("IO[bytes]", io.BufferedReader(stream, 1 << 20))
-    return file.open("rb", 1 << 20)
-
-
 @contextmanager
 def _told(file: Path, line: Any) -> Iterator[None]:
     """Say of a file what is wrong with it, in place of what the system or a decompressor says."""
@@ -212,34 +184,3 @@ def in_a_line(text: str, most: int = 1000) -> str:
     """Text from a file as part of a message."""
     line = text.replace("\r", "\\r").replace("\n", "\\n")
     return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-def find_files(paths: Sequence[Path | str]) -> list[Path]:
-    """The files that paths name: files, folders with all that is in them, patterns. In natural order, once each.
-
-    Files whose names begin with a dot or an underscore are left out of folders.
-    """
-    found: list[Path] = []
-    for path in paths:
-        place = Path(path)
-        if place.is_dir():
-            inside = (file for file in place.rglob("*") if file.is_file())
-            some = [file for file in inside if not any(part[0] in "._" for part in file.relative_to(place).parts)]
-        elif has_magic(str(path)) and not place.exists():
-            some = [file for file in map(Path, glob(str(path))) if file.is_file()]  # noqa: PTH207
-        else:
-            found.append(place)
-            continue
-        if not some:
-            raise InputError("no log in this folder" if place.is_dir() else "no such file or folder", path=path)
-        found += sorted(some, key=natural_order)
-    for file in found:
-        if not file.exists():
-            raise InputError("no such file or folder", path=file)
-    return list(dict.fromkeys(found))
-
-
-def natural_order(file: Path) -> list[tuple[int, str]]:
-    """A key that puts `part-9` before `part-10`: the order of the files may be that of events."""
-    pieces = re.split(r"(\d+)", str(file))
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]

@@ -188,7 +188,7 @@ def whole(value: object, place: Place, what: str) -> int:
     """A whole number, which JSON may carry as a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value) and -(2**63) <= int(value) < 2**63:
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from antecast.core.errors import InputError
-from antecast.importers.source import Head, Place, Source
+from antecast.importers.source import MAX_LINE, Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
 
 NAME = "spans-csv"
@@ -32,12 +32,13 @@ _KNOWN = {
     "duration": ("duration", "durationns", "durationnano"),
 }
 _ROOTS = ("", "root", "none", "null", "-1")
+csv.field_size_limit(MAX_LINE)
 _UNITS = {"milli": 10**6, "ms": 10**6, "micro": 10**3, "us": 10**3, "nano": 1, "ns": 1}
 
 
 def recognises(head: Head) -> bool:
     lines = head.lines
-    if len(lines) < 2 or lines[0].lstrip()[:1] in ("{", "["):
+    if not lines or (len(lines) < 2 and head.whole) or lines[0].lstrip()[:1] in ("{", "["):
         return False
     found = find_columns(next(csv.reader(lines[:1]), []), {})
     return {"trace", "span", "parent", "start"} <= found.keys()
@@ -66,38 +67,43 @@ def _plain(name: str) -> str:
 def read(source: Source) -> SpanLog:
     spans = Spans()
     for file in source.files:
-        numbers: list[int] = []
-        rows = csv.reader(_texts(source, file, numbers), strict=True)
-        try:
-            header = next(rows, [])
-            columns = find_columns(header, source.options.columns)
-            lacking = [name for name in ("trace", "span", "parent", "start") if name not in columns]
-            if "end" not in columns and "duration" not in columns:
-                lacking.append("end")
-            if lacking:
-                problem = (
-                    f"no column for {', '.join(lacking)}; the file has {', '.join(header)}; say which it is with"
-                )
-                raise InputError(f"{problem} --map {lacking[0]}=COLUMN", path=file, line=1)
-            units = {name: unit_of(header[place]) for name, place in columns.items()}
-            before = rows.line_num
-            for row in rows:
-                place = Place(str(file), numbers[before])
-                before = rows.line_num
-                if row:
-                    if len(row) != len(header):
-                        raise place.error(f"{len(row)} fields, where the header has {len(header)}")
-                    add_row(spans, place, row, columns, units)
-        except csv.Error as error:
-            raise Place(str(file), numbers[rows.line_num - 1]).error(f"not CSV: {error}") from None
+        rows = csv_rows(source, file)
+        _, header = next(rows, (Place(str(file), 1), []))
+        columns = find_columns(header, source.options.columns)
+        for name in (header[place] for place in columns.values()):
+            if header.count(name) > 1:
+                raise Place(str(file), 1).error(f"two columns are called {name!r}")
+        lacking = [name for name in ("trace", "span", "parent", "start") if name not in columns]
+        if "end" not in columns and "duration" not in columns:
+            lacking.append("end")
+        if lacking:
+            problem = f"no column for {', '.join(lacking)}; the file has {', '.join(header)}; say which it is with"
+            raise InputError(f"{problem} --map {lacking[0]}=COLUMN", path=file, line=1)
+        units = {name: unit_of(header[place]) for name, place in columns.items()}
+        for place, row in rows:
+            if len(row) != len(header):
+                raise place.error(f"{len(row)} fields, where the header has {len(header)}")
+            add_row(spans, place, row, columns, units)
     return spans.finish(source.files[0])
 
 
-def _texts(source: Source, file: Path, numbers: list[int]) -> Iterator[str]:
-    """Lines for the reader of CSV, whose numbers in the file are noted."""
-    for place, text in source.lines_of(file):
-        numbers.append(place.line)
-        yield f"{text}\n"
+def csv_rows(source: Source, file: Path) -> Iterator[tuple[Place, list[str]]]:
+    """The rows of a file, the header included, and where each begins: a text in quotes may go on over lines."""
+    numbers: list[int] = []
+
+    def texts() -> Iterator[str]:
+        for place, text in source.lines_of(file):
+            numbers.append(place.line)
+            yield f"{text}\n"
+
+    rows, before = csv.reader(texts(), strict=True), 0
+    try:
+        for row in rows:
+            place, before = Place(str(file), numbers[before]), rows.line_num
+            if row:
+                yield place, row
+    except csv.Error as error:
+        raise Place(str(file), numbers[rows.line_num - 1]).error(f"not CSV: {error}") from None
 
 
 def unit_of(column: str) -> int:

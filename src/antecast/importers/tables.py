@@ -5,24 +5,22 @@ A row stands for a line, unless the table has the columns `file` and `line`, as 
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.importers.clock_events import ClockEvents, ClockLog
+from antecast.importers.clock_events import ClockEvents, ClockLog, check_keys
+from antecast.importers.json_values import per_line
 from antecast.importers.source import Place, Source
-from antecast.importers.span_table import SpanLog, Spans
-from antecast.importers.spans_csv import add_row, find_columns, unit_of
+from antecast.importers.span_table import SpanLog, Spans, whole
+from antecast.importers.spans_csv import add_row, csv_rows, find_columns, unit_of
 from antecast.kv import History
 from antecast.kv.tables import history_of
 
@@ -35,6 +33,7 @@ TABLE = "table"
 def read_spans(table: pa.Table, columns: Mapping[str, str]) -> SpanLog:
     """A table with a row per span, its columns named as in CSV; times are whole numbers or timestamps."""
     places = find_columns(table.column_names, columns)
+    _check_names(table, (*(table.column_names[place] for place in places.values()), "file", "line"))
     lacking = [name for name in ("trace", "span", "parent", "start") if name not in places]
     lacking += [] if "end" in places or "duration" in places else ["end"]
     if lacking:
@@ -54,9 +53,19 @@ def _places(table: pa.Table) -> Iterator[Place]:
     if {"file", "line"} <= set(table.column_names) and pa.types.is_integer(table["line"].type):
         files, lines = table["file"].to_pylist(), table["line"].to_pylist()
         for number, (file, line) in enumerate(zip(files, lines, strict=True), 1):
-            yield Place(TABLE, number) if file is None or line is None else Place(str(file), line)
+            known = file is not None and line is not None and 0 < line < _LAST_LINE
+            yield Place(str(file), line) if known else Place(TABLE, number)
     else:
         yield from (Place(TABLE, number) for number in range(1, len(table) + 1))
+
+
+_LAST_LINE = 2**62
+
+
+def _check_names(table: pa.Table, used: Iterable[str]) -> None:
+    for name in used:
+        if table.column_names.count(name) > 1:
+            raise ConfigurationError(f"two columns are called {name!r}", field="columns")
 
 
 def _texts(column: pa.ChunkedArray) -> list[str]:
@@ -69,6 +78,7 @@ def read_clocks(table: pa.Table, columns: Mapping[str, str]) -> ClockLog:
     """A table with the columns host, clock and event; a clock is a JSON text, a map or a structure."""
     events = ClockEvents()
     named = {name: columns.get(name, name) for name in ("host", "clock", "event")}
+    _check_names(table, (*named.values(), "run", "file", "line"))
     for name in ("host", "clock"):
         if named[name] not in table.column_names:
             has = ", ".join(table.column_names)
@@ -76,12 +86,12 @@ def read_clocks(table: pa.Table, columns: Mapping[str, str]) -> ClockLog:
     texts = table.column(named["event"]).to_pylist() if named["event"] in table.column_names else [""] * len(table)
     runs = table.column("run").to_pylist() if "run" in table.column_names else [""] * len(table)
     hosts, clocks = (table.column(named[name]).to_pylist() for name in ("host", "clock"))
-    rows: dict[Any, list[tuple[Any, ...]]] = {}
+    rows: dict[str, list[tuple[Any, ...]]] = {}
     for run, *row in zip(runs, hosts, clocks, texts, _places(table), strict=True):
-        rows.setdefault(run, []).append(tuple(row))
+        rows.setdefault(str(run), []).append(tuple(row))
     for run, some in rows.items():
         if len(rows) > 1:
-            events.next_execution(str(run))
+            events.next_execution(run)
         for host, clock, text, place in some:
             if host is None:
                 raise place.error("host is null")
@@ -93,6 +103,7 @@ def _clock(value: Any, place: Place) -> dict[str, int]:
     try:
         if isinstance(value, str | bytes):
             clock = msgspec.json.decode(value, type=dict[str, int])
+            check_keys(value if isinstance(value, str) else value.decode(), clock, place)
         else:
             pairs = value.items() if isinstance(value, dict) else value
             clock = msgspec.convert(
@@ -113,8 +124,16 @@ class TableReader:
     MODEL: str
 
     def read(self, source: Source) -> SpanLog | ClockLog | History:
-        tables = [self._table(file, data) for file, data in source.documents(text=self.NAME != "parquet")]
-        table = pa.concat_tables(tables, promote_options="permissive")
+        if self.NAME == "parquet":
+            tables = [_parquet(file, data) for file, data in source.documents(text=False)]
+        else:
+            make = _csv if self.NAME == "csv" else _json_lines
+            tables = [make(source, file) for file in source.files]
+        try:
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            problem = " ".join(str(error).split())
+            raise InputError(f"the files have different columns: {problem}", path=source.files[-1]) from None
         if not len(table):
             raise InputError("no row in it", path=source.files[0])
         if self.MODEL == "kv":
@@ -122,39 +141,82 @@ class TableReader:
         read = read_spans if self.MODEL == "spans" else read_clocks
         return read(table, source.options.columns)
 
-    def _table(self, file: Path, data: bytes) -> pa.Table:
-        first = 2 if self.NAME == "csv" else 1
-        try:
-            table = self._parsed(data)
-            for name in _NUMBERS if self.NAME == "csv" else ():
-                if name in table.column_names:
-                    at = table.schema.get_field_index(name)
-                    table = table.set_column(at, name, table[name].cast(pa.int64()))
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(f"cannot be read as {self.NAME}: {problem}", path=file) from None
-        if not {"file", "line"} <= set(table.column_names):
-            table = table.drop_columns([name for name in ("file", "line") if name in table.column_names])
-            lines = pa.array(range(first, first + len(table)), pa.int64())
-            table = table.append_column("file", pa.array([str(file)] * len(table)).cast(pa.string()))
-            table = table.append_column("line", lines)
-        return table
 
-    def _parsed(self, data: bytes) -> pa.Table:
-        stream = io.BytesIO(data)
-        if self.NAME == "parquet":
-            return pq.read_table(stream)
-        if self.NAME == "jsonl":
-            return pa_json.read_json(stream)
-        names = data.partition(b"\n")[0].decode("utf-8-sig").strip()
-        header = next(csv.reader([names]), [])
-        convert = pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            true_values=["true"],
-            false_values=["false"],
-        )
-        if "initial" in header:
-            convert.column_types = {**convert.column_types, "initial": pa.bool_()}
-        return pa_csv.read_csv(stream, convert_options=convert)
+def _parquet(file: Path, data: bytes) -> pa.Table:
+    try:
+        table = pq.read_table(io.BytesIO(data))
+    except pa.ArrowException as error:
+        raise InputError(f"cannot be read as parquet: {' '.join(str(error).split())}", path=file) from None
+    _no_name_twice(file, table.column_names)
+    return _placed(table, file, range(1, len(table) + 1))
+
+
+def _csv(source: Source, file: Path) -> pa.Table:
+    """All columns are texts but those that are numbers or marks by their name; an empty cell is null."""
+    lines, cells = [], []
+    header: list[str] = []
+    for place, row in csv_rows(source, file):
+        if not header:
+            header = row
+            _no_name_twice(file, header)
+        elif len(row) != len(header):
+            raise place.error(f"{len(row)} fields, where the header has {len(header)}")
+        else:
+            lines.append(place.line)
+            cells.append(row)
+    columns = {}
+    for at, name in enumerate(header):
+        texts = [row[at] or None for row in cells]
+        if name in _NUMBERS:
+            places = (Place(str(file), line) for line in lines)
+            numbers = [text and whole(text, place, name) for text, place in zip(texts, places, strict=True)]
+            columns[name] = pa.array(numbers, pa.int64())
+        elif name == "initial":
+            wrong = next((line for line, text in zip(lines, texts, strict=True) if text not in _MARKS), None)
+            if wrong is not None:
+                raise Place(str(file), wrong).error("initial is true or false")
+            columns[name] = pa.array([_MARKS[text] for text in texts], pa.bool_())
+        else:
+            columns[name] = pa.array(texts, pa.string())
+    return _placed(pa.table(columns), file, lines)
+
+
+_MARKS = {"true": True, "false": False, None: None}
+
+
+def _json_lines(source: Source, file: Path) -> pa.Table:
+    records: list[dict[str, Any]] = []
+    lines = []
+    for value in per_line(source, file):
+        if not isinstance(value.value, dict):
+            raise value.place.error("not a JSON object")
+        records.append(value.value)
+        lines.append(value.place.line)
+    columns = {}
+    for name in dict.fromkeys(name for record in records for name in record):
+        values = [record.get(name) for record in records]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            first = next(value for value in values if value is not None)
+            at = next(
+                (at for at, each in enumerate(values) if each is not None and type(each) is not type(first)), 0
+            )
+            problem = f"{name} is {values[at]!r}, where values like {first!r} are expected"
+            raise Place(str(file), lines[at]).error(problem) from None
+    return _placed(pa.table(columns), file, lines)
+
+
+def _no_name_twice(file: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two columns are called {name!r}", path=file, line=1)
+
+
+def _placed(table: pa.Table, file: Path, lines: Sequence[int]) -> pa.Table:
+    """The table with its places, unless it has those of the log that it was made from."""
+    if {"file", "line"} <= set(table.column_names):
+        return table
+    table = table.drop_columns([name for name in ("file", "line") if name in table.column_names])
+    table = table.append_column("file", pa.array([str(file)] * len(table), pa.string()))
+    return table.append_column("line", pa.array(lines, pa.int64()))

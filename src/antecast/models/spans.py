@@ -13,7 +13,8 @@ bound how far: the clock of the child's service is behind by at least the lead o
 these bounds for each pair of services, and whether constants exist that explain all of the log: differences that
 contradict each other, or an early child in the service of its parent, are no matter of skew.
 
-A parent that is not in the log leaves its children unjudged: the verdict is inconclusive at best.
+A parent that is not in the log leaves its children unjudged, and so does the target of a link: the verdict is
+inconclusive at best.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ def judge(log: SpanLog, *, limit: int = 10_000, skew: int = 0, ordered: bool = F
     parent, child, link = log.parent[there], log.child[there], log.link[there]
     apart = log.service[parent] != log.service[child]
     allowed = np.where(apart, skew, 0)
-    lead = log.start[parent] - log.start[child]
+    lead = _minus(log.start[parent], log.start[child])
     early = ~link & (lead > allowed)
-    unlinked = link & (log.start[parent] - log.end[child] > allowed)
+    unlinked = link & (_minus(log.start[parent], log.end[child]) > allowed)
     calls = ~link & (log.kind[parent] == 1) & (log.kind[child] == 2)
-    answered = calls & (log.start[child] - log.end[parent] > allowed)
+    answered = calls & (_minus(log.start[child], log.end[parent]) > allowed)
     reversed_ = np.flatnonzero(log.end < log.start)
     swapped = child > parent if log.ordered else child < parent
     cycle = _cycle(log, parent, child)
@@ -92,6 +93,7 @@ def judge(log: SpanLog, *, limit: int = 10_000, skew: int = 0, ordered: bool = F
             if number in told:
                 stories.append(story)
     lost = log.child[~there & ~log.link] if log.noun == "span" else log.child[~there]
+    astray = log.child[~there & log.link] if log.noun == "span" else lost[:0]
     clocks = skew_of(log)
     bounds = _table(clocks)
     services = len(np.unique(log.service))
@@ -108,12 +110,23 @@ def judge(log: SpanLog, *, limit: int = 10_000, skew: int = 0, ordered: bool = F
             "missing_parents": len(lost),
         },
         found={kind: len(found) for kind, found in pairs.items()},
-        unsettled={"have a parent that is not in the log": len(lost)},
+        unsettled={
+            "have a parent that is not in the log": len(lost),
+            "link to a span that is not in the log": len(astray),
+        },
         violations=pa.Table.from_pylist(rows, schema=VIOLATIONS),
         stories=tuple(stories),
-        notes=tuple(_notes(log, lost, clocks, pairs, swapped, (parent, child), skew)),
+        notes=tuple(_notes(log, lost, astray, clocks, pairs, swapped, (parent, child), skew)),
         tables={"skew": pa.Table.from_pylist(bounds, schema=SKEW)},
     )
+
+
+def _minus(left: Ints, right: Ints) -> Ints:
+    """The difference; where 64 bits do not hold it, the largest number that they do, with its sign."""
+    found = left - right
+    over = (left < 0) != (right < 0)
+    over &= (found < 0) != (left < 0)
+    return np.where(over, np.where(left < 0, -_UNBOUND, _UNBOUND), found)
 
 
 def _pairs(parent: Ints, child: Ints, chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -169,7 +182,7 @@ def skew_of(log: SpanLog) -> Skew:
     calls = ~link & (log.service[parent] != log.service[child])
     parent, child = parent[calls], child[calls]
     keys = log.service[parent].astype(np.int64) * len(log.services) + log.service[child]
-    lead, tail = log.start[parent] - log.start[child], log.end[parent] - log.end[child]
+    lead, tail = _minus(log.start[parent], log.start[child]), _minus(log.end[parent], log.end[child])
     tail = np.where((log.kind[parent] == 1) & (log.kind[child] == 2), tail, _UNBOUND)
     order = np.argsort(keys, kind="stable")
     names, starts = np.unique(keys[order], return_index=True)
@@ -227,6 +240,7 @@ def offsets(skew: Skew) -> dict[str, int] | None:
 def _notes(
     log: SpanLog,
     lost: Ints,
+    astray: Ints,
     clocks: Skew,
     pairs: Mapping[str, list[tuple[int, int]]],
     swapped: NDArray[np.bool_],
@@ -247,13 +261,12 @@ def _notes(
             )
         else:
             notes.append("constant clock skew between the services explains all early children")
-    if len(lost):
-        first = int(lost[0])
-        edge = int(np.flatnonzero((log.child == first) & (log.parent < 0))[0])
-        notes.append(
-            f"{log.place(first)} has the parent {log.parent_ids[edge]}, which is not in the log; "
-            f"the file that has it would settle it"
-        )
+    for some, verb in ((lost, "has the parent"), (astray, "links to")):
+        for first in some[:1].tolist():
+            missing = (log.child == first) & (log.parent < 0) & (log.link == (verb == "links to"))
+            edge = int(np.flatnonzero(missing if missing.any() else (log.child == first) & (log.parent < 0))[0])
+            words = f"{log.place(first)} {verb} {log.parent_ids[edge]}, which is not in the log"
+            notes.append(f"{words}; the file that has it would settle it")
     if log.ordered and len(edges[0]):
         wrong = np.flatnonzero(swapped)
         if not len(wrong):
@@ -295,7 +308,7 @@ def _story(kind: str, log: SpanLog, other: int, span: int, cycle: list[int]) -> 
     """What is wrong with a span, told with the other that shows it."""
     noun, this = log.noun, _name(log, span)
     if other < 0:
-        gap = int(log.start[span] - log.end[span])
+        gap = int(log.start[span]) - int(log.end[span])
         events = (_happening(log, span, "end"), _happening(log, span, "start"))
         return Story(kind, f"{this} ends {time_text(gap)} before it starts", events)
     that = _name(log, other)
@@ -309,14 +322,14 @@ def _story(kind: str, log: SpanLog, other: int, span: int, cycle: list[int]) -> 
         words = f"{this} and its parent {that} stand in the wrong order"
         return Story(kind, words, (_happening(log, other, ""), _happening(log, span, "")), ((0, 1),))
     if kind == RESPONSE:
-        gap = int(log.start[span] - log.end[other])
+        gap = int(log.start[span]) - int(log.end[other])
         words = f"{this} starts {time_text(gap)} after its client {that} has the response"
         return Story(kind, words, (_happening(log, other, "end"), _happening(log, span, "start")), ((1, 0),))
     if kind == LINK:
-        gap = int(log.start[other] - log.end[span])
+        gap = int(log.start[other]) - int(log.end[span])
         words = f"{this} ends {time_text(gap)} before {that}, to which it links, has started"
         return Story(kind, words, (_happening(log, span, "end"), _happening(log, other, "start")), ((1, 0),))
-    gap = int(log.start[other] - log.start[span])
+    gap = int(log.start[other]) - int(log.start[span])
     verb = "starts" if noun == "span" else "is dated"
     words = f"{this} {verb} {time_text(gap)} before its parent {that}"
     return Story(kind, words, (_happening(log, span, "start"), _happening(log, other, "start")), ((1, 0),))

@@ -43,7 +43,8 @@ _MEANING = {
     "pairs": "pairs in the wrong order",
 }
 _JUDGED = ("early", "late", "duplicates", "before_broadcast", "unknown")
-_ORDER = ("early", "late", "duplicate", "before-broadcast")
+_COLOURS = {"early": "var(--bad)", "late": "var(--c1)", "duplicate": "var(--c3)", "before-broadcast": "var(--c5)"}
+"""Problems in their order; the first two have the colours of the witness."""
 
 
 def audit_page(folder: Path) -> Page:
@@ -194,18 +195,18 @@ def _violations(rows: list[dict[str, Any]], counts: Mapping[str, int | None], be
     points = [
         {"node": node, "problem": problem, "violations": tally[node, problem]}
         for node in shown
-        for problem in _ORDER
+        for problem in _COLOURS
         if tally[node, problem]
     ]
     where = beside.write("violations-by-node", pa.Table.from_pylist(points))
-    problems = [each for each in _ORDER if any(point["problem"] == each for point in points)]
+    found = {point["problem"] for point in points}
     plot = figures.bars(
         points,
         Axis(names=shown),
         Axis(title="violations", whole=True),
         ("node", "violations"),
         series="problem",
-        order=problems,
+        colours={problem: colour for problem, colour in _COLOURS.items() if problem in found},
     )
     total = sum(counts.get(name) or 0 for name in ("early", "late", "duplicates", "before_broadcast"))
     words = f"{plural(len(nodes), 'node has', 'nodes have')} violations, {shown[0]} most: {nodes[shown[0]]:,}."
