@@ -32,6 +32,29 @@ def test_an_indeterminate_transaction_that_nobody_read_adds_nothing():
     assert outcomes([t(0, w(X, 1)), t(0, w(X, 2), status=INDETERMINATE), t(0, r(X, 1))])["CM"] == "kept"
 
 
+def test_a_value_that_an_indeterminate_transaction_wrote_too_may_be_its_own():
+    """Either writer explains the read; neither commits because its twin was read."""
+    lost = {"status": INDETERMINATE}
+    before = [t(0, w(X, 2), **lost), t(1, r(X, 2), w(X, 2))]
+    assert set(outcomes(before).values()) == {"kept"}
+    twins = [
+        t(0, w(X, 1), status=INDETERMINATE),
+        t(0, r(X, 0)),
+        t(1, w(X, 1), status=INDETERMINATE),
+        t(2, r(X, 1)),
+    ]
+    assert set(outcomes(twins).values()) == {"kept"}
+    neither = [
+        t(0, w(X, 1), status=INDETERMINATE),
+        t(0, r(X, 0)),
+        t(2, r(X, 1)),
+        t(2, w(Y, 1)),
+        t(0, r(Y, 1)),
+        t(0, r(X, 0)),
+    ]
+    assert outcomes(neither)["CC"] == "violated"
+
+
 def test_reads_of_transactions_that_did_not_commit_count_for_nothing():
     assert set(outcomes([t(0, w(X, 1)), t(1, r(X, 7), status=ABORTED)]).values()) == {"kept"}
 
@@ -131,3 +154,12 @@ def test_a_verdict_says_what_it_found_in_every_form(name):
     assert verdict.summary()["verdict"] == "violated"
     assert verdict.summary()["counts"] == dict(verdict.counts)
     assert "violated" in verdict._repr_html_() and "violated" in repr(verdict)
+
+
+def test_true_is_not_one():
+    builder = HistoryBuilder()
+    builder.begin("a")
+    builder.write("x", 1)
+    builder.begin("b")
+    builder.read("x", True)
+    assert check(builder.build()).counts == {"thin-air-read": 1}

@@ -29,7 +29,8 @@ def in_shards(history, count):
             "kind": history.kind,
             "key": history.key,
             "value": np.where(history.value < 0, 10**6, history.value),
-            "aborted": np.zeros(len(history), np.int8),
+            "initial": np.zeros(len(history), np.bool_),
+            "status": np.zeros(len(history), np.int8),
         }
     )
     turned = rows.take(pa.array(np.random.default_rng(1).permutation(len(rows))))

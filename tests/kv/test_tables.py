@@ -57,6 +57,14 @@ def test_the_initial_value_and_statuses():
         ({"key": ["x", None, "x", "y", "y", "x"]}, "table:2: key is null"),
         ({"value": [1, None, 2, 1, 1, 1]}, "table:2: a write has no value"),
         ({"status": ["committed", "lost", *["committed"] * 4]}, "table:2: status is 'lost'"),
+        ({"status": ["committed", None, *["committed"] * 4]}, "table:2: status is null"),
+        ({"pos": [1, 2, None, 4, 5, 6]}, "table:3: pos is null"),
+        ({"pos": list("123456")}, "column 'pos' must hold whole numbers or times, not string"),
+        ({"initial": ["no"] * 6}, "column 'initial' must hold true or false, not string"),
+        (
+            {"txn": [1] * 6, "session": ["a"] * 6, "status": ["committed", *["aborted"] * 5]},
+            "table:2: a tr.* on row 1",
+        ),
     ],
 )
 def test_a_wrong_row_is_named(change, problem):

@@ -111,11 +111,16 @@ def _support(analysis: Analysis, edges: Edges, pairs: list[tuple[int, int]]) -> 
 
 
 def _reader(analysis: Analysis, u: int, w: int) -> int:
-    """A reader of w that has u in its past: whose demand the edge from u to w is."""
+    """A reader of w that has u in its past: whose demand the edge from u to w is.
+
+    That is w itself if it has read a list and appended to it.
+    """
     resolved = analysis.resolved
     keys = np.intersect1d(resolved.w_key[resolved.w_node == u], resolved.w_key[resolved.w_node == w])
     found = resolved.r_node[(resolved.r_from == w) & np.isin(resolved.r_key, keys)]
-    return int(found[precedes(analysis, np.full(len(found), u, np.int32), found)][0])
+    found = np.concatenate((found, resolved.d_node[resolved.d_from == w]))
+    knowing = found[precedes(analysis, np.full(len(found), u, np.int32), found)]
+    return int(knowing[0]) if len(knowing) else w
 
 
 def readers(graph: Graph, node: int) -> list[int]:

@@ -146,10 +146,13 @@ class History:
     def operations(self) -> pa.Table:
         """One row per operation, with names in place of codes: what `antecast.kv.tables` reads.
 
-        A read of the initial state is marked in the column `initial`; one without a known result has no value.
+        A read of the initial state is marked in the column `initial`; one without a known result has no value. A
+        table cannot say that a read may mean either, so one of a value that is also the initial one has none.
         """
         kinds = ["read", "append" if self.lists else "write", "observe"]
         told = self.value >= 0
+        if self.initial is not None:
+            told &= (self.value != self.initial) | (self.kind == Kind.WRITE)
         values = pa.array(self.value).cast(pa.string()) if self.values is None else None
         if values is None:
             values = _named([*self.values, ""], np.where(told, self.value, -1))  # type: ignore[misc]
@@ -171,6 +174,11 @@ class History:
 def _named(names: Names, codes: NDArray[Any]) -> pa.Array:
     """The names that codes stand for; -1 is the last one."""
     return pa.array([str(name) for name in names], pa.string()).take(pa.array(codes % max(1, len(names))))
+
+
+def _told_apart(value: Hashable) -> tuple[bool, Hashable]:
+    """A key for a table of names: in Python True equals 1, in a history it does not."""
+    return isinstance(value, bool), value
 
 
 @dataclass
@@ -197,8 +205,8 @@ class HistoryBuilder:
     _session: list[int] = field(default_factory=list)
     _status: list[int] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
-    _keys: dict[Hashable, int] = field(default_factory=dict)
-    _values: dict[Hashable, int] = field(default_factory=dict)
+    _keys: dict[tuple[bool, Hashable], int] = field(default_factory=dict)
+    _values: dict[tuple[bool, Hashable], int] = field(default_factory=dict)
     _sessions: dict[Hashable, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -230,12 +238,12 @@ class HistoryBuilder:
             np.array(self._file, np.int32),
             np.array(self._session, np.int32),
             np.array(self._status, np.int8),
-            list(self._keys),
-            list(self._values),
+            [key for _, key in self._keys],
+            [value for _, value in self._values],
             list(self._sessions),
             self._names,
             self.files,
-            None if initial is None else self._values.get(initial),
+            None if initial is None else self._values.get(_told_apart(initial)),
             self.lists,
             tuple(self.notes),
         )
@@ -243,10 +251,10 @@ class HistoryBuilder:
     def _operation(self, kind: Kind, key: Hashable, value: Hashable, line: int, file: int) -> None:
         self._txn.append(len(self._session) - 1)
         self._kind.append(kind)
-        self._key.append(self._keys.setdefault(key, len(self._keys)))
+        self._key.append(self._keys.setdefault(_told_apart(key), len(self._keys)))
         if value is INITIAL or value is UNKNOWN:
             self._value.append(INITIAL_CODE if value is INITIAL else UNKNOWN_CODE)
         else:
-            self._value.append(self._values.setdefault(value, len(self._values)))
+            self._value.append(self._values.setdefault(_told_apart(value), len(self._values)))
         self._line.append(line)
         self._file.append(file)

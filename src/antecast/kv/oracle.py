@@ -236,21 +236,15 @@ def _session(
                 if key in other.writes() and u != t and (w is None or (w, u) in co):
                     violated |= {level for level, pairs in visible.items() if (u, t) in pairs}
         own: dict[int, int] = {}
-        for kind, key, value in txn.operations:
+        for place, (kind, key, value) in enumerate(txn.operations):
             if kind == Kind.WRITE:
                 own[key] = value
             elif key in own and own[key] != value:
-                future = (Kind.WRITE, key, value) in txn.operations and not _written_before(txn, key, value)
+                write = (Kind.WRITE, key, value)
+                future = write in txn.operations and write not in txn.operations[:place]
                 if not future and (value == INITIAL_CODE or (key, value) in source):
                     violated.add("read-your-writes")
     return violated
-
-
-def _written_before(txn: Transaction, key: int, value: int) -> bool:
-    """Whether the transaction wrote the value before the first read of it."""
-    operations = list(txn.operations)
-    read = operations.index((Kind.READ, key, value))
-    return (Kind.WRITE, key, value) in operations[:read]
 
 
 def compose(first: set[tuple[int, int]], then: set[tuple[int, int]]) -> set[tuple[int, int]]:

@@ -8,13 +8,14 @@ anomalies by themselves.
 
 - A read after a write of its own transaction must return the last of these (*not my own write*, *not my last
   write*).
+- A list must show all that a transaction appended to it, or nothing (`lists`).
 - A read must not return what its transaction writes later (*future read*), what another one overwrote itself
   (*intermediate read*), what an aborted one wrote (*aborted read*), or what nobody wrote (*thin-air read*).
 
-Transactions that are indeterminate count as committed if a committed one has read what they wrote, and as
-aborted if not: the second adds no constraint, so it never makes a difference to what can be explained. Their
-reads count for nothing. A value written by several transactions leaves a read with several candidates, see
-`Resolved.open`.
+Transactions that are indeterminate count as committed if a committed one has read from them, and as aborted if
+not: the second adds no constraint, so it never makes a difference to what can be explained. Their reads count for
+nothing. A value written by several transactions, indeterminate ones included, leaves a read with several
+candidates, see `Resolved.open`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, IntArray, Kind, LongArray, Status
+from antecast.kv.lists import NO_OP, shown_order, torn_lists
 
-NO_OP = -1
 FROM_INITIAL = -1
 """The source of a read that found the initial state."""
 
@@ -99,11 +100,11 @@ class Resolved:
 def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resolved:
     """Find the writer of every read; `choices` settles reads that have several candidates."""
     kind, value, txn = history.kind, history.value, history.txn
-    alive = _alive(history)
     n_values = int(value.max(initial=0)) + 1
     pair = history.key.astype(np.int64) * n_values + value
 
-    counted = alive[txn] & ((kind == Kind.WRITE) | (history.status[txn] == Status.COMMITTED))
+    status = history.status[txn]
+    counted = (status == Status.COMMITTED) | ((status == Status.INDETERMINATE) & (kind == Kind.WRITE))
     ops = np.flatnonzero(counted)
     own_last, final = _within_transactions(history, ops)
 
@@ -142,19 +143,36 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
     keep = ~dropped
     reads, writer, initial = reads[keep], writer[keep], initial[keep]
     initial &= writer == NO_OP
+    alive = history.status == Status.COMMITTED
+    alive[txn[writer[writer >= 0]]] = True
+    writes = writes[alive[txn[writes]]]
 
     misread, m_write = _misreads(history, reads, writer, initial, own_last, final, alive, n_values)
     node_of, node_txn, start = _nodes(history, alive)
 
-    judged = (kind[reads] == Kind.READ) & (misread < 0) & (own_last[reads] < 0)
+    judged = (kind[reads] == Kind.READ) & (own_last[reads] < 0)
     source = np.where(writer >= 0, node_of[txn[writer]], FROM_INITIAL)
+    taken = source
+    if history.lists:
+        writer_of = np.full(len(history), NO_OP, np.int64)
+        writer_of[reads] = writer
+        torn = torn_lists(history, writer_of, own_last)
+        lacks = (kind[reads] == Kind.READ) & (torn.missing[reads] >= 0) & (misread < 0)
+        misread[lacks] = np.where(torn.own[reads[lacks]], Misread.NOT_MY_OWN, Misread.INTERMEDIATE)
+        m_write[lacks] = torn.missing[reads[lacks]]
+        outside = torn.outside[reads]
+        taken = np.where(outside >= 0, node_of[txn[outside]], FROM_INITIAL)
+        judged = (kind[reads] == Kind.READ) & torn.whole[reads]
+    judged &= misread < 0
     r_reads = np.flatnonzero(judged)
     r_reads = r_reads[np.argsort(node_of[txn[reads[r_reads]]], kind="stable")]
-    r_node, r_key, r_from = node_of[txn[reads[r_reads]]], history.key[reads[r_reads]], source[r_reads]
+    r_node, r_key, r_from = node_of[txn[reads[r_reads]]], history.key[reads[r_reads]], taken[r_reads]
     seen = ~judged & (writer >= 0) & (txn[writer] != txn[reads])
     source_of = np.full(len(history) + 1, FROM_INITIAL, np.int64)
     source_of[reads] = source
-    l_before, l_after, shown = _lists(history, source_of, node_of) if history.lists else (_NONE, _NONE, _NONE)
+    l_before, l_after, shown = (_NONE, _NONE, _NONE)
+    if history.lists:
+        l_before, l_after, shown = shown_order(history, source_of, node_of)
     final_ops = writes[final[writes]]
     w_node = node_of[txn[final_ops]]
     w_order = np.lexsort((w_node, history.key[final_ops]))
@@ -186,47 +204,6 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
         writer_of,
         open_,
     )
-
-
-def _lists(history: History, source: LongArray, node_of: LongArray) -> tuple[IntArray, IntArray, IntArray]:
-    """What lists show beyond their last elements: who comes before whom, and how many there are."""
-    n, own = len(history), node_of[history.txn]
-    more = np.zeros(n, np.bool_)  # the next operation is the next element of the same list
-    more[:-1] = (history.kind[:-1] == Kind.OBSERVE) & (history.txn[1:] == history.txn[:-1])
-    more[:-1] &= history.key[1:] == history.key[:-1]
-    pairs = np.flatnonzero(more)
-    first, then = source[pairs], source[pairs + 1]
-    real = (first >= 0) & (then >= 0) & (first != then)
-    packed = np.unique(first[real] * len(node_of) + then[real])
-    changes = (source[:n] >= 0) & (source[:n] != own)
-    changes[pairs] &= first != then
-    starts = np.ones(n, np.bool_)
-    starts[1:] = ~more[:-1]
-    total = np.cumsum(changes)
-    begin = np.maximum.accumulate(np.where(starts, np.arange(n), 0))
-    shown = total - total[begin] + changes[begin]
-    return (
-        (packed // max(1, len(node_of))).astype(np.int32),
-        (packed % max(1, len(node_of))).astype(np.int32),
-        shown.astype(np.int32),
-    )
-
-
-def _alive(history: History) -> NDArray[np.bool_]:
-    """Transactions that count as committed: those that are, and indeterminate ones that were read from."""
-    alive: NDArray[np.bool_] = history.status == Status.COMMITTED
-    if not np.any(history.status == Status.INDETERMINATE):
-        return alive
-    n_values = int(history.value.max(initial=0)) + 1
-    pair = history.key.astype(np.int64) * n_values + history.value
-    is_write = history.kind == Kind.WRITE
-    known = history.value >= 0
-    read = pair[alive[history.txn] & ~is_write & known]
-    certain = pair[alive[history.txn] & is_write]
-    wanted = np.setdiff1d(read, certain)
-    doubtful = (history.status[history.txn] == Status.INDETERMINATE) & is_write
-    alive[history.txn[doubtful & np.isin(pair, wanted)]] = True
-    return alive
 
 
 def _nodes(history: History, alive: NDArray[np.bool_]) -> tuple[LongArray, LongArray, LongArray]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
 from antecast.kv.causality import Graph, first_places
-from antecast.kv.history import History, IntArray, LongArray, Status
+from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, IntArray, LongArray, Status
 from antecast.kv.memory import SessionOrder, judge_session
 from antecast.kv.resolve import Misread, resolve
 from antecast.kv.tables import codes
@@ -64,16 +64,20 @@ class Shard:
 
 
 def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> Shard:
-    """Resolve all operations on some keys: rows of node, pos, kind (0 or 1), key, value, aborted (0 or 1)."""
+    """Resolve all operations on some keys: rows of node, pos, kind, key, value, initial and status.
+
+    A read from an indeterminate transaction is open: what else that one wrote may be in other shards.
+    """
     node, pos = rows["node"].to_numpy(), rows["pos"].to_numpy()
     order = np.lexsort((pos, node))
     node, pos = node[order], pos[order]
     nodes, txn = np.unique(node, return_inverse=True)
     keys, key = codes(rows["key"])
     values, value = codes(rows["value"])
-    aborted = np.zeros(len(nodes), np.int8)
-    aborted[txn] = rows["aborted"].to_numpy()[order]
-    value = np.where(value < 0, -2, value)[order]
+    status = np.zeros(len(nodes), np.int8)
+    status[txn] = rows["status"].to_numpy()[order]
+    value = np.where(value < 0, UNKNOWN_CODE, value)
+    value = np.where(rows["initial"].to_numpy(), INITIAL_CODE, value)[order]
     given = (
         next((code for code, each in enumerate(values) if each == initial), None) if initial is not None else None
     )
@@ -85,7 +89,7 @@ def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> S
         np.zeros(len(order), np.int64),
         np.zeros(len(order), np.int32),
         (np.searchsorted(start, nodes, side="right") - 1).astype(np.int32),
-        np.where(aborted == 1, Status.ABORTED, Status.COMMITTED).astype(np.int8),
+        status,
         range(len(keys)),
         None,
         range(len(start) - 1),
@@ -110,7 +114,9 @@ def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> S
         "w_node": number[found.w_node],
     }
     counts = np.bincount(wrong, minlength=len(Misread))
-    return Shard(len(keys), len(history), arrays, counts, tuple(examples), len(found.unknown), len(found.open))
+    doubtful = status[found.node_txn] == Status.INDETERMINATE
+    opened = len(found.open) + int(doubtful[found.r_from[found.r_from >= 0]].sum())
+    return Shard(len(keys), len(history), arrays, counts, tuple(examples), len(found.unknown), opened)
 
 
 class Judged(NamedTuple):

@@ -10,8 +10,8 @@ last one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ COLUMNS = ("session", "txn", "kind", "key", "value")
 OPTIONAL = ("status", "pos", "initial", "file", "line")
 _KINDS = {"read": Kind.READ, "r": Kind.READ, "write": Kind.WRITE, "w": Kind.WRITE}
 _LISTS = {"append": Kind.WRITE, "observe": Kind.OBSERVE}
+_Wrong: TypeAlias = Callable[[int, str], InputError]
+"""An error at a row."""
 _STATUSES = {status.name.lower(): status for status in Status}
 
 
@@ -41,13 +43,30 @@ def history_of(
     for each in COLUMNS:
         if held[each] not in table.column_names:
             raise InputError(f"no column {held[each]!r}; there are {', '.join(table.column_names)}", path=name)
-    there = {each: table[actual] for each, actual in held.items() if actual in table.column_names}
+    for actual in held.values():
+        if table.column_names.count(actual) > 1:
+            raise InputError(f"two columns are called {actual!r}", path=name)
+    there = {
+        each: _plain(table[actual], actual, name) for each, actual in held.items() if actual in table.column_names
+    }
     row = np.arange(len(table))
+    files_of, lines_of = (table[held[each]] if each in there else None for each in ("file", "line"))
+
+    def wrong(at: int, problem: str) -> InputError:
+        """An error at a row of the table, or where the table says that it comes from."""
+        file, line = name, int(row[at]) + 1
+        if files_of is not None and lines_of is not None:
+            file, line = str(files_of[int(row[at])]), lines_of[int(row[at])].as_py()
+        return InputError(problem, path=file, line=line)
+
     if "pos" in there:
+        ordered = pa.types.is_integer(there["pos"].type) or pa.types.is_timestamp(there["pos"].type)
+        _check_type(there["pos"], "pos", ordered, "whole numbers or times", name)
+        _no_nulls(there["pos"], "pos", wrong)
         row = pc.sort_indices(there["pos"]).to_numpy()
         there = {each: column.take(pa.array(row)) for each, column in there.items()}
     for each in ("session", "txn", "kind", "key"):
-        _no_nulls(there[each], each, row, name)
+        _no_nulls(there[each], each, wrong)
     sessions, session = codes(there["session"])
     _, label = codes(there["txn"])
     _, txn = codes(pa.chunked_array([pa.array(session * (int(label.max(initial=0)) + 1) + label)]))
@@ -57,21 +76,32 @@ def history_of(
     keys, key = codes(there["key"])
     values, value = codes(there["value"])
     lists = any(word in _LISTS for word in codes(there["kind"])[0])
-    kind = _words(there["kind"], {**_KINDS, **_LISTS} if lists else _KINDS, "kind", row, name)
-    status = _words(there["status"], _STATUSES, "status", row, name) if "status" in there else np.zeros(len(row))
+    kind = _words(there["kind"], {**_KINDS, **_LISTS} if lists else _KINDS, "kind", wrong)
+    status = np.zeros(len(row), np.int64)
+    if "status" in there:
+        _no_nulls(there["status"], "status", wrong)
+        status = _words(there["status"], _STATUSES, "status", wrong)
+        if (status != status[first[txn]]).any():
+            at = int(np.flatnonzero(status != status[first[txn]])[0])
+            problem = f"a transaction has one status; this one has another on row {int(row[first[txn[at]]]) + 1}"
+            raise wrong(at, problem)
     nothing = pc.is_null(there["value"]).to_numpy()
     if (nothing & (kind == Kind.WRITE)).any():
-        at = int(row[np.flatnonzero(nothing & (kind == Kind.WRITE))[0]])
-        raise InputError("a write has no value", path=name, line=at + 1)
+        raise wrong(int(np.flatnonzero(nothing & (kind == Kind.WRITE))[0]), "a write has no value")
     value = np.where(nothing, UNKNOWN_CODE, value)
     if "initial" in there:
-        value[pc.fill_null(there["initial"], False).to_numpy()] = INITIAL_CODE
+        boolean = pa.types.is_boolean(there["initial"].type) or pa.types.is_null(there["initial"].type)
+        _check_type(there["initial"], "initial", boolean, "true or false", name)
+        value[pc.fill_null(there["initial"].cast(pa.bool_()), False).to_numpy()] = INITIAL_CODE
     start = (
         next((code for code, each in enumerate(values) if each == initial), None) if initial is not None else None
     )
     if start is not None and not (value[kind == Kind.WRITE] == start).any():
         value[value == start] = INITIAL_CODE
         start = None
+    if "line" in there:
+        _check_type(there["line"], "line", pa.types.is_integer(there["line"].type), "whole numbers", name)
+        _no_nulls(there["line"], "line", lambda at, problem: InputError(problem, path=name, line=int(row[at]) + 1))
     files, file = codes(there["file"]) if "file" in there else ([name], np.zeros(len(row), np.int64))
     line = there["line"].to_numpy() if "line" in there else row + 1
     labels = there["txn"].take(pa.array(first)).to_pylist()
@@ -94,6 +124,14 @@ def history_of(
     )
 
 
+def _plain(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
+    """A column of plain values."""
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    _check_type(column, what, not pa.types.is_nested(column.type), "texts or numbers", name)
+    return column
+
+
 def codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
     """Distinct values in the order of their first appearance, and the code of each row; nulls are -1."""
     encoded = column.combine_chunks()
@@ -103,20 +141,22 @@ def codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
     return encoded.dictionary.to_pylist(), indices.to_numpy().copy()
 
 
-def _words(
-    column: pa.ChunkedArray, known: Mapping[str, int], what: str, row: NDArray[np.int64], name: str
-) -> NDArray[np.int64]:
+def _words(column: pa.ChunkedArray, known: Mapping[str, int], what: str, wrong: _Wrong) -> NDArray[np.int64]:
     words, coded = codes(column)
     meaning = np.array([known.get(str(word).lower(), -1) for word in words], np.int64)
     found = meaning[coded] if len(words) else coded
-    wrong = np.flatnonzero(found < 0)
-    if len(wrong):
-        problem = f"{what} is {words[int(coded[wrong[0]])]!r}; {', '.join(known)} are known"
-        raise InputError(problem, path=name, line=int(row[wrong[0]]) + 1)
+    others = np.flatnonzero(found < 0)
+    if len(others):
+        at = int(others[0])
+        raise wrong(at, f"{what} is {words[int(coded[at])]!r}; {', '.join(known)} are known")
     return found
 
 
-def _no_nulls(column: pa.ChunkedArray, what: str, row: NDArray[np.int64], name: str) -> None:
+def _check_type(column: pa.ChunkedArray, what: str, right: bool, expected: str, name: str) -> None:
+    if not right:
+        raise InputError(f"column {what!r} must hold {expected}, not {column.type}", path=name)
+
+
+def _no_nulls(column: pa.ChunkedArray, what: str, wrong: _Wrong) -> None:
     if column.null_count:
-        at = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
-        raise InputError(f"{what} is null", path=name, line=int(row[at]) + 1)
+        raise wrong(int(np.flatnonzero(pc.is_null(column).to_numpy())[0]), f"{what} is null")

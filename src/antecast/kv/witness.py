@@ -22,7 +22,8 @@ from antecast.kv.cycles import shortest_path
 from antecast.kv.engine import Analysis, analyse
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, LongArray, Place
 from antecast.kv.levels import LEVELS, Level
-from antecast.kv.resolve import NO_OP, Misread, Resolved, resolve
+from antecast.kv.lists import NO_OP, pieces
+from antecast.kv.resolve import Misread, Resolved, resolve
 from antecast.kv.words import explain
 
 EXHAUSTIVE = 9
@@ -125,6 +126,9 @@ class Parts:
         return self.judge_mask(mask, memory=memory)
 
     def judge_mask(self, mask: NDArray[np.bool_], *, memory: bool = True) -> tuple[Analysis, LongArray]:
+        if self.history.lists:  # a list is read with all of its elements, or it would seem to lack them
+            end = pieces(self.history).end
+            mask = mask | ((self.history.kind == Kind.OBSERVE) & mask[end])
         kept = mask & ((self.writer == NO_OP) | mask[self.writer])
         return analyse(resolve(self.history.subset(kept, self.value)), memory=memory), np.flatnonzero(kept)
 

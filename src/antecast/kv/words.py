@@ -199,6 +199,8 @@ class _Teller:
         if kind == Misread.THIN_AIR:
             return [f"{said}, which nobody wrote"]
         wrote = f"{self._txn(write)}: {self.op(write)}"
+        if self.history.lists and kind in (Misread.INTERMEDIATE, Misread.NOT_MY_OWN, Misread.NOT_MY_LAST):
+            return [wrote, f"{said}, without it, or not where it belongs"]
         return {
             Misread.ABORTED: [f"{wrote}, and was aborted", said],
             Misread.FUTURE: [f"{said}, which it writes only later: {self.op(write)}"],
