@@ -82,6 +82,8 @@ RULES: dict[str, Callable[[int, str], bool]] = {
     "now and then": lambda number, _: number % 40 in range(20, 27),
     "writes": lambda _, method: method in ("PUT", "POST"),
     "always": lambda _, __: True,
+    # None is refused, but the answer takes longer than the 3 s that Arrow waits by default.
+    "slowly": lambda _, __: bool(time.sleep(3.5)),
 }
 
 

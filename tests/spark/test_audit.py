@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 
 from antecast.core.errors import ConfigurationError
 from antecast.history.audit import audit as audit_here
@@ -20,7 +22,10 @@ from antecast.history.rows import BrokenLog
 from antecast.history.verdict import Verdict
 from antecast.spark import audit as module
 from antecast.spark.audit import audit
+from antecast.spark.audit_tasks import _scattered
 from antecast.spark.log_frames import log_frame
+from antecast.spark.session import is_connect
+from antecast.spark.shared import hand_out
 
 pytestmark = pytest.mark.spark
 
@@ -306,6 +311,49 @@ def test_rounds_bring_few_dependencies_to_the_driver(spark: Any, late: bool) -> 
     assert verdict.outcome == ("violated" if late else "causal")
     (dependencies,) = (float(note.split()[0]) for note in notes if "dependencies" in note)
     assert dependencies < 10  # 60 without joints
+
+
+def test_more_parts_than_blocks_change_nothing(
+    spark: Any, many_logs: list[Row], many_logs_judged: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few blocks of nodes, each spread over several parts, as in a log of thousands of millions of events."""
+    monkeypatch.setattr(module, "BLOCKS", 3)
+    monkeypatch.setattr(module, "_UNCUT", 1)
+    shares = module._shares
+    seen: list[dict[int, range]] = []
+
+    def noted(sizes: dict[int, int], parts: int) -> dict[int, range]:
+        seen.append(shares(sizes, parts))
+        return seen[-1]
+
+    monkeypatch.setattr(module, "_shares", noted)
+    spread = audit(spark.createDataFrame(shuffled(many_logs)), pairs=True, task_rows=1000)
+    assert [len(share) > 1 for share in seen[0].values()] == [True] * 3
+    assert all_of(spread) == all_of(many_logs_judged)
+
+
+def test_nodes_are_spread_by_their_names_however_a_batch_holds_them() -> None:
+    names = [f"n{number}" for number in range(1000)]
+    runs = pa.array([number % 7 for number in range(1000)], pa.int8())
+    plain = _scattered([runs, pa.array(names)])
+    assert (plain == _scattered([runs.cast(pa.int64()), pa.array(names).dictionary_encode()])).all()
+    counts = np.bincount((plain % np.uint64(8)).astype(int), minlength=8)
+    assert counts.min() > 80
+
+
+def test_what_tasks_share_does_not_travel_with_each_of_them(spark: Any) -> None:
+    """A task is small however many messages there are; through Connect, too, where there are no broadcasts."""
+    index = np.arange(300_000)
+    with hand_out(spark, index) as shared:
+
+        def total(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _ in batches:
+                yield pa.RecordBatch.from_pydict({"total": [int(shared.value.sum())]})
+
+        if is_connect(spark):
+            assert len(cloudpickle.dumps(total)) < 10_000
+        found = spark.range(0, 4, 1, 4).mapInArrow(total, "total long").collect()
+    assert {row["total"] for row in found} == {int(index.sum())}
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".jsonl"])

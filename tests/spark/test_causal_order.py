@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,26 @@ def put(folder: Path, number: int, *rows: tuple[str, str]) -> None:
     partial.rename(folder / f"{number:03}.json")
 
 
+@pytest.fixture
+def setting(spark: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    """A setting of the session for the time of a test."""
+    name, _, value = request.param.partition("=")
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    yield
+    spark.conf.set(name, before)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.execution.arrow.useLargeVarTypes=true",
+        "spark.sql.execution.arrow.useLargeVarTypes=false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch=2",
+    ],
+    indirect=True,
+)
+@pytest.mark.usefixtures("setting")
 def test_a_table_is_ordered_and_what_is_missing_is_named(spark: Any) -> None:
     rows = [("b", ["a"]), ("a", []), ("c", ["b", "x"]), ("a", []), ("d", None)]
     frame = spark.createDataFrame(rows, "id string, needs array<string>")

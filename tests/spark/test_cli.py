@@ -87,7 +87,7 @@ def test_a_sweep_prints_a_table_and_where_everything_is(antecast: Any, spark: An
     code, out, err = antecast("sweep", "study.toml")
     assert code == 0
     assert "vector" in out
-    assert f"4 runs in {Path('sweeps/study').resolve()}" in out
+    assert "4 runs in sweeps/study" in out
     assert out.endswith("report: sweeps/study/report.html\n")
     assert "antecast sweep study.toml" in Path("sweeps/study/report.html").read_text(encoding="utf-8")
     assert "sweep study: 0 of 4 runs" in err

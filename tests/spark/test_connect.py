@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.spark
 HERE = Path(__file__).parent
 DOSE = [
     "test_audit.py::test_each_injected_violation_is_found_and_named",
+    "test_audit.py::test_what_tasks_share_does_not_travel_with_each_of_them",
     "test_causal_order.py::test_a_table_is_ordered_and_what_is_missing_is_named",
     "test_sweep.py::test_the_tables_of_a_sweep_have_the_fields_of_their_run_beside_them",
 ]
@@ -32,4 +34,4 @@ def test_a_few_of_the_tests_pass_through_a_connect_server() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert f"{len(DOSE)} passed" in done.stdout
+    assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout[-3000:]  # none is skipped

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import antecast
 from antecast.kv import check as check_here
 from antecast.kv.history import INITIAL_CODE, Kind, Status
 from antecast.kv.tables import history_of
@@ -56,3 +57,35 @@ def test_indeterminate_transactions_and_a_witness_that_has_to_be_fetched(spark):
     assert there.counts == here.counts == {"conflict-AO": 1}
     assert {each.place.line for each in there.witness.events} == {each.place.line for each in here.witness.events}
     assert len(there.witness.events) == 8
+
+
+def test_what_an_indeterminate_transaction_wrote_like_others_is_open(spark):
+    lost = {"status": INDETERMINATE}
+    history = build([t(0, w(X, 2), **lost), t(1, r(X, 2), w(X, 2)), t(2, w(9, 1))])
+    assert set(check_here(history).levels.values()) == {"kept"}
+    there = check(frame_of(spark, history), initial="none")
+    assert set(there.levels.values()) == {"inconclusive"} and "write each value once" in there.missing[0]
+
+
+def test_reads_of_the_initial_state_may_be_marked(spark):
+    rows = {"session": ["a", "a"], "txn": [0, 1], "pos": [0, 1], "kind": ["write", "read"], "key": ["x", "x"]}
+    table = pa.table({**rows, "value": pa.array([7, None], pa.int64()), "initial": [False, True]})
+    here, there = check_here(history_of(table)), check(spark.createDataFrame(table))
+    assert here.levels == there.levels and there.levels["read-your-writes"] == "violated"
+
+
+def test_histories_in_several_files_are_those_of_one_process(spark, tmp_path):
+    plume = [tmp_path / "1.txt", tmp_path / "2.txt"]
+    plume[0].write_text("w(1,5,0,0)\nr(1,0,1,1)\n")
+    plume[1].write_text("r(1,5,1,2)\nr(1,0,1,3)\nw(1,0,2,4)\n")
+    elle = [tmp_path / "1.edn", tmp_path / "2.edn"]
+    elle[0].write_text("{:type :invoke, :process 0, :f :txn, :value [[:w x 1]]}\n")
+    elle[1].write_text(
+        "{:type :fail, :process 0, :f :txn, :value [[:w x 1]]}\n"
+        "{:type :ok, :process 1, :f :txn, :value [[:r x 1] [:w y 1]]}\n"
+    )
+    assert (
+        antecast.audit(plume).outcome == "kept" and antecast.audit(plume, engine="spark").outcome == "inconclusive"
+    )
+    here, there = antecast.audit(elle), antecast.audit(elle, engine="spark")
+    assert here.counts == there.counts == {"aborted-read": 1} and here.levels == there.levels

@@ -272,6 +272,15 @@ def test_a_store_that_is_busy_now_and_then_is_ridden_out(
     assert contents(Store(f"s3://{bucket}/busy"), "events", "samples") == calm
 
 
+def test_a_store_that_takes_its_time_is_waited_for(bucket: str, through: Callable[..., str]) -> None:
+    store = Store(f"s3://{bucket}/slow")
+    store.write("a", b"here")
+    through(200, "", "slowly")
+    begin = time.monotonic()
+    assert Store(f"s3://{bucket}/slow").read("a") == b"here"
+    assert time.monotonic() - begin < 20
+
+
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
@@ -346,6 +355,25 @@ def test_spark_sweeps_into_a_store_and_reads_from_it(
     assert tables.events.filter("protocol_name = 'fifo'").count() == sum(
         row["events"] for row in result.runs.to_pylist() if row["protocol_name"] == "fifo"
     )
+
+
+def test_commands_take_what_lies_in_a_store(bucket: str, study: Path, antecast: Any, tmp_path: Path) -> None:
+    assert sweep(study, out=f"s3://{bucket}/swept", local=True).complete
+    ended, here, _ = antecast("audit", f"s3a://{bucket}/swept")
+    assert ended == 0 and here.startswith("causal: ")
+    ended, one, _ = antecast(
+        "audit", *(f"s3://{bucket}/swept/events/{name}" for name in Store(f"s3://{bucket}/swept").list("events"))
+    )
+    assert ended == 0 and one.splitlines()[0] == here.splitlines()[0]
+    (tmp_path / "meeting.one").write_text("0 CONN 0 1 up\n9 CONN 0 1 down\n")
+    Store(f"s3://{bucket}/traces").upload("meeting.one", tmp_path / "meeting.one")
+    for place in (f"s3://{bucket}/traces/meeting.one", f"file://{tmp_path}/meeting.one"):
+        ended, out, err = antecast("convert", place, "meeting.parquet", "--force")
+        assert (ended, err) == (0, "") and "1 contact" in out
+    ended, _, err = antecast("audit", f"s3://{bucket}/nothing")
+    assert (ended, err) == (2, f"error: s3://{bucket}/nothing: no such file or folder\n")
+    ended, _, err = antecast("contacts", "s3://no-such-bucket/walk.parquet", "--range", "10")
+    assert (ended, err) == (2, "error: s3://no-such-bucket/walk.parquet: no such file or folder\n")
 
 
 def test_other_errors_keep_their_kind(tmp_path: Path) -> None:

@@ -246,6 +246,17 @@ def plain(n: int, r: int, **more: Any) -> dict[str, Any]:
     return {"g": "a", "r": r, "c": 0, "kn": [0, 0, 0], "source": source, "n": n, "extra": None} | more
 
 
+@pytest.mark.parametrize("behind", [300, 10**12])
+def test_rows_of_clocks_that_are_behind_do_not_begin_a_stream(behind: int) -> None:
+    """Two of five sources; sorted by r, their rows are the first of the first micro-batch and of all others."""
+    group = observer_for(percent=100, ordered=False)
+    rows = [plain(n, 2 * 10**12 + n - behind * (n % 5 > 2), source=f"s{n % 5}") for n in range(400)]
+    out = step_all(group, [rows[start : start + 40] for start in range(0, 400, 40)])
+    assert [each["reason"] for each in out if each["reason"]] == []
+    right = [each["n"] for each in out if each["n"] % 5 < 3]
+    assert right == [n for n in range(400) if n % 5 < 3]
+
+
 def test_columns_may_be_added_and_dropped_while_rows_wait() -> None:
     group = observer_for()
     first = group.step(State.load(None), [read_rows(table([plain(n, 100 + n) for n in range(5)]), group.rows)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,13 +40,16 @@ class Operator:
         self.out: dict[Any, list[int]] = {}
         self.late = 0
 
-    def batch(self, real: int, rows: dict[Any, Any]) -> None:
-        keeper = replace(self.settings, read=None)
+    def batch(self, real: int, rows: dict[Any, Any], ahead: dict[Any, int] | None = None) -> None:
+        """Rows of groups, some of which count time from another day."""
+        keeper = self.settings.of_a_task()
         for key, numbers in rows.items():
             state = State.load(self.states.get(key))
             evidence = keeper.evidence(state.header, real)
-            done = self.group.step(state, [read_rows(table(numbers), self.group.rows)], evidence=evidence)
-            keeper.rows_came(done.state.header, real)
+            came = table(numbers)
+            came = came.set_column(0, "r", pa.array(RUN.r[numbers] + (ahead or {}).get(key, 0)))
+            done = self.group.step(state, [read_rows(came, self.group.rows)], evidence=evidence)
+            keeper.rows_came(state.header, done.state.header, real)
             self._keep(key, done, keeper, real)
         for key in list(self.states):
             state = State.load(self.states[key])
@@ -89,6 +91,33 @@ def test_a_silent_group_is_not_overtaken_while_another_s_rows_are_read() -> None
     spark.batch(1000 * 10**6, {})
     assert judge(RUN, np.array(spark.out["rare"])).pairs == 0
     assert spark.late == 0
+
+
+@pytest.mark.parametrize("ahead", [{}, {"busy": 10**6}, {"rare": 10**6}], ids=str)
+def test_groups_that_count_time_from_different_days_do_not_overtake_each_other_s_rows(
+    ahead: dict[str, int],
+) -> None:
+    """The rare group comes first in its micro-batches, before the other's clock has been seen."""
+    spark = Operator(group_observer(), Timekeeper("processing", 10**6, 200))
+    for number, start in enumerate(range(0, len(RUN), 30)):
+        rows = {"busy": np.arange(start, min(start + 30, len(RUN)))}
+        if number % 3 == 0:
+            rows = {"rare": np.arange(max(0, start - 60), min(start + 30, len(RUN))), **rows}
+        spark.batch(1000 * number, rows, ahead)
+    spark.batch(1000 * 10**6, {})
+    assert judge(RUN, np.array(spark.out["rare"])).pairs == 0
+    assert spark.late == 0
+
+
+def test_a_silent_group_goes_on_at_the_pace_of_real_time_where_nothing_waits() -> None:
+    """Another group has rows in every micro-batch, no later than they were sent."""
+    spark = Operator(group_observer(), Timekeeper("processing", 10**6, 20))
+    spark.batch(int(RUN.r[0]), {"busy": np.arange(1), "silent": np.arange(1)})
+    for start in range(1, 300):
+        spark.batch(int(RUN.arrived[start]), {"busy": np.arange(start, start + 1)})
+        if "silent" in spark.out:
+            break
+    assert RUN.arrived[start] - RUN.r[0] <= 4 + 2 * 6 + 20 + 20
 
 
 @given(data=st.data())

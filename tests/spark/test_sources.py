@@ -11,9 +11,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 
 import antecast.spark
 from antecast import make_scenario, run
+from antecast.live import Node
+from antecast.live.links.tcp import Tcp
+from antecast.spark.audit import audit
 from antecast.traces import read, write
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,16 +39,17 @@ def registered(spark: Any) -> Any:
     spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_files_are_read_by_name_with_filters_handed_down(spark: Any, tmp_path: Path) -> None:
+def test_files_are_read_by_name_by_as_many_queries_as_there_are(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "meeting.txt").write_text(ONE)
     contacts = spark.read.format("antecast.contacts").load(str(tmp_path / "meeting.txt"))
     assert [tuple(row) for row in contacts.collect()] == [
         ("0", "1", 0, 9 * 10**9),
         ("1", "2", 13 * 10**9, 20 * 10**9),
     ]
-    late = contacts.filter("start > 1000")
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
-    assert late.count() == 1
+    late, early = contacts.filter("start > 1000"), contacts.filter("start < 1000")
+    assert late.count() == early.count() == 1
+    assert contacts.count() == 2  # what other queries of the same DataFrame have left out is here
+    assert late.union(early).union(contacts).count() == 4
     write(read(tmp_path / "meeting.txt"), tmp_path / "meeting.parquet")
     both = spark.read.format("antecast.contacts").option("fileColumn", "file").load(str(tmp_path / "meeting.*"))
     assert both.groupBy("file").count().count() == 2
@@ -60,9 +65,38 @@ def test_a_run_is_read_by_name(spark: Any, tmp_path: Path) -> None:
     assert events.filter("kind = 'deliver' and node = 1").count() == 3 * 2
 
 
-def test_what_is_wrong_reaches_the_user_with_file_and_line(spark: Any, tmp_path: Path) -> None:
-    from pyspark.errors import AnalysisException, PySparkException
+def test_journals_of_live_nodes_are_read_by_name(spark: Any, tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with Node(0, "vector", journal=tmp_path / "a.journal", transports=[Tcp(listen="127.0.0.1:0")]) as a:
+            address = a.transports[0].listen
+            async with Node(1, "vector", journal=tmp_path / "b.journal", transports=[Tcp(peers=[address])]) as b:
+                await a.broadcast(b"hello")
+                async for message in b.deliveries():
+                    await b.broadcast(b"and to you")
+                    b.acknowledge(message.number)
+                    break
+                async for message in a.deliveries():
+                    if message.id.origin == 1:
+                        break
 
+    asyncio.run(talk())
+    (tmp_path / "notes.txt").write_text("no journal")
+    reader = spark.read.format("antecast.journal")
+    events = reader.option("fileColumn", "file").load(str(tmp_path))
+    broadcasts = events.filter("kind = 'broadcast'").orderBy("node").select("node", "origin", "seq", "file")
+    assert [tuple(row) for row in broadcasts.collect()] == [
+        (0, 0, 1, str(tmp_path / "a.journal")),
+        (1, 1, 1, str(tmp_path / "b.journal")),
+    ]
+    verdict = audit(events)
+    assert (verdict.outcome, verdict.messages) == ("causal", 2)
+    few = reader.schema("node int, kind string").load(str(tmp_path / "*.journal"))
+    assert {row.kind for row in few.collect()} >= {"broadcast", "deliver", "up"}
+    with pytest.raises(PySparkException, match=r"notes.txt: not a journal of a live node"):
+        reader.load(str(tmp_path / "notes.txt")).collect()
+
+
+def test_what_is_wrong_reaches_the_user_with_file_and_line(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match=r"antecast.trace: unknown option 'colour'; known are format"):
         spark.read.format("antecast.trace").option("colour", "red").load("x").schema  # noqa: B018
     (tmp_path / "bad.txt").write_text("1 CONN 1 2 up\n2 CON 1 2 up\n3 CONN 1 2 down\n")

@@ -93,6 +93,31 @@ def test_messages_that_are_gone_are_an_error_unless_that_is_fine(nats_address):
     assert [row["seq"] for row in rows_between(lenient, {"seq": 2}, {"seq": 9})] == [6, 7, 8]
 
 
+def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_address):
+    """Its numbers begin at 1 again: without a word, the first of them would never be read."""
+    import nats
+
+    async def forget():
+        client = await nats.connect(nats_address)
+        await client.jetstream().delete_stream("E")
+        await client.close()
+
+    fill(nats_address, "E", ["e"], [("e", b"old")] * 8)
+    asyncio.run(forget())
+    fill(nats_address, "E", ["e"], [("e", b"new %d" % n) for n in range(3)])
+    strict = reader_of(NatsSource, servers=nats_address, stream="E")
+    said = "stream E: the checkpoint is at 9, and the next message will be 4: was this deleted and made anew"
+    with pytest.raises(AntecastError, match=said):
+        strict.latestOffset({"seq": 9}, ReadAllAvailable())
+    with pytest.raises(AntecastError, match="the checkpoint is at 12, and the next message will be 4"):
+        rows_between(strict, {"seq": 9}, {"seq": 12})  # planned before the crash
+    lenient = reader_of(NatsSource, servers=nats_address, stream="E", failOnDataLoss="false")
+    middle = lenient.latestOffset({"seq": 9}, ReadMaxRows(2))
+    end = lenient.latestOffset(middle, ReadMaxRows(2))
+    found = rows_between(lenient, {"seq": 9}, middle) + rows_between(lenient, middle, end)
+    assert [row["value"] for row in found] == [b"new 0", b"new 1", b"new 2"]
+
+
 def written(source, **options):
     made = source({name.replace("__", ".").lower(): str(value) for name, value in options.items()})
     return made.streamWriter(POSITIONED, False)
@@ -158,6 +183,26 @@ def test_topics_are_read_by_partitions_and_ranges(kafka_address):
     assert [row["offset"] for row in middle] == [3, 4, 5]
 
 
+def test_a_topic_that_was_made_anew_is_an_error_unless_that_is_fine(kafka_address):
+    produce(kafka_address, "again", 6, partitions=2)
+    options = {"kafka__bootstrap__servers": kafka_address, "subscribe": "again"}
+    strict, lenient = (reader_of(KafkaSource, **options, failOnDataLoss=word) for word in ("true", "false"))
+    before = {"again": {number: each + 9 * (number == "1") for number, each in strict.newest()["again"].items()}}
+    said = "topic again, partition 1: the checkpoint is at 12, and the next message will be 3"
+    with pytest.raises(AntecastError, match=said):
+        strict.latestOffset(before, ReadAllAvailable())
+    planned = {"again": {**before["again"], "1": 15}}
+    with pytest.raises(AntecastError, match="the checkpoint is at 15, and the next message will be 3"):
+        rows_between(strict, before, planned)
+    end = lenient.latestOffset(before, ReadAllAvailable())
+    assert [(row["partition"], row["offset"]) for row in rows_between(lenient, before, end)] == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    ]
+    assert rows_between(lenient, before, planned) == []
+
+
 def test_ordered_output_into_kafka_is_there_once(kafka_address):
     produce(kafka_address, "out", 0)
     options = {"kafka__bootstrap__servers": kafka_address}
@@ -219,6 +264,10 @@ def test_mqtt_messages_are_in_the_spool_before_they_are_acknowledged(tmp_path):
         with pytest.raises(AntecastError, match="is it the one that this checkpoint was made with"):
             again.partitions(start, end)
         again.stop()
+        other = reader_of(MqttSource, **options | {"spool": tmp_path / "other", "clientId": "two"})
+        with pytest.raises(AntecastError, match="from 3 on were asked for, and the spool has none"):
+            other.latestOffset(end, ReadAllAvailable())
+        other.stop()
 
 
 def test_a_spool_gives_no_number_twice(tmp_path):

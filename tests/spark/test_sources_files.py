@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from antecast import make_scenario, run
@@ -29,24 +28,18 @@ ONE = "0 CONN 0 1 up\n2.5 CONN 1 0 up\n9 CONN 0 1 down\n12 CONN 1 0 down\n13 CON
 WALK = "0 20 0.0 40.0 0.0 5.0\n0 7 0.0 0.0\n10 7 10.0 5.0\n20 7 40.0 5.0\n"
 
 
-def rows_of(source, options, *, columns=None, filters=(), parts=None):
+def rows_of(source, options, *, columns=None, parts=None):
     """What Spark would get: the reader is planned once, and every partition is read."""
     made = source({name.lower(): str(value) for name, value in options.items()})
     schema = made.schema()
     if columns is not None:
         schema = StructType([field for field in schema.fields if field.name in columns])
     reader = made.reader(schema)
-    if filters:
-        assert list(reader.pushFilters(list(filters))) == list(filters)
     shares = reader.partitions()
     if parts is not None:
         assert len(shares) == parts
     batches = [batch for share in shares for batch in reader.read(share)]
     return [row for batch in batches for row in batch.to_pylist()]
-
-
-def pushing(source):
-    return type(source.__name__, (source,), {"pushes": True})
 
 
 def plain(table):
@@ -67,22 +60,13 @@ def test_movement_in_files_of_several_formats_is_read_file_by_file(tmp_path):
     assert len(found) == 4
 
 
-def test_parquet_of_ours_is_read_by_row_groups_and_skipped_by_statistics(tmp_path, monkeypatch):
+def test_parquet_of_ours_is_read_by_row_groups(tmp_path):
     from antecast.sim.mobility import pedestrians
 
     table = pedestrians(seed=7)
     path = tmp_path / "walk.parquet"
     pq.write_table(table, path, row_group_size=len(table) // 4 + 1)
     assert rows_of(TraceSource, {"path": path}, parts=4) == plain(table)
-    half = table["t0"][len(table) // 2].as_py()
-    filters = [IsNotNull(("t0",)), GreaterThan(("t0",), half), EqualTo(("node",), table["node"][-1].as_py())]
-    found = rows_of(pushing(TraceSource), {"path": path}, filters=filters)
-    right = [r for r in plain(table) if r["t0"] > half and r["node"] == table["node"][-1].as_py()]
-    assert found == right != []
-    beyond = [GreaterThan(("t0",), 1 << 60)]
-    reader = pushing(TraceSource)({"path": str(path)}).reader(TraceSource({}).schema())
-    reader.pushFilters(beyond)
-    assert [share.parts for share in reader.partitions()] == [()]
 
 
 def test_only_the_columns_that_are_asked_for_are_read(tmp_path):
@@ -171,11 +155,8 @@ def test_a_run_has_all_columns_of_the_event_log_and_others_those_of_an_audit(tmp
     run(scenario, out=tmp_path / "run")
     events = pq.read_table(tmp_path / "run" / "events.parquet")
     assert rows_of(LogSource, {"path": tmp_path / "run"}) == plain(events)
-    asked = [In(("kind",), ["deliver"]), LessThanOrEqual(("pos",), 4)]
-    found = rows_of(pushing(LogSource), {"path": tmp_path / "run"}, filters=asked, columns=["kind", "pos", "node"])
-    assert [row["pos"] for row in found] == [
-        row["pos"] for row in plain(events) if row["kind"] == "deliver" and row["pos"] <= 4
-    ]
+    few = ["node", "pos", "kind"]
+    assert rows_of(LogSource, {"path": tmp_path / "run"}, columns=few) == plain(events.select(few))
     path = tmp_path / "other.csv"
     path.write_text("host,pos,what,origin,seq\na,1,tx,a,1\nb,1,rx,a,1\n")
     options = {"path": path, "columns": "node=host,kind=what", "kinds": "broadcast=tx,deliver=rx"}

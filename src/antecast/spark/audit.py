@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +48,6 @@ from antecast.history.witness import CYCLE_STEPS, witness_of_parts
 from antecast.spark.audit_tasks import (
     BLOCKS,
     PARCELS,
-    Carried,
     Check,
     Findings,
     ListAll,
@@ -58,11 +56,13 @@ from antecast.spark.audit_tasks import (
     Pick,
     Read,
     Reduce,
-    Shared,
+    Spread,
     contents,
+    loaded,
     unpack,
 )
-from antecast.spark.session import is_connect, job_description
+from antecast.spark.session import job_description
+from antecast.spark.shared import Shared, hand_out
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -72,6 +72,9 @@ TASK_ROWS = 4_000_000
 
 _SMALL_ROWS = 1_000_000
 """Events that are not worth another task: a tenth of a second's work."""
+
+_UNCUT = BLOCKS // 4
+"""Parts that blocks of nodes are dealt out to as they are; for more of them, the nodes of a block are spread."""
 
 _WORDS = 1000
 """Kinds of a log that are looked at to say why none of them counts."""
@@ -207,7 +210,7 @@ class _Audit:
             packed, sizes = self._pack(packing)
             index = self._index(packed)
             self._note(f"{sum(sizes.values()):,} events, {len(index):,} messages")
-            shared = self._kept.enter_context(_shared(self._spark, index))
+            shared = self._kept.enter_context(hand_out(self._spark, index))
             histories, sketched = self._read(packed, sizes, shared)
         matrix = self._dependencies(histories, shared, index, sketched)
         self._note(f"{len(matrix.deps) / max(1, len(index)):.1f} dependencies per message")
@@ -218,7 +221,7 @@ class _Audit:
                 cycle = topological_order(plain)[1]
             origins = {index.nodes.names[index.origin[each]] for each in cycle[:CYCLE_STEPS]}
             raise cycle_error(cycle, self._pick(histories, origins), index, most=CYCLE_STEPS)
-        with _shared(self._spark, Ordered.of(matrix, order)) as ordered:
+        with hand_out(self._spark, Ordered.of(matrix, order)) as ordered:
             check = Check(shared, ordered, self._pairs, self._limit, self._memory)
             checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
             merged = checked.repartition(1).mapInArrow(Merge(self._limit), PARCELS)
@@ -226,7 +229,7 @@ class _Audit:
             if self._violations is not None:
                 self._write_all(histories, replace(check, limit=_ALL), index)
         nothing = Findings(Tally(), violation_schema(index.types).empty_table())
-        findings = next(iter(_loaded(table, "findings", Findings)), nothing)
+        findings = next(loaded(table.to_batches(), "findings", Findings), nothing)
         return Verdict(
             messages=len(index),
             tally=findings.tally,
@@ -275,8 +278,15 @@ class _Audit:
         from pyspark.sql import functions as F  # noqa: N812
 
         parts = self._parts(sizes)
-        part = F.element_at(F.array(*(F.lit(each) for each in _deal(sizes, parts))), F.col("block") + 1)
-        parcels = packed.filter("what = 'events'").withColumn("block", part)
+        parcels = packed.filter("what = 'events'")
+        if parts > _UNCUT:
+            shares = _shares(sizes, parts)
+            parts = max(share.stop for share in shares.values())
+            with _settings(self._spark, _PARCELLED):
+                parcels = parcels.mapInArrow(Spread(shares), PARCELS)
+        else:
+            part = F.element_at(F.array(*(F.lit(each) for each in _deal(sizes, parts))), F.col("block") + 1)
+            parcels = parcels.withColumn("block", part)
         limit = self._limit if self._violations is None else _ALL
         read = Read(index, self._schema, self._clock, limit)
         with _settings(self._spark, _PARCELLED):
@@ -285,7 +295,7 @@ class _Audit:
             )
         found = histories.filter("what IN ('dependencies', 'error')")
         table = self._collect(found, f"bring the events of {parts} parts of the nodes into order")
-        errors = _loaded(table, "error", BrokenLog)
+        errors = list(loaded(table.to_batches(), "error", BrokenLog))
         if errors:
             raise min(errors, key=str)
         return histories, _gathered(table)
@@ -293,9 +303,11 @@ class _Audit:
     def _parts(self, sizes: dict[int, int]) -> int:
         """As few parts as their size allows, but as many as the session is used to if there is work for them."""
         total = sum(sizes.values())
+        needed = math.ceil(total / self._task_rows)
+        if needed > _UNCUT:
+            return needed
         usual = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        wanted = max(math.ceil(total / self._task_rows), min(usual, total // _SMALL_ROWS))
-        return max(1, min(wanted, len(sizes)))
+        return max(1, min(max(needed, min(usual, total // _SMALL_ROWS)), len(sizes)))
 
     def _dependencies(
         self, histories: DataFrame, shared: Shared[MessageIndex], index: MessageIndex, matrix: Dependencies
@@ -316,7 +328,7 @@ class _Audit:
     def _reduced(
         self, histories: DataFrame, shared: Shared[MessageIndex], matrix: Dependencies, *, joints: bool
     ) -> Dependencies:
-        with _shared(self._spark, matrix) as known:
+        with hand_out(self._spark, matrix) as known:
             reduce = Reduce(shared, known, joints)
             parcels = histories.filter("what = 'histories'").mapInArrow(reduce, PARCELS)
             return _gathered(self._collect(parcels, "reduce the dependencies"))
@@ -326,7 +338,7 @@ class _Audit:
         names = frozenset(names)
         picked = histories.filter("what = 'histories'").mapInArrow(Pick(names, messages), PARCELS)
         table = self._collect(picked, f"fetch the histories of {len(names)} nodes")
-        parts = _loaded(table, "histories", Histories)
+        parts = loaded(table.to_batches(), "histories", Histories)
         return Histories.gather(sorted(parts, key=lambda each: each.names[0].rank))
 
     def _collect(self, parcels: DataFrame, what: str) -> pa.Table:
@@ -345,15 +357,18 @@ def _deal(sizes: dict[int, int], parts: int) -> list[int]:
     return dealt
 
 
-def _loaded(table: pa.Table, what: str, kind: type[T]) -> list[T]:
-    values = [pickle.loads(body) for body in contents(table, what)]
-    assert all(isinstance(value, kind) for value in values)
-    return values
-
-
 def _gathered(table: pa.Table) -> Dependencies:
     nothing = Dependencies(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
-    return Dependencies.gather([nothing, *_loaded(table, "dependencies", Dependencies)])
+    return Dependencies.gather([nothing, *loaded(table.to_batches(), "dependencies", Dependencies)])
+
+
+def _shares(sizes: dict[int, int], parts: int) -> dict[int, range]:
+    """The parts of every block: as many as its share of the events."""
+    total, shares, first = sum(sizes.values()), {}, 0
+    for block in sorted(sizes):
+        shares[block] = range(first, first + max(1, round(sizes[block] * parts / total)))
+        first = shares[block].stop
+    return shares
 
 
 @contextmanager
@@ -364,19 +379,6 @@ def _kept(parcels: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-@contextmanager
-def _shared(spark: SparkSession, value: T) -> Iterator[Shared[T]]:
-    """Hand a value to all tasks: each worker loads a broadcast variable once, and Connect has none."""
-    if is_connect(spark):
-        yield Carried(value)
-        return
-    broadcast: Any = spark.sparkContext.broadcast(value)
-    try:
-        yield broadcast
-    finally:
-        broadcast.destroy()
 
 
 @contextmanager

@@ -6,27 +6,31 @@ to keep and to hand to Python again.
 
     events        rows of the nodes of one block, as an Arrow stream; `size` is their number
     broadcasts    rows of broadcasts, the same way
-    histories     a piece of the pickled histories of a task's nodes
+    histories     of a task's nodes
     dependencies  of the messages of a task's nodes
     findings      counts and violations
     error         a broken log: an exception in a task would only fail the job
+
+The last four are pickled values in pieces of a megabyte: the rows of a value have the same number in `block`, and
+its bytes in `size`. So no row is too large for Spark, for Arrow or for Connect, however large a part is.
 
 Tasks share what has a size in the order of the number of messages, and hold the events of their own nodes.
 """
 
 from __future__ import annotations
 
-import gc
 import pickle
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
-from functools import cache
-from typing import Generic, Protocol, TypeVar
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from antecast.history.blocks import blocks, check_block
 from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch
@@ -35,13 +39,15 @@ from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import Batches, BrokenLog, IntArray
 from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
-from antecast.spark.batching import groups
+from antecast.spark.batching import groups, settle_in
+from antecast.spark.shared import Shared
 
 PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
 
 BLOCKS = 256
-"""Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs."""
+"""Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs, or spreads
+them where it needs more."""
 
 _PACKED_ROWS = 1 << 20
 """Events packed together: 30 MB, and 4 096 events per parcel where nodes are even."""
@@ -50,27 +56,13 @@ _READ_ROWS = 1 << 18
 """Events read together; with fewer, the cost of a batch shows."""
 
 _PIECE = 1 << 20
-"""Bytes of a piece of histories: the JVM handles many of these better than a few large ones."""
+"""Bytes of a piece of a value: the JVM handles many of these better than a few large ones."""
 
 _KINDS = pa.array(["broadcast", "deliver"])
 
+T = TypeVar("T")
+
 _SCHEMA = pa.schema([("what", pa.string()), ("block", pa.int32()), ("size", pa.int64()), ("body", pa.binary())])
-
-T = TypeVar("T", covariant=True)
-
-
-class Shared(Protocol[T]):
-    """What all tasks of a stage are given: a broadcast variable, or the value itself where there are none."""
-
-    @property
-    def value(self) -> T: ...
-
-
-@dataclass(frozen=True)
-class Carried(Generic[T]):
-    """A value that travels with the task."""
-
-    value: T
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +129,55 @@ class Pack:
                 yield from parcels("broadcasts", [(-1, len(broadcasts), _stream(broadcasts))])
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Parcels of blocks into parcels of parts: the nodes of a large block go to several, by their names."""
+
+    shares: Mapping[int, range]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from parcels("events", chain.from_iterable(map(self._spread, batch.to_pylist())))
+
+    def _spread(self, parcel: dict[str, Any]) -> Iterator[tuple[int, int, bytes]]:
+        share = self.shares[parcel["block"]]
+        if len(share) == 1:
+            yield share.start, parcel["size"], parcel["body"]
+            return
+        for rows in pa.ipc.open_stream(pa.py_buffer(parcel["body"])):
+            names = [rows.column(name) for name in ("run", "node") if name in rows.schema.names]
+            slot = (_scattered(names) % np.uint64(len(share))).astype(np.uint16)
+            order = np.argsort(slot, kind="stable")
+            bounds = np.searchsorted(slot[order], np.arange(len(share) + 1))
+            for number, (start, end) in enumerate(pairwise(bounds.tolist())):
+                if end > start:
+                    chosen = rows.take(pa.array(order[start:end]))
+                    yield share.start + number, end - start, _stream(chosen)
+
+
+def _scattered(columns: Iterable[pa.Array]) -> NDArray[np.uint64]:
+    """A number for each row that depends on its names alone, not on how a batch holds them."""
+    total: NDArray[np.uint64] = np.zeros(1, np.uint64)
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            numbers = _hashed(column.dictionary)[column.indices.fill_null(0).to_numpy()]
+        else:
+            numbers = _hashed(column)
+        total = (total ^ numbers) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(32)
+    return total
+
+
+def _hashed(column: pa.Array) -> NDArray[np.uint64]:
+    if pa.types.is_integer(column.type):
+        numbers: NDArray[np.uint64] = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
+        return numbers
+    from pandas.util import hash_array
+
+    hashed: NDArray[np.uint64] = hash_array(column.fill_null("").to_numpy(zero_copy_only=False), categorize=False)
+    return hashed
+
+
 def _compact(column: pa.Array) -> pa.Array:
     """The same values in fewer bytes: shorter numbers, and texts as numbers where few recur."""
     if pa.types.is_integer(column.type) and not column.null_count:
@@ -173,7 +214,7 @@ def unpack(bodies: Iterable[memoryview], schema: pa.Schema) -> Iterator[pa.Recor
                 for field, column in zip(schema, rows.columns, strict=True):
                     if field.name == "kind":
                         column = pa.DictionaryArray.from_arrays(column.cast(pa.int8()), _KINDS)
-                    elif pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
+                    elif not pa.types.is_integer(column.type):
                         column = column.dictionary_encode()
                         _refuse_nul(field.name, column)
                     columns.append(column.cast(field.type) if pa.types.is_integer(field.type) else column)
@@ -220,11 +261,8 @@ class Read:
             yield from _pickled(
                 "findings", Findings(reading.tally, reading.violations, reading.unknown_examples, reading.runs)
             )
-            body = memoryview(pickle.dumps(reading.histories, protocol=5))
-            for start in range(0, len(body), _PIECE):
-                piece = body[start : start + _PIECE]
-                yield from parcels("histories", [(-1, len(piece), bytes(piece))])
-        _settle_in()
+            yield from _pickled("histories", reading.histories)
+        settle_in()
 
 
 @dataclass(frozen=True)
@@ -274,10 +312,8 @@ class ListAll:
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in self.check(batches):
-            for body in contents(batch, "findings"):
-                found: Findings = pickle.loads(body)
-                yield from found.violations.cast(self.schema).to_batches(max_chunksize=_PACKED_ROWS)
+        for found in loaded(self.check(batches), "findings", Findings):
+            yield from found.violations.cast(self.schema).to_batches(max_chunksize=_PACKED_ROWS)
 
 
 @dataclass(frozen=True)
@@ -288,10 +324,8 @@ class Merge:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         total: Findings | None = None
-        for batch in batches:
-            for body in contents(batch, "findings"):
-                findings: Findings = pickle.loads(body)
-                total = findings if total is None else total.add(findings, self.limit)
+        for findings in loaded(batches, "findings", Findings):
+            total = findings if total is None else total.add(findings, self.limit)
         if total is not None:
             yield from _pickled("findings", total)
 
@@ -311,25 +345,31 @@ class Pick:
                 yield from _pickled("histories", block if self.messages is None else block.only(self.messages))
 
 
-@cache
-def _settle_in() -> None:
-    """Once per worker: hide what is loaded by now, the compiler above all, from the garbage collector.
-
-    Spark has a worker collect its garbage after every task, and to look at all that takes longer than most tasks.
-    """
-    gc.freeze()
-
-
 def _pickled(what: str, value: object) -> Iterator[pa.RecordBatch]:
-    return parcels(what, [(-1, 1, pickle.dumps(value, protocol=5))])
+    body = memoryview(pickle.dumps(value, protocol=5))
+    number = uuid.uuid4().int & 0x7FFFFFFF
+    for start in range(0, len(body), _PIECE):
+        yield from parcels(what, [(number, len(body), bytes(body[start : start + _PIECE]))])
+
+
+def loaded(batches: Iterable[pa.RecordBatch], what: str, kind: type[T]) -> Iterator[T]:
+    """The values of one kind among parcels, each when its last piece is there."""
+    waiting: dict[int, list[memoryview]] = {}
+    for batch in batches:
+        rows = batch.filter(pc.equal(batch.column("what"), what))
+        for number, size, body in zip(
+            rows.column("block").to_pylist(), rows.column("size").to_pylist(), rows.column("body"), strict=True
+        ):
+            pieces = waiting.setdefault(number, [])
+            pieces.append(memoryview(body.as_buffer()))
+            if sum(map(len, pieces)) == size:
+                value = pickle.loads(b"".join(waiting.pop(number)))
+                assert isinstance(value, kind)
+                yield value
+    assert not waiting, f"{what}: pieces are missing"
 
 
 def _unpickled(batches: Batches) -> tuple[Histories | None, Findings | None]:
     """What `Read` left in this partition."""
-    pieces: list[memoryview] = []
-    findings: Findings | None = None
-    for batch in batches:
-        pieces += contents(batch, "histories")
-        for body in contents(batch, "findings"):
-            findings = pickle.loads(body)
-    return pickle.loads(b"".join(pieces)) if pieces else None, findings
+    kept = list(batches)
+    return next(loaded(kept, "histories", Histories), None), next(loaded(kept, "findings", Findings), None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import pyarrow as pa
 
@@ -19,3 +21,12 @@ def groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[pa.Rec
             held, count = [], 0
     if count:
         yield held
+
+
+@cache
+def settle_in() -> None:
+    """Once per worker: hide what is loaded by now, the compiler above all, from the garbage collector.
+
+    Spark has a worker collect its garbage after every task, and to look at all that takes longer than most tasks.
+    """
+    gc.freeze()

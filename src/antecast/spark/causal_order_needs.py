@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from antecast.core.errors import ConfigurationError
 from antecast.core.settings import parse_duration
 from antecast.spark.causal_order_group import GiveUp, Late, NeedsGroup, State, Step
-from antecast.spark.observe import check_protobuf, choose_store
+from antecast.spark.observe import check_protobuf, choose_store, text_type, with_texts
 from antecast.spark.observe_rows import pack_groups, read_stream, unpack, write_stream
 
 if TYPE_CHECKING:
@@ -166,8 +166,9 @@ def _table(frame: DataFrame, group: NeedsGroup, output: StructType) -> DataFrame
     def whole(table: pa.Table) -> pa.Table:
         out = group.step(State.load(None), [table], flush=True).out
         assert out is not None  # a group has rows, and flushed they all leave
-        return out
+        return with_texts(out, texts)
 
+    texts = text_type(frame)
     return frame.groupBy(*group.key).applyInArrow(whole, output)
 
 

@@ -31,7 +31,7 @@ from antecast.comparison.result import Comparison, assemble
 from antecast.comparison.stored import write_candidates
 from antecast.core.errors import ConfigurationError, OutputError
 from antecast.core.settings import parse_duration
-from antecast.history.manifest import write_json
+from antecast.history.manifest import applications, write_json
 from antecast.sim.study import PlannedRun, Study, plan
 from antecast.spark.folder import SweepFolder
 from antecast.spark.session import cancel_jobs, reason, spark_session, start_jobs
@@ -184,11 +184,10 @@ def measure_run(folder: SweepFolder, run: str) -> Measured:
         assert stored is not None
         manifest = json.loads(stored.manifest)
         scenario = manifest["scenario"]
-        joining = [fault["node"] + 1 for fault in scenario["faults"] if fault["kind"] == "join"]
         return measure(
             parts.read(run, "events", ["run", "node", "pos", "t", "kind", "origin", "seq", "bytes"]),
             parts.read(run, "samples"),
-            applications=max([scenario["nodes"], *joining]),
+            applications=applications(scenario),
             until=parse_duration(scenario["duration"]),
             units=manifest["gauges"],
         )

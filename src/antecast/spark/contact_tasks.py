@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecast.spark.batching import groups
+from antecast.spark.batching import groups, settle_in
 from antecast.traces.contact_detection import (
     QUANTILES,
     Plan,
@@ -204,6 +204,7 @@ class Search:
             moving = Segments([], part["node"].astype(np.int64), *motion)
             found = search_part(moving, self.plan, slab, bx, by).intervals
             yield from _dealt(_packed(found), _mixed(found) % self.buckets, self.buckets)
+        settle_in()
 
 
 def _mixed(intervals: Longs) -> Longs:

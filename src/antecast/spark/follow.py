@@ -28,13 +28,16 @@ _LOOK = 0.2
 
 def follow_on_spark(
     follower: Follower,
-    say: Callable[[Sequence[Finding]], None],
+    say: Callable[[Sequence[Finding]], None] = lambda _: None,
     *,
     master: str | None = None,
     spark: SparkSession | None = None,
     until_idle: float | None = None,
 ) -> None:
-    """Hand the lines of a stream to a follower, and what it finds to `say`, until interrupted or idle."""
+    """Hand the lines of a stream to a follower, and what it finds to `say`, until interrupted or idle.
+
+    A follower that has a `say` of its own needs none here.
+    """
     failed: list[Exception] = []
 
     def take(frame: DataFrame, _: int) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 INITIAL = "\0"
 """Stands for the initial state: no text of a log has it."""
 
+ZERO = {"plume": "0"}
+"""Formats in which a value that can be written stands for it, too."""
+
 
 def check_on_spark(
     log: ForeignLog, options: Options, master: str | None, on_progress: Callable[[str], None] | None
@@ -32,7 +35,8 @@ def check_on_spark(
         with spark_session("antecast audit", master=master) as spark:
             rows = _read(spark, log).persist()  # the files are read once
             try:
-                return check(operations(rows), options, initial=INITIAL, on_progress=note)
+                initial = ZERO.get(log.importer.NAME, INITIAL)
+                return check(operations(rows, initial), options, initial=initial, on_progress=note)
             finally:
                 rows.unpersist()
     except Exception as error:
@@ -51,7 +55,7 @@ def _read(spark: SparkSession, log: ForeignLog) -> DataFrame:
     return reader.option("paths", json.dumps([str(file) for file in log.source.files])).load()
 
 
-def operations(rows: DataFrame) -> DataFrame:
+def operations(rows: DataFrame, initial: str = INITIAL) -> DataFrame:
     """Operations of `antecast.foreign` as `antecast.spark.kv` takes them: transactions have numbers."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
@@ -61,5 +65,6 @@ def operations(rows: DataFrame) -> DataFrame:
         raise ConfigurationError(problem, field="--engine")
     first = F.min("pos").over(Window.partitionBy("session", "txn"))
     number = F.dense_rank().over(Window.partitionBy("session").orderBy("first")) - 1
-    value = F.when(F.col("initial"), F.lit(INITIAL)).otherwise(F.col("value"))
-    return rows.withColumn("first", first).withColumn("txn", number).withColumn("value", value).drop("first")
+    value = F.when(F.col("initial"), F.lit(initial)).otherwise(F.col("value"))
+    rows = rows.withColumn("first", first).withColumn("txn", number).withColumn("value", value)
+    return rows.drop("first", "initial")

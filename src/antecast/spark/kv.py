@@ -31,7 +31,7 @@ from antecast.kv.check import Options, judged_levels, what_is_missing
 from antecast.kv.check import check as check_here
 from antecast.kv.convergence import Demands
 from antecast.kv.engine import Analysis, judge_weaker
-from antecast.kv.history import LongArray
+from antecast.kv.history import LongArray, Status
 from antecast.kv.levels import LEVELS
 from antecast.kv.resolve import Misread
 from antecast.kv.shards import Judged, Shard, Stored
@@ -93,7 +93,7 @@ class _Check:
         kept: ExitStack,
     ) -> None:
         self._spark = frame.sparkSession
-        self._rows = _named(frame, columns)
+        self._rows = _named(frame, columns, initial)
         self._options = options
         self._initial = initial
         self._folder = folder
@@ -173,7 +173,8 @@ class _Check:
             F.col("write").cast("tinyint").alias("kind"),
             "key",
             "value",
-            F.col("aborted").cast("tinyint").alias("aborted"),
+            "initial",
+            "status",
         )
         parts = max(1, min(BUCKETS, -(-total // self._task_rows)))
         packed = rows.mapInArrow(PackKeys(), PARCELS)
@@ -225,14 +226,18 @@ class _Check:
         with job_description(self._spark, "kv: fetch what is violated"):
             rows = self._rows.filter(chosen).orderBy("session", "txn", "pos").toArrow()
         kinds = np.where(rows["write"].to_numpy(), "write", "read")
-        statuses = np.where(rows["aborted"].to_numpy(), "aborted", "committed")
+        statuses = np.array([each.name.lower() for each in Status])[rows["status"].to_numpy()]
         names = [*COLUMNS, *(each for each in ("file", "line") if each in rows.column_names)]
-        table = rows.append_column("kind", [kinds.tolist()]).append_column("status", [statuses.tolist()])
-        return check_here(history_of(table.select([*names, "status"]), initial=self._initial, name="DataFrame"))
+        table = rows.append_column("kind", [kinds.tolist()]).set_column(
+            rows.column_names.index("status"), "status", [statuses.tolist()]
+        )
+        return check_here(
+            history_of(table.select([*names, "initial", "status"]), initial=self._initial, name="DataFrame")
+        )
 
 
-def _named(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """The columns by our names; kinds and statuses as flags; what did not commit without its reads."""
+def _named(frame: DataFrame, columns: Mapping[str, str], initial: Any) -> DataFrame:
+    """The columns by our names; a flag for writes, statuses as numbers; what did not commit without its reads."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def column(name: str) -> Any:
@@ -245,37 +250,45 @@ def _named(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     optional = [name for name in ("file", "line") if columns.get(name, name) in frame.columns]
     kind = F.lower(column("kind").cast("string"))
     chosen = [column(name).alias(name) for name in ("session", "txn", "pos", "key", "value", *optional)]
+    found = columns.get("initial", "initial") in frame.columns
+    chosen.append(
+        F.coalesce(column("initial"), F.lit(False)).alias("initial") if found else F.lit(False).alias("initial")
+    )
     rows = frame.select(
         *chosen, _known(kind, ("r", "read", "w", "write"), "kind").isin("w", "write").alias("write")
     )
     if columns.get("status", "status") not in frame.columns:
-        return rows.withColumn("aborted", F.lit(False))
-    words = ("committed", "aborted", "indeterminate")
+        return rows.withColumn("status", F.lit(int(Status.COMMITTED)).cast("tinyint"))
+    words = [each.name.lower() for each in Status]
     status = _known(F.lower(column("status").cast("string")), words, "status")
     rows = frame.select(
         *chosen,
         _known(kind, ("r", "read", "w", "write"), "kind").isin("w", "write").alias("write"),
-        status.alias("status"),
+        (F.array_position(F.array(*map(F.lit, words)), status) - 1).cast("tinyint").alias("status"),
     )
-    rows = _settled(rows)
-    return rows.filter(F.col("write") | ~F.col("aborted"))
+    return _settled(rows, initial)
 
 
-def _settled(rows: DataFrame) -> DataFrame:
-    """Indeterminate transactions count as committed if a committed one has read from them, else as aborted."""
+def _settled(rows: DataFrame, initial: Any) -> DataFrame:
+    """Indeterminate transactions count as committed if a committed one can have read from them alone.
+
+    Those whose values others wrote, too, stay indeterminate; `resolve_shard` leaves such reads open.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    committed = rows.filter("status = 'committed'")
-    doubtful = rows.filter("status = 'indeterminate' AND write")
+    committed = F.col("status") == int(Status.COMMITTED)
+    doubtful = rows.filter(F.col("write") & (F.col("status") == int(Status.INDETERMINATE)))
+    kept = rows.filter(F.col("write") | committed)
     if doubtful.isEmpty():
-        return rows.withColumn("aborted", F.col("status") != "committed").drop("status")
-    sure = committed.filter("write").select("key", "value")
-    read = committed.filter("NOT write").select("key", "value").join(sure, ["key", "value"], "left_anti")
-    seen = doubtful.join(read, ["key", "value"], "left_semi").select("session", "txn").distinct()
-    marked = rows.join(seen.withColumn("seen", F.lit(True)), ["session", "txn"], "left")
-    lives = (F.col("status") == "committed") | F.coalesce(F.col("seen"), F.lit(False))
-    kept = marked.filter((F.col("status") == "committed") | F.col("write"))
-    return kept.withColumn("aborted", ~lives).drop("status", "seen")
+        return kept
+    read = rows.filter(committed & ~F.col("write") & ~F.col("value").eqNullSafe(F.lit(initial)))
+    writers = rows.filter(F.col("write") & (F.col("status") != int(Status.ABORTED)))
+    alone = writers.groupBy("key", "value").agg(F.countDistinct("session", "txn").alias("writers"))
+    named = alone.filter("writers = 1").join(read.select("key", "value"), ["key", "value"], "left_semi")
+    seen = doubtful.join(named, ["key", "value"], "left_semi").select("session", "txn").distinct()
+    marked = kept.join(seen.withColumn("seen", F.lit(True)), ["session", "txn"], "left")
+    status = F.when(F.col("seen"), F.lit(int(Status.COMMITTED)).cast("tinyint")).otherwise(F.col("status"))
+    return marked.withColumn("status", status).drop("seen")
 
 
 def _known(column: Any, words: Iterable[str], name: str) -> Any:

@@ -21,7 +21,6 @@ which is the largest r of all groups; with `processing` as real time passes in w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -216,9 +215,22 @@ def _table(frame: DataFrame, group: GroupObserver, output: StructType) -> DataFr
         read = read_rows(table, group.rows)
         out = group.step(State.load(None), [read], flush=True).out
         assert out is not None  # a group has rows, and flushed they all leave
-        return out
+        return with_texts(out, texts)
 
+    texts = text_type(frame)
     return frame.groupBy(*group.rows.key).applyInArrow(whole, output)
+
+
+def text_type(frame: DataFrame) -> pa.DataType:
+    """The type that Spark hands texts to Python with, and wants them back with."""
+    setting = "spark.sql.execution.arrow.useLargeVarTypes"
+    return pa.large_string() if frame.sparkSession.conf.get(setting) == "true" else pa.string()
+
+
+def with_texts(table: pa.Table, texts: pa.DataType) -> pa.Table:
+    """A table of ordered rows; the columns that it came with have their types already."""
+    reason = table.schema.get_field_index("reason")
+    return table.set_column(reason, "reason", table.column(reason).cast(texts))
 
 
 def _stream(
@@ -297,7 +309,7 @@ class _Processor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._state = handle.getValueState("group", "waiting long, data binary")
-        self._keeper = replace(self._settings, read=None)  # a task is a partition's part of one micro-batch
+        self._keeper = self._settings.of_a_task()  # a task is a partition's part of one micro-batch
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         blobs: list[bytes | None] = [blob for frame in rows for blob in frame["rows"]]
@@ -306,7 +318,7 @@ class _Processor(StatefulProcessor):
         evidence = self._keeper.evidence(state.header, real)
         done = self._group.step(state, tables, flush=len(tables) < len(blobs), evidence=evidence)
         if tables:
-            self._keeper.rows_came(done.state.header, real)
+            self._keeper.rows_came(state.header, done.state.header, real)
         yield from self._finish(done, real)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803

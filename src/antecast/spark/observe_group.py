@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from antecast.core.errors import ConfigurationError
 from antecast.observer.batch import REASONS, BatchObserver
 from antecast.observer.columns import Carried, Flags, Stamps
-from antecast.observer.front import Front
+from antecast.observer.front import Front, first_to_believe
 from antecast.observer.pace import Pace
 from antecast.observer.policy import Longs
 from antecast.spark.observe_rows import (
@@ -70,8 +70,10 @@ class Header(msgspec.Struct, omit_defaults=True):
     """The timer that is set, in milliseconds."""
     fed: int = 0
     """When rows came last, in milliseconds of processing time, or the clock was moved on."""
-    shown: int | None = None
-    """The largest clock of any group that had been read by then."""
+    looked: int = 0
+    """When a timer last looked at the group."""
+    credit: int = 0
+    """How far the clocks of other groups have moved between these two."""
     seen: int = 0
     """How many keys of rows are remembered, to tell duplicates."""
     pace: int = 0
@@ -177,6 +179,10 @@ class GroupObserver:
             stamps = stamps_of(fresh, self.observer.policy.width)
             arrival = np.asarray(fresh.column(ARRIVAL).to_numpy())
             order = self._order(fresh, stamps)
+            if state.header.now is None and not self.ordered:
+                bounds = self.observer.policy.bounds
+                first = first_to_believe(stamps.r[order], bounds.delta + bounds.epsilon)
+                order = np.concatenate([order[first : first + 1], order[:first], order[first + 1 :]])
             stamps = stamps.take(order)
             names = np.append(names[: len(carried)], len(carried) + order)
             readings = arrival[order] if self.observer.clock == "given" else None
@@ -278,7 +284,8 @@ class GroupObserver:
             held=after.held,
             timer=before.timer,
             fed=before.fed,
-            shown=before.shown,
+            looked=before.looked,
+            credit=before.credit,
         )
 
 

@@ -6,13 +6,15 @@ slow, and after an outage much is waiting to be read. So:
 - While rows of the group come, its clock is theirs, and real time does not count.
 - In a micro-batch that brought no rows at all to this task, everything there was has been read: the group's clock
   moves on by the real time that has passed since its last rows, less the slack.
-- In a micro-batch that brought rows of other groups, more may be waiting. Then the clock moves on by as much as
-  the clocks of those other groups have since, and no further than real time.
+- In a micro-batch that brought rows of other groups, more may be waiting. How fast it is being read shows in the
+  clocks of those groups: how far they moved, and in how much real time. The group's clock moves on at that pace,
+  which is that of real time where nothing waits, and slow while a backlog is read. Only differences count: groups
+  may count time from different days, and some may have been read further than others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from antecast.spark.observe_group import Header
@@ -32,22 +34,30 @@ class Timekeeper:
     """Milliseconds, as everywhere in Spark."""
     forget: int | None = None
     """For how long a group in which nothing waits may be silent before it is forgotten."""
-    read: int | None = None
-    """The largest clock of a group that had rows in this micro-batch."""
+    busy: bool = False
+    """Whether this micro-batch has brought rows. How far the clocks of their groups have moved since their last
+    rows, in ticks, and in how much real time:"""
+    moved: int = 0
+    took: int = 0
+
+    def of_a_task(self) -> Timekeeper:
+        return replace(self, busy=False, moved=0, took=0)
 
     def evidence(self, header: Header, real: int) -> int | None:
         """What real time, or the watermark, says the clock of a group might show when rows come."""
         if self.timers == "event":
             return real * _MS // self.tick
         if self.timers == "processing" and header.now is not None:
-            return header.now + max(0, real - header.fed) * _MS // self.tick
+            return header.now + self._ticks(real - header.fed)
         return None
 
-    def rows_came(self, header: Header, real: int) -> None:
+    def rows_came(self, before: Header, header: Header, real: int) -> None:
         """A group has had rows, and its clock has moved with them."""
-        if header.now is not None:
-            self.read = header.now if self.read is None else max(self.read, header.now)
-        header.fed, header.shown = real, self.read
+        self.busy = True
+        if before.now is not None and header.now is not None:
+            self.moved += header.now - before.now
+            self.took += self._ticks(real - before.fed)
+        header.fed, header.looked, header.credit = real, real, 0
 
     def passed(self, header: Header, real: int) -> int | None:
         """The clock of a group that had no rows in this micro-batch; notes in the header that it was moved on."""
@@ -56,13 +66,16 @@ class Timekeeper:
         slack = self.slack * _MS // self.tick
         if self.timers == "event":
             return max(header.now, real * _MS // self.tick - slack)
-        gone = (real - header.fed) * _MS // self.tick
-        if self.read is not None:
-            header.shown = self.read if header.shown is None else header.shown
-            gone = min(gone, self.read - header.shown)
+        gone = self._ticks(real - header.fed)
+        if self.busy:
+            since = self._ticks(real - max(header.looked, header.fed))
+            pace = min(max(self.moved / self.took, 0.0), 1.0) if self.took else 0.0
+            header.credit += int(pace * since)
+            gone = min(gone, header.credit)
+        header.looked = real
         if gone <= slack:
             return header.now
-        header.fed, header.shown = real - self.slack, None if self.read is None else self.read - slack
+        header.fed, header.credit = real - self.slack, slack
         return header.now + gone - slack
 
     def next_timer(self, header: Header, due: int | None, real: int) -> int | None:
@@ -80,6 +93,9 @@ class Timekeeper:
         if self.forget is None or due is not None or header.now is None:
             return False
         return real >= self._silent_since(header) + self.forget
+
+    def _ticks(self, milliseconds: int) -> int:
+        return max(0, milliseconds) * _MS // self.tick
 
     def _silent_since(self, header: Header) -> int:
         assert header.now is not None

@@ -235,6 +235,7 @@ def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSe
                 return local
         _probe(url)
         session: SparkSession = builder.getOrCreate()
+        _give_up_in_time(session)
         _ = session.version  # the first call that needs the server
     except ImportError as error:
         problem = f'Spark Connect needs more packages; pip install "pyspark[connect]" ({reason(str(error))})'
@@ -242,6 +243,15 @@ def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSe
     except PySparkException as error:
         raise ConfigurationError(f"Spark Connect at {url}: {reason(str(error))}") from error
     return session
+
+
+def _give_up_in_time(session: SparkSession) -> None:
+    """A server that is gone is told after 20 s; the client would ask it again for ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    client: Any = session.client
+    client.set_retry_policies([DefaultPolicy(max_retries=5)])
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says what went wrong
 
 
 def _probe(url: str) -> None:
@@ -322,7 +332,20 @@ def reason(text: str) -> str:
 
     >>> reason("An error occurred\\n: java.net.BindException: port 1 is taken\\n\\tat a.b.C.error(C.scala:1)")
     'java.net.BindException: port 1 is taken'
+    >>> reason('<_InactiveRpcError of RPC that terminated with:\\n\\tdetails = "Connection refused"\\n>')
+    'Spark Connect: Connection refused'
+    >>> reason("Traceback\\nModuleNotFoundError: No module named 'antecast'")
+    'the workers have no Antecast; install it there, or send it along (antecast spark package, docs/cluster.md)'
     """
+    if re.search(r"No module named 'antecast'", text):
+        return (
+            "the workers have no Antecast; install it there, or send it along "
+            "(antecast spark package, docs/cluster.md)"
+        )
+    if told := re.search(
+        r'RpcError.*?details = "(.+?)"$|Rendezvous.*?details = "(.+?)"$', text, re.DOTALL | re.MULTILINE
+    ):
+        return f"Spark Connect: {told[1] or told[2]}"
     lines = [
         line.removeprefix('Exception in thread "main" ').strip(": \t")
         for line in text.splitlines()

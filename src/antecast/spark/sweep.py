@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from antecast.core.arguments import check_count, check_texts, unexpected
 from antecast.core.errors import AntecastError, ConfigurationError, InputError, LocalMisuse
 from antecast.history.parts import TABLES, Merge, merge
 from antecast.history.store import Store
@@ -261,6 +262,8 @@ def as_study(
     study: Study | Mapping[str, Any] | Path | str, *, overrides: Sequence[str] = (), seeds: int | None = None
 ) -> Study:
     """A study from whatever names one."""
+    check_texts("overrides", overrides, "network.loss=0.1")
+    check_count("seeds", seeds, least=1)
     if isinstance(study, Study):
         if overrides or seeds is not None:
             raise LocalMisuse("overrides and seeds go into a study when it is made: make_study or load_study")
@@ -269,9 +272,7 @@ def as_study(
         return make_study(study, overrides=overrides, seeds=seeds)
     if isinstance(study, Path | str):
         return load_study(study, overrides=overrides, seeds=seeds)
-    raise LocalMisuse(
-        f"study: expected a Study, the path of a TOML file, or a mapping of its values, got {type(study).__name__}"
-    )
+    raise unexpected("study", study, "a Study, the path of a TOML file, or a mapping of its values")
 
 
 def default_folder(study: Study) -> Path:

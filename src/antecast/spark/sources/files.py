@@ -20,7 +20,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.spark.sources.filters import Filters
 
 TASKS = 256
 """Tasks that a read is dealt out to, at most."""
@@ -95,10 +94,7 @@ class Share(InputPartition):
 
 
 class FileSource(DataSource):
-    """What sources of files share. `pushes` says whether filters are handed down: Spark refuses to read with a
-    reader that takes them while `spark.sql.python.filterPushdown.enabled` is off."""
-
-    pushes = False
+    """What sources of files share."""
 
     @abstractmethod
     def columns(self) -> StructType:
@@ -112,8 +108,7 @@ class FileSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_columns(self.name(), schema, self.columns())
-        reader = self.file_reader(schema)
-        return PushingReader(reader) if self.pushes else reader
+        return self.file_reader(schema)
 
 
 def check_columns(source: str, asked: StructType, known: StructType) -> None:
@@ -131,12 +126,15 @@ def check_columns(source: str, asked: StructType, known: StructType) -> None:
 
 
 class FileReader(DataSourceReader):
-    """Reads parts; `filters` are those that Spark has handed down."""
+    """Reads parts.
+
+    It takes no filters: Spark 4.3 plans a read once per DataFrame, so filters that one query hands down would
+    apply to every other query of the same DataFrame, too.
+    """
 
     def __init__(self, schema: StructType, *, tasks: int | None) -> None:
         self.target = to_arrow_schema(schema, timezone="UTC")
         self.tasks = tasks or TASKS
-        self.filters = Filters()
 
     @abstractmethod
     def parts(self) -> list[Part]: ...
@@ -152,27 +150,7 @@ class FileReader(DataSourceReader):
         assert isinstance(partition, Share)
         for part in partition.parts:
             for rows in self.batches(part):
-                for batch in fitted(rows, self.target):
-                    kept = self.filters.apply(batch)
-                    if len(kept):
-                        yield kept
-
-
-class PushingReader(DataSourceReader):
-    """A reader of files that takes filters."""
-
-    def __init__(self, inner: FileReader) -> None:
-        self.inner = inner
-
-    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
-        self.inner.filters = Filters(filters, self.inner.target)
-        return filters
-
-    def partitions(self) -> list[InputPartition]:
-        return self.inner.partitions()
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.inner.read(partition)
+                yield from fitted(rows, self.target)
 
 
 def fitted(rows: pa.RecordBatch | pa.Table, target: pa.Schema) -> Iterator[pa.RecordBatch]:

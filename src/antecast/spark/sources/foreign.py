@@ -41,6 +41,9 @@ KNOWN: Mapping[str, Parse] = {
     "maxLineBytes": positive,
     "partitions": positive,
 }
+TOGETHER = ("elle",)
+"""Formats whose files are read by one task: the answer to an invocation may stand in the next file."""
+
 FILE_ROWS = 1 << 40
 """Positions of one file in a history of several."""
 
@@ -101,10 +104,12 @@ class _Reader(FileReader):
         self.read_options = read_options(log.request)
 
     def parts(self) -> list[Part]:
+        if self.format in TOGETHER:
+            return [Part(self.files[0], sum(file.stat().st_size for file in self.files), 0)]
         return [Part(file, file.stat().st_size, number) for number, file in enumerate(self.files)]
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch | pa.Table]:
-        source = Source((part.path,), self.read_options)
+        source = Source(self.files if self.format in TOGETHER else (part.path,), self.read_options)
         reader = TableReader(self.format, self.model) if self.format in FORMATS else importer(self.format)
         table = table_of(reader.read(source))
         if "session" in table.column_names:
@@ -117,7 +122,7 @@ class _Reader(FileReader):
             if self.format == "dbcop":
                 sessions = [f"{session} of {file}" for session in table["session"].to_pylist()]
                 table = table.set_column(table.schema.get_field_index("session"), "session", [sessions])
-            if self.format not in ("plume", *FORMATS):
+            if self.format not in ("plume", *TOGETHER, *FORMATS):
                 names = [f"{number}/{txn}" for txn in table["txn"].to_pylist()]
                 table = table.set_column(table.schema.get_field_index("txn"), "txn", [names])
         return table.append_column("pos", pa.array(number * FILE_ROWS + np.arange(len(table))))

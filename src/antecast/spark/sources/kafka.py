@@ -23,7 +23,16 @@ from antecast.core.errors import ConfigurationError, InputError
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, one_of, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
-from antecast.spark.sources.streams import Range, StreamReader, client_missing, in_batches, lost, struct, told
+from antecast.spark.sources.streams import (
+    Range,
+    StreamReader,
+    anew,
+    client_missing,
+    in_batches,
+    lost,
+    struct,
+    told,
+)
 
 NAME = "antecast.kafka"
 COLUMNS = struct(
@@ -79,6 +88,7 @@ class Broker:
             **self.settings,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "auto.offset.reset": "error",  # never on at another place, and nothing said
         }
         with told(NAME, self.where, client.KafkaException):
             consumer = client.Consumer(settings, logger=_silent())
@@ -167,28 +177,34 @@ class KafkaReader(StreamReader):
     def newest(self) -> dict[str, Any]:
         return self._offsets(1)
 
+    def check(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        for topic in end if self.strict else ():
+            for number, low in start.get(topic, {}).items():
+                if end[topic].get(number, 0) < low:
+                    raise anew(NAME, self._where(topic, number), low, end[topic].get(number, 0))
+
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
-        """Every partition gets its share of the rows; a partition that is new begins at its beginning."""
-        left = {
-            (topic, number): max(0, high - start.get(topic, {}).get(number, 0))
-            for topic, numbers in end.items()
-            for number, high in numbers.items()
-        }
+        """Every partition gets its share of the rows."""
+        begin = _begin(start, end)
+        left = {place: high - begin[place] for place, high in _flat(end).items()}
         total, budget = sum(left.values()), rows
-        limited: dict[str, Any] = {topic: dict(numbers) for topic, numbers in start.items()}
+        limited: dict[str, Any] = {topic: dict(numbers) for topic, numbers in start.items() if topic not in end}
         for (topic, number), size in left.items():
             share = size if total <= rows else min(size, max(1, size * rows // total), budget)
             budget -= share
-            limited.setdefault(topic, {})[number] = start.get(topic, {}).get(number, 0) + share
+            limited.setdefault(topic, {})[number] = begin[topic, number] + share
         return limited
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        begin = _begin(start, end)
         return [
-            Range(start.get(topic, {}).get(number, 0), high, (topic, int(number)))
-            for topic, numbers in end.items()
-            for number, high in numbers.items()
-            if high > start.get(topic, {}).get(number, 0)
+            Range(begin[topic, number], high, (topic, int(number)))
+            for (topic, number), high in _flat(end).items()
+            if high > begin[topic, number]
         ]
+
+    def _where(self, topic: str, number: Any) -> str:
+        return f"{self.broker.where}: topic {topic}, partition {number}"
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
@@ -197,12 +213,16 @@ class KafkaReader(StreamReader):
     def _take(self, part: Range) -> Iterator[dict[str, Any]]:
         client = _client()
         topic, number = part.log
-        where = f"{self.broker.where}: topic {topic}, partition {number}"
+        where = self._where(topic, number)
         with self.broker.consumer() as consumer:
             place = client.TopicPartition(topic, number, part.start)
-            first, _ = consumer.get_watermark_offsets(place, timeout=self.broker.timeout)
+            first, after = consumer.get_watermark_offsets(place, timeout=self.broker.timeout)
             if first > part.start and self.strict:
                 raise lost(NAME, where, part.start, first)
+            if after < part.end and self.strict:
+                raise anew(NAME, where, part.end, after)
+            if max(first, part.start) >= min(after, part.end):
+                return
             consumer.assign([client.TopicPartition(topic, number, max(first, part.start))])
             while True:
                 for message in self.broker.some(consumer, f"{where}: offset {part.end} is not reached"):
@@ -216,6 +236,18 @@ class KafkaReader(StreamReader):
                     yield _row(message)
                     if message.offset() == part.end - 1:
                         return
+
+
+def _flat(offsets: dict[str, Any]) -> dict[tuple[str, str], int]:
+    return {(topic, number): each for topic, numbers in offsets.items() for number, each in numbers.items()}
+
+
+def _begin(start: dict[str, Any], end: dict[str, Any]) -> dict[tuple[str, str], int]:
+    """Where to go on in each partition: one that is new, or was made anew, begins at its beginning."""
+    return {
+        (topic, number): low if (low := start.get(topic, {}).get(number, 0)) <= high else 0
+        for (topic, number), high in _flat(end).items()
+    }
 
 
 def _row(message: Any) -> dict[str, Any]:
@@ -254,7 +286,9 @@ class KafkaWriter(OrderedWriter):
                 failed.append(error)
 
         with told(NAME, self.broker.where, client.KafkaException, BufferError):
-            producer = client.Producer({**self.broker.settings, "enable.idempotence": True}, logger=_silent())
+            # A row that fails for good must be the last: one behind it would count as if all before were there.
+            whole = {"enable.idempotence": True, "enable.gapless.guarantee": True}
+            producer = client.Producer({**self.broker.settings, **whole}, logger=_silent())
             for row in range(first, len(lines)):
                 line = lines[row]
                 marks = {BATCH: f"{self.query} {batch}", ROW: f"{row} {line.digest}"}

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.log_files import compression_of
 from antecast.history.log_columns import FILE_ORDER
 from antecast.history.log_files import Log, LogFile, open_log
-from antecast.history.log_formats import FORMATS, PACKED, Csv, JsonLines, LogFormat
+from antecast.history.log_formats import FORMATS, Csv, JsonLines, LogFormat
 from antecast.history.schema import EVENTS
 from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths, with_file
 from antecast.spark.sources.options import PATHS, Parse, one_of, pairs, positive, read_options
@@ -39,6 +40,11 @@ KNOWN: Mapping[str, Parse] = {
     "partitions": positive,
     "partBytes": positive,
 }
+
+
+_TYPES = {pa.int32(): IntegerType(), pa.int64(): LongType()}
+EVENT_COLUMNS = StructType([StructField(field.name, _TYPES.get(field.type, StringType())) for field in EVENTS])
+"""The columns of the event log; names and kinds are texts."""
 
 
 class LogSource(FileSource):
@@ -80,8 +86,7 @@ def _whole(log: Log) -> bool:
 
 def _columns(log: Log) -> StructType:
     if _whole(log):
-        kinds = {pa.int32(): IntegerType(), pa.int64(): LongType()}
-        return StructType([StructField(field.name, kinds.get(field.type, StringType())) for field in EVENTS])
+        return EVENT_COLUMNS
     forms = log.forms.items()
     return StructType(
         [StructField(name, LongType() if form == "number" else StringType()) for name, form in forms]
@@ -147,7 +152,7 @@ class _CsvRange(Csv):
 def _ranges(file: Path, size: int, *, quotes: bool) -> list[_Range]:
     """A file cut at line breaks; not cut if a line break may be part of a value."""
     total = file.stat().st_size
-    if total <= size or file.suffix in PACKED or (quotes and _has_quotes(file)):
+    if total <= size or compression_of(file) is not None or (quotes and _has_quotes(file)):
         return []
     cuts = [0]
     with file.open("rb") as source:
@@ -198,9 +203,7 @@ class _Reader(FileReader):
         parts, row = [], 0
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
-            # Names and words of other logs are not those of the columns, so only ours are skipped by statistics.
-            if not _whole(self.log) or self.filters.may_be_in(group):
-                parts.append(Part(file.path, group.total_byte_size, (file, (number, row))))
+            parts.append(Part(file.path, group.total_byte_size, (file, (number, row))))
             row += group.num_rows
         return parts
 

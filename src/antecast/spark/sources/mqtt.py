@@ -232,6 +232,17 @@ class MqttReader(StreamReader):
             time.sleep(quiet / 10)
         self.until = self.newest()
 
+    def check(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        if end["number"] < start["number"]:
+            raise self._of_another(start["number"])
+
+    def _of_another(self, asked: int) -> InputError:
+        first, after = self.spool.bounds()
+        there = f"the messages {first} to {after - 1}" if first < after else f"none, and the next one is {after}"
+        problem = f"messages from {asked} on were asked for, and the spool has {there}"
+        place = self.values["spool"]
+        return InputError(f"{problem}; is it the one that this checkpoint was made with?", path=place)
+
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
         return {"number": max(start["number"], min(end["number"], start["number"] + rows))}
 
@@ -239,10 +250,7 @@ class MqttReader(StreamReader):
         low, high = start["number"], end["number"]
         first, after = self.spool.bounds()
         if high > low and (low < first or high > after):
-            problem = f"messages {low} to {high - 1} were asked for, and {first} to {after - 1} are in the spool"
-            raise InputError(
-                f"{problem}; is it the one that this checkpoint was made with?", path=self.values["spool"]
-            )
+            raise self._of_another(low)
         return [Messages(self.spool.take(low, high))] if high > low else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

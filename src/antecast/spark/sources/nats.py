@@ -23,7 +23,16 @@ from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructT
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
-from antecast.spark.sources.streams import Range, StreamReader, client_missing, in_batches, lost, struct, told
+from antecast.spark.sources.streams import (
+    Range,
+    StreamReader,
+    anew,
+    client_missing,
+    in_batches,
+    lost,
+    struct,
+    told,
+)
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -181,11 +190,15 @@ class NatsReader(StreamReader):
     def newest(self) -> dict[str, Any]:
         return {"seq": self._bounds()[1]}
 
+    def check(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        if end["seq"] < start["seq"] and self.strict:
+            raise anew(NAME, self.where, start["seq"], end["seq"])
+
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
-        return {"seq": max(start["seq"], min(end["seq"], start["seq"] + rows))}
+        return {"seq": min(end["seq"], _begin(start, end) + rows)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        low, high = start["seq"], end["seq"]
+        low, high = _begin(start, end), end["seq"]
         cuts = sorted({low + (high - low) * each // self.tasks for each in range(self.tasks + 1)})
         return [Range(*each) for each in pairwise(cuts)]
 
@@ -210,6 +223,8 @@ class NatsReader(StreamReader):
         state = (await jetstream.stream_info(self.stream)).state
         if part.start < state.first_seq and self.strict:
             raise lost(NAME, self.where, part.start, state.first_seq)
+        if state.last_seq + 1 < part.end and self.strict:
+            raise anew(NAME, self.where, part.end, state.last_seq + 1)
         config = ConsumerConfig(
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=part.start,
@@ -239,6 +254,11 @@ class NatsReader(StreamReader):
                 )
         await jetstream.delete_consumer(self.stream, made.name)
         return rows
+
+
+def _begin(start: dict[str, Any], end: dict[str, Any]) -> int:
+    """Where to go on: a stream that was made anew begins at its beginning."""
+    return int(start["seq"]) if start["seq"] <= end["seq"] else 1
 
 
 class NatsWriter(OrderedWriter):

@@ -57,6 +57,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
         """An offset that is at most so many rows after the start, and not beyond the end."""
 
+    def check(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        """Refuse to go on in a log that ends before its start: it is not the one that the checkpoint speaks of."""
+
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self.most is None else ReadMaxRows(self.most)
 
@@ -65,6 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         end = self.newest() if self.until is None else self.until
+        self.check(start, end)
         return self.limited(start, end, limit.max_rows if isinstance(limit, ReadMaxRows) else 1 << 62)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -110,5 +114,14 @@ def lost(source: str, where: str, start: int, first: int) -> InputError:
     problem = (
         f"messages from {start} on were asked for, and the first that is left is {first}:"
         " the broker has removed some that were not read; .option('failOnDataLoss', 'false') goes on without them"
+    )
+    return InputError(problem, path=f"{source}: {where}")
+
+
+def anew(source: str, where: str, start: int, end: int) -> InputError:
+    """The broker's log ends before the place where Spark is in it."""
+    problem = (
+        f"the checkpoint is at {start}, and the next message will be {end}: was this deleted and made anew? Start"
+        " with a new checkpoint, or take all that is there with .option('failOnDataLoss', 'false')"
     )
     return InputError(problem, path=f"{source}: {where}")

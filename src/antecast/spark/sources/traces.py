@@ -3,8 +3,8 @@
     spark.read.format("antecast.trace").load("walks/*.tcl")
 
 A text format is read as a whole by one task: what its rows mean depends on the others (ups and downs nest, pieces
-end where the next begins). Parquet that Antecast wrote is read by row groups, with statistics and columns used to
-skip. Several files are several traces: rows of different files are not joined, `fileColumn` tells them apart.
+end where the next begins). Parquet that Antecast wrote is read by row groups. Several files are several traces:
+rows of different files are not joined, `fileColumn` tells them apart.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Reader(FileReader):
         return found
 
     def _row_groups(self, path: Path) -> list[tuple[int, int]] | None:
-        """The row groups to read of Parquet that Antecast wrote, which has been checked and joined already."""
+        """The row groups of Parquet that Antecast wrote, which has been checked and joined already."""
         if self.values.get("format", "parquet") != "parquet":
             return None
         with path.open("rb") as file:
@@ -100,7 +100,7 @@ class _Reader(FileReader):
         if (footer.metadata or {}).get(b"antecast.schema") != ours:
             return None
         groups = [footer.row_group(each) for each in range(footer.num_row_groups)]
-        return [(n, group.total_byte_size) for n, group in enumerate(groups) if self.filters.may_be_in(group)]
+        return [(number, group.total_byte_size) for number, group in enumerate(groups)]
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch | pa.Table]:
         column = self.values.get("fileColumn")
