@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecast.core import Deliver, Discard, LocalMisuse, Message
+from antecast.core import Deliver, Discard, LocalMisuse, Message, Send
 from antecast.history.oracle import judge
 from antecast.protocols import specification
 from antecast.protocols.delta import Delta, Stamp
@@ -112,6 +112,50 @@ def test_a_wild_clock_stretches_nobody_s_lifetimes():
     assert node.gauges()["refused"] == 1
     sent = node.broadcast(b"", at(2))
     assert sent[-1].message.stamp.deadline == at(12)
+
+
+FALSE_STAMPS = pytest.mark.parametrize("second", [5, 6], ids=["one tag twice", "its own last one left out"])
+
+
+@FALSE_STAMPS
+def test_a_message_is_not_delivered_after_what_depends_on_it_though_its_source_lies(second):
+    """The second message of node 3 does not wait for the first: where it came, it stands for both."""
+    a, b = delta(0), delta(1)
+    first = Message(3, 1, b"", Stamp(at(5), {}))
+    a.accept(first, at(1))
+    answer = broadcast(a, 0, 1, 1)
+    assert ids(b.accept(Message(3, 2, b"", Stamp(at(second), {})), at(1)).ready) == [(3, 2)]
+    assert ids(b.accept(answer, at(1)).ready) == [(0, 1)]
+    late = b.accept(first, at(1))
+    assert (ids(late.ready), ids(late.dropped)) == ([], [(3, 1)])
+
+
+@FALSE_STAMPS
+def test_nor_is_one_that_waited_meanwhile(second):
+    a, b, c = delta(0), delta(1), delta(2)
+    cause = broadcast(c, 2, 1, 0, lifetime=4)
+    first = Message(3, 1, b"", Stamp(at(5), {2: at(4)}))
+    a.accept(cause, at(1))
+    a.accept(first, at(1))
+    answer = broadcast(a, 0, 1, 1)
+    assert answer.stamp.barrier == {3: at(5)}
+    assert b.accept(first, at(1)).ready == []
+    assert ids(b.accept(Message(3, 2, b"", Stamp(at(second), {})), at(1)).ready) == [(3, 2)]
+    assert ids(b.accept(answer, at(1)).ready) == [(0, 1)]
+    late = b.accept(cause, at(2))
+    assert (ids(late.ready), ids(late.dropped)) == ([(2, 1)], [(3, 1)])
+    assert b.pending() == []
+
+
+def test_an_overtaken_message_is_passed_on_and_its_end_is_told_once():
+    spec = specification("delta")
+    node = spec.make(0, spec.configure({"lifetime": "10s"}))
+    for peer in (1, 2):
+        node.link_up(peer, 0)
+    node.receive(Message(3, 2, b"", Stamp(at(5), {})), 1, at(1))
+    first = Message(3, 1, b"", Stamp(at(5), {}))
+    assert node.receive(first, 1, at(1)) == [Send(2, first), Discard(first.id, "overtaken")]
+    assert node.receive(first, 2, at(1)) == []
 
 
 def test_the_registry_of_deliveries_forgets_expired_sources():

@@ -195,6 +195,24 @@ def test_what_is_over_the_quota_comes_later(protocol):
     assert bench.delivered[1] == bench.delivered[0]
 
 
+@pytest.mark.parametrize("protocol", ["fifo", "vector", "vector-changes"])
+def test_a_quota_that_stays_full_does_not_keep_a_base_from_being_taken(protocol):
+    """A message that can never be delivered, passed on by an honest neighbour, fills its quota. Node 2 then misses
+    more than is kept: what comes next cannot be held, and yet it must make node 2 go on without the rest."""
+    bench = line(protocol, early=1000, retain=1)
+    lie(bench, Message(LIAR, 2, bytes(1000), stamp(protocol)))
+    assert bench.nodes[2].gauges()["pending"] == 1
+    bench.unlink(1, 2)
+    for _ in range(5):
+        bench.broadcast(0)
+    bench.transfer()
+    bench.link(1, 2)
+    bench.transfer()
+    wait(bench)
+    assert bench.nodes[2].gauges()["pending"] == 1
+    assert_unharmed(bench)
+
+
 @every
 def test_a_source_too_many_is_refused_and_is_a_misuse_at_the_source(protocol, monkeypatch):
     monkeypatch.setattr(retained, "MAX_SOURCES", 4)

@@ -7,19 +7,18 @@ import msgspec
 import pytest
 import toys
 
-from antecast.core import Message
+from antecast.core import Message, MessageId
 from antecast.protocols import Need, specification, specifications
+from antecast.protocols.delta import Stamp
 from antecast.protocols.retained import Base, Summary
 from antecast.testing import Bench
 from antecast.testing.frames import FrameMaker
 from antecast.testing.fuzz import Campaign, growth, main
-from antecast.testing.hostile import HOSTILE, Stage, Step, play, told
+from antecast.testing.hostile import HOSTILE, Fault, Play, Stage, Step, play, told
 from antecast.testing.record import Record
 from antecast.testing.state import whole_state
 
 FRAMES = 2_000
-CACHES = {"_usable_ids", "_heights"}
-"""Attributes that follow from others, of the view of a cube."""
 everything = pytest.mark.parametrize("spec", specifications(), ids=lambda spec: spec.name)
 
 
@@ -108,6 +107,29 @@ def test_a_base_that_leaves_out_what_its_messages_depend_on_breaks_order_where_s
     assert whole is None or whole.kind != "order"
 
 
+@pytest.mark.parametrize("rule", ["paper", "safe"])
+def test_what_honest_nodes_broadcast_comes_after_what_they_delivered_from_a_liar(rule):
+    """The hostile node gives two messages one tag. Node 2 delivers both and answers; the answer comes to node 0
+    before the second message, for which under the published rule the first one stands."""
+    performance = Play(Stage(specification("delta"), {"rule": rule}, (0, 2)))
+
+    def send(to, frame):
+        performance.do(Step("frame", HOSTILE, to, performance.codec.encode(frame)))
+
+    for number in (1, 2):
+        send(2, Message(HOSTILE, number, b"", Stamp(10**9, {})))
+        if number == 1:
+            performance.do(Step("wait", 10**8))
+    performance.do(Step("broadcast", 2))
+    send(0, next(frame for frame in performance.sent if isinstance(frame, Message) and frame.id == (2, 2)))
+    if rule == "safe":
+        performance.end()
+        assert MessageId(HOSTILE, 2) not in performance.bench.delivered[0]
+    else:
+        with pytest.raises(Fault, match="node 0 delivered 2:2 before 9:2, which 2:2 depends on"):
+            performance.end()
+
+
 def test_memory_that_grows_is_found():
     assert growth(toys.spec_of(toys.Short), frames=400).bounded
     assert not growth(toys.spec_of(toys.Hoards), frames=1200).bounded
@@ -159,7 +181,7 @@ def test_hostile_frames_in_honest_names_neither_crash_nor_hang_and_a_refused_one
 ):
     """Nothing at all: neither what a snapshot holds nor links, offers, quotas and caches. Every type of frame is
     refused now and then."""
-    monkeypatch.setattr(Bench, "state", lambda bench, node: whole_state(bench.nodes[node], without=CACHES))
+    monkeypatch.setattr(Bench, "state", lambda bench, node: whole_state(bench.nodes[node]))
     refused, refuse = set(), Record.refuse
 
     def count(record, node, frame, *why):

@@ -195,13 +195,25 @@ class Delta(Ordering[Stamp]):
 
     def _release(self, ready: list[Message[Stamp]], now: int) -> Released:
         """Deliver messages, and those that waited for them or for an earlier one of their source: that one has
-        expired, is still alive here under the paper's rule, or never existed."""
+        expired, is still alive here under the paper's rule, or never existed.
+
+        Since a later one stands for it, an earlier one that comes all the same is dropped under the safe rule:
+        others may have delivered it before they broadcast what was delivered here without it. Only a clock out of
+        bounds brings this about, or a source that lies: its tags do not grow, or do not name its own last message.
+        """
         dropped: list[Message[Stamp]] = []
-        waiting = self._waiting
+        overtaken = False
+        waiting, delivered = self._waiting, self._delivered
         for message in ready:  # grows while it is walked
+            source, reached = message.origin, message.stamp.deadline
+            if delivered.get(source, _LONG_AGO) < reached:
+                delivered[source] = reached
+            elif self._safe:
+                overtaken = True
+                dropped.append(message)
+                continue
             self._note(message)
-            if waiting and message.origin in waiting:
-                source, reached = message.origin, message.stamp.deadline
+            if waiting and source in waiting:
                 by_tag = waiting[source]
                 earlier = [tag for tag in by_tag if tag < reached]
                 if reached in by_tag:
@@ -210,6 +222,9 @@ class Delta(Ordering[Stamp]):
                     self._look_again(self._take_waiters(tag, source), now, ready, dropped)
         if not waiting:
             self._expiries.clear()
+        if overtaken:
+            gone = set(map(id, dropped))
+            ready = [message for message in ready if id(message) not in gone]
         return Released(ready, dropped)
 
     def _look_again(
@@ -226,10 +241,7 @@ class Delta(Ordering[Stamp]):
 
     def _note(self, message: Message[Stamp]) -> None:
         origin, stamp = message.origin, message.stamp
-        tag = stamp.deadline
-        delivered, barrier = self._delivered, self._barrier
-        if delivered.get(origin, _LONG_AGO) < tag:
-            delivered[origin] = tag
+        tag, barrier = stamp.deadline, self._barrier
         if self._prune:
             for source, covered in stamp.barrier.items():
                 if barrier.get(source, _NEVER) <= covered:

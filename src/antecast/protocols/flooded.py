@@ -25,7 +25,7 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
     retain: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     """How many delivered messages a node keeps for neighbours that were away."""
     repair: Duration | None = None
-    """How often a node compares with a neighbour; needed over links that lose."""
+    """How often a node compares with a neighbour; needed over links that lose. 0 for never."""
     patience: Duration = Duration(10 * 10**9)
     """How long a node with a past waits before it gives up messages that a neighbour no longer has."""
     early: Annotated[int, msgspec.Meta(ge=1000)] = 1 << 27
@@ -41,7 +41,7 @@ def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -
     flood = Flood(
         node,
         retain=settings.retain,
-        repair=settings.repair,
+        repair=settings.repair or None,
         patience=settings.patience,
         ordered=ordering.waits,
         early=settings.early,

@@ -20,7 +20,7 @@ from antecast.core import (
     Timer,
 )
 from antecast.protocols.dissemination import Dissemination
-from antecast.protocols.ordering import Ordering, Released
+from antecast.protocols.ordering import EXPIRED, OVERTAKEN, Ordering, Released
 
 EXPIRY: Timer = "ordering/expiry"
 
@@ -137,7 +137,7 @@ class Layered(Protocol):
         ready, dropped = released.ready, released.dropped
         if dropped:
             waits = not any(each is message for each in (*ready, *dropped))
-            self._carry_out(released, "expired", out)
+            self._carry_out(released, now, out)
         elif not ready:
             waits = True
         elif len(ready) == 1 and not self._tells_each:  # the usual case, written out
@@ -153,19 +153,24 @@ class Layered(Protocol):
         return waits
 
     def expired(self, now: int, out: list[Effect]) -> None:
-        self._carry_out(self._ordering.expire(now), "expired", out)
+        self._carry_out(self._ordering.expire(now), now, out)
         self._set_wakeup(out)
 
     def skipped(self, base: Mapping[NodeId, int], out: list[Effect]) -> None:
-        self._carry_out(self._ordering.skip(base), "skipped", out)
+        self._carry_out(self._ordering.skip(base), None, out)
 
-    def _carry_out(self, released: Released, why: str, out: list[Effect]) -> None:
+    def _carry_out(self, released: Released, now: int | None, out: list[Effect]) -> None:
+        """Deliver and discard; `now` is None where what is discarded was skipped."""
         for message in released.dropped:
             self._dissemination.settled(message)
-            out.append(Discard(message.id, why))
+            out.append(Discard(message.id, "skipped" if now is None else self._why_dropped(message, now)))
         for message in released.ready:
             self._dissemination.settled(message)
             out.append(Deliver(message))
+
+    def _why_dropped(self, message: Message[Any], now: int) -> str:
+        deadline = self.deadline(message)
+        return EXPIRED if deadline is not None and deadline < now else OVERTAKEN
 
     def _set_wakeup(self, out: list[Effect]) -> None:
         wakeup = self._ordering.wakeup()

@@ -4,10 +4,11 @@ A node that lacks messages asks its neighbours for them by a comparison (`retain
 them and no longer keeps them answers with a *base*: for each source, the last message that it dropped or gave up
 itself. This is an offer to go on without them. What is taken of it, and when:
 
-- *Only what is needed.* A message is given up only when a message held here waits for it. Where stamps name the
-  whole past (`Ordering.complete`), just what is waited for is given up; otherwise the whole base, together with
-  what came of it and is held here, since what is given up must be causally closed, and only the base as a whole is
-  known to be. What was delivered of it counts as given up, too, when this node offers a base of its own.
+- *Only what is needed.* A message is given up only when a message waits for it that is held here, or was turned
+  away because too many are held (`quota`). Where stamps name the whole past (`Ordering.complete`), just what is
+  waited for is given up; otherwise the whole base, together with what came of it and is held here, since what is
+  given up must be causally closed, and only the base as a whole is known to be. What was delivered of it counts as
+  given up, too, when this node offers a base of its own.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
   goes on waiting while they keep coming. A *prompt* offer, made to a newcomer who had delivered nothing, is taken
   as soon as it is needed, unless it would drop messages.
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from antecast.core import Effect, Message, NodeId, SetTimer, State, Timer
+from antecast.core import MAX_SOURCES, Effect, Message, NodeId, SetTimer, State, Timer
 from antecast.protocols.dissemination import Above
 from antecast.protocols.received import Received, first_of
 
@@ -71,6 +72,9 @@ class Offers:
         self.linked: set[NodeId] = set()
         """The neighbours whose offers are welcome."""
         self.pending: dict[NodeId, _Offer] = {}
+        self._turned_away: dict[NodeId, int] = {}
+        """For each source of a base, the last message that one turned away waits for. The neighbour sends that one
+        again, and it is taken once it need not wait."""
         self._timer: int | None = None
 
     def offer(
@@ -91,7 +95,22 @@ class Offers:
 
     def held(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """A message has come that cannot be delivered yet: are there offers of what it waits for?"""
-        wanted = self._lacked_by(message)
+        self._look_for(self._lacked_by(message), now, out)
+
+    def turned_away(self, message: Message[Any], now: int, out: list[Effect]) -> None:
+        """The same for one that was not taken, since too many are held."""
+        wanted = {
+            source: count
+            for source, count in self._lacked_by(message).items()
+            if any(source in offer.base or source in offer.later for offer in self.pending.values())
+        }
+        if len(self._turned_away) > MAX_SOURCES:
+            self._turned_away.clear()  # bases come and go, and this must not grow with each
+        for source, count in wanted.items():
+            self._turned_away[source] = max(count, self._turned_away.get(source, 0))
+        self._look_for(wanted, now, out)
+
+    def _look_for(self, wanted: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
         for peer, offer in list(self.pending.items()):
             if offer.due is None and (
                 self._needed(offer.base, wanted) or self._needed(offer.later, wanted) or self._stuck(offer)
@@ -136,6 +155,8 @@ class Offers:
             if self._unsettled(offer.whole) and peer in self.linked:
                 offer = self.pending[peer] = _Offer(self._left_of(offer.later or offer.base), offer.whole)
                 self._look(peer, offer, now, out)
+        if not self.pending:
+            self._turned_away.clear()
         self._set_timer(out)
 
     def _least(self, offer: _Offer) -> Mapping[NodeId, int]:
@@ -190,8 +211,9 @@ class Offers:
         return {source: count for source, count in base.items() if count > upto.get(source, 0)}
 
     def _wanted(self) -> dict[NodeId, int]:
-        """For each source, the last message that some message held here waits for, and that has not come."""
-        wanted: dict[NodeId, int] = {}
+        """For each source, the last message that has not come and that some message held here, or turned away,
+        waits for."""
+        wanted = self._turned_away.copy()
         if not self._ordered:
             for source, numbers in self._received.beyond.items():
                 wanted[source] = max(numbers) - 1
@@ -245,6 +267,7 @@ class Offers:
 
     def restore(self, state: State) -> None:
         self.pending.clear()
+        self._turned_away.clear()
         self._timer = None
         for peer, base, whole, due, seen in state["offers"]:
             offer = self.pending[peer] = _Offer(dict(base), dict(whole))

@@ -24,6 +24,8 @@ AHEAD = "deadline too far ahead"
 """Not taken yet: its deadline is further ahead than a clock within the bounds can have put it."""
 UNKNOWN = "waits for what was never broadcast here"
 """Not taken yet: it says that it depends on a message of this node which this node has not broadcast."""
+OVERTAKEN = "overtaken"
+"""Taken, and then dropped before its time was over: a later one of its source has been delivered."""
 
 MESSAGE_BYTES, ENTRY_BYTES = 400, 200
 """About how many bytes a waiting message takes besides its payload, and each entry of its stamp."""

@@ -6,7 +6,8 @@ up, only messages that can be delivered at once are taken from that neighbour. T
 dissemination compares with the neighbour a little later, and it sends them again.
 
 Why nothing is lost for good: among the messages that a neighbour has and this node lacks, at least one depends on
-no other of them. It is taken whenever it is sent, and the next one at the next comparison.
+no other of them. It is taken whenever it is sent, and the next one at the next comparison. What it depends on and
+nobody keeps is given up for its sake, though it is not held (`offers`).
 """
 
 from collections.abc import Iterable

@@ -239,10 +239,10 @@ class Restless:
                     bench.crash(node, notice=self._notice)
             case "stranger":
                 self._strange(node)
-            case "rebirth" if not self.cells and node != 0:  # someone stays who was there from the start
-                self._replace(node)
-            case "join" if not self.cells:
-                self._join()
+            case "rebirth" if node != 0:  # someone stays who was there from the start
+                self._replace(node, move.peer)
+            case "join":
+                self._join(move.peer)
             case "leave" if node != 0:
                 self._leave(node)
 
@@ -281,20 +281,25 @@ class Restless:
             if node in (a, b):
                 self._relink(a, b)
 
-    def _replace(self, node: NodeId) -> None:
-        """It has lost its state: a newcomer takes its place."""
+    def _replace(self, node: NodeId, cell: int) -> None:
+        """It has lost its state: a newcomer takes its place. Nobody is told that it will not come back."""
         number = max(self.members) + 1
         self.bench.rebirth(node, number)
         self.members[self.members.index(node)] = number
-        self.newcomers.add(number)
-        self._connect(number)
+        self._welcome(number, cell)
 
-    def _join(self) -> None:
+    def _join(self, cell: int) -> None:
         number = max(self.members) + 1
         self.bench.start(number)
         self.members.append(number)
+        self._welcome(number, cell)
+
+    def _welcome(self, number: NodeId, cell: int) -> None:
         self.newcomers.add(number)
-        self._connect(number)
+        if self.cells:
+            self.bench.move(number, self.stations[cell % 2])
+        else:
+            self._connect(number)
 
     def _leave(self, node: NodeId) -> None:
         protocol = self.bench.nodes[node]

@@ -26,11 +26,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from antecast.core import Frame, NodeId, RemoteFault
+from antecast.core import Frame, MessageId, NodeId, RemoteFault
 from antecast.protocols.registry import Guarantee, Need, Specification
 from antecast.testing.driver import Bench
 from antecast.testing.frames import claims, entries, name_of, simpler
 from antecast.testing.judging import order_faults
+from antecast.testing.record import Event
 from antecast.testing.timing import ContractBroken
 from antecast.testing.wiring import Flight
 
@@ -275,12 +276,25 @@ class Play:
         promised = self.stage.spec.guarantees
         for problem in order_faults(log, fifo=Guarantee.FIFO in promised, causal=Guarantee.CAUSAL in promised):
             raise Fault("order", problem)
+        for problem in order_faults(self._all_delivered(), fifo=False, causal=Guarantee.CAUSAL in promised):
+            raise Fault("order", problem)
         due = {event.id for event in log if event.kind == "broadcast"} if self.stage.keeps_all else last
         for node in honest if self.stage.lives else ():
             missing = sorted(due - set(bench.delivered[node]))
             if missing:
                 names = ", ".join(map(str, missing[:4]))
                 raise Fault("lost", f"node {node} never delivered {names} of {len(due)}")
+
+    def _all_delivered(self) -> Iterator[Event]:
+        """The log of the honest nodes with the messages of others, as if each had been broadcast, without a past,
+        when it was first delivered. What an honest node broadcasts then depends on it, whoever made it."""
+        known: set[MessageId] = set()
+        for event in self.bench.log:
+            if event.node in self.stage.honest:
+                if event.kind != "broadcast" and event.id not in known:
+                    yield Event("broadcast", event.id.origin, event.id, event.t)
+                known.add(event.id)
+                yield event
 
 
 @contextmanager

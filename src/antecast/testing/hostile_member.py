@@ -34,7 +34,7 @@ _HEARD = 400
 PATIENCE = 20.0
 """Seconds that an honest node may keep a connection waiting."""
 
-_KEEPS = ("frame", "frame", "frame", "frame", "again", "again", "again", "replay")
+_KEEPS = ("frame", "frame", "frame", "frame", "again", "again", "again", "replay", "word")
 """Inputs that a link survives, most of the time."""
 
 _ENDS = ("changed", "forged", "noise", "length")
@@ -80,11 +80,13 @@ class Attacker:
         hello = hello_of(
             replace(nodes[0].identity, number=HOSTILE), secrets.token_bytes(16), secrets.token_bytes(8)
         )
-        self._hello = encode_hello(hello)
+        # Of its journal it claims the most, so that nothing it says of it later is further.
+        self._hello = encode_hello(msgspec.structs.replace(hello, position=(1 << 62) - 1))
         self._makers = {
             "frame": self._frame, "again": self._again, "replay": self._replay,
             "changed": self._changed, "forged": self._forged,
             "noise": lambda: self._draw.randbytes(self._draw.randrange(1, 400)), "length": self._length,
+            "word": self._word,
         }  # fmt: skip
 
     async def round(
@@ -166,7 +168,7 @@ class Attacker:
     def _say(self, writer: asyncio.StreamWriter, kind: str) -> None:
         data = self._makers[kind]()
         self._tally.inputs[kind] += 1
-        writer.write(data if kind == "length" else len(data).to_bytes(4, "big") + data)
+        writer.write(data if kind in ("length", "word") else len(data).to_bytes(4, "big") + data)
 
     async def _dial(
         self, node: Node, *, secured: bool = True
@@ -248,6 +250,26 @@ class Attacker:
                 [[self._keys.identity.endorsement], packet.signatures or [bytes(64)], data]
             )
         return self._changed()
+
+    def _word(self) -> bytes:
+        """What is no packet: signs of life, lives, positions, the bulletin; now and then damaged."""
+        draw = self._draw
+        flag, said = draw.choice(
+            (
+                (0, b""),
+                (1 << 29, msgspec.msgpack.encode(draw.getrandbits(draw.randrange(1, 63)))),
+                (
+                    1 << 29,
+                    msgspec.msgpack.encode([(draw.randrange(100, 200), draw.randbytes(8)) for _ in range(9)]),
+                ),
+                (1 << 31, self._keys.bulletin),
+            )
+        )
+        if said and draw.random() < 0.05:
+            said = self._damaged(said) or b"x"
+        elif not said and draw.random() < 0.5:
+            return b"\xff" * 4
+        return (len(said) | flag).to_bytes(4, "big") + said
 
     def _length(self) -> bytes:
         draw = self._draw

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from antecast.core import MessageId, NodeId
 from antecast.testing.record import Event
 
 
-def order_faults(log: Sequence[Event], *, fifo: bool, causal: bool) -> Iterator[str]:
+def order_faults(log: Iterable[Event], *, fifo: bool, causal: bool) -> Iterator[str]:
     """What is wrong with a log, in words: integrity always, and the orders that were promised.
 
     The log lists the events of all nodes in the order in which they happened.

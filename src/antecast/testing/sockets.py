@@ -13,6 +13,7 @@ signed as the others' messages are. An *input* is one of these:
 - `replay`: a packet that an honest node has sent, at another time;
 - `changed`: a packet of any of these kinds with bytes changed, cut off or added;
 - `forged`: a message in the name of another, or with a signature that belongs to something else;
+- `word`: what is no packet: signs of life, lives, positions, bulletins, some of them damaged;
 - `noise`: arbitrary bytes in place of a packet;
 - `length`: a length that is too large, or larger than what follows.
 

@@ -7,7 +7,6 @@ states are equal if the same objects hold the same values in the same order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
 from enum import Enum
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -21,16 +20,16 @@ _PLAIN = (int, float, str, bytes, type(None), type, Enum)
 _CALLS = (FunctionType, BuiltinFunctionType, MethodType)
 
 
-def whole_state(thing: object, *, without: Collection[str] = ()) -> object:
-    """All that an object holds, except attributes of some names: caches, whose values follow from the rest.
+def whole_state(thing: object) -> object:
+    """All that an object holds, caches included.
 
     >>> whole_state({1: [2, {3}]})
     ('dict', (1, ('list', 2, ('set', 3))))
     """
-    return _walk(thing, {}, without)
+    return _walk(thing, {})
 
 
-def _walk(value: Any, seen: dict[int, int], without: Collection[str]) -> object:
+def _walk(value: Any, seen: dict[int, int]) -> object:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, _CALLS):
@@ -40,17 +39,13 @@ def _walk(value: Any, seen: dict[int, int], without: Collection[str]) -> object:
     seen[id(value)] = len(seen)
     kind = type(value).__name__
     if isinstance(value, dict):
-        return kind, *((_walk(key, seen, without), _walk(each, seen, without)) for key, each in value.items())
+        return kind, *((_walk(key, seen), _walk(each, seen)) for key, each in value.items())
     if isinstance(value, set | frozenset):
-        return kind, *sorted((_walk(each, seen, without) for each in value), key=repr)
+        return kind, *sorted((_walk(each, seen) for each in value), key=repr)
     if isinstance(value, list | tuple | deque):
-        return kind, *(_walk(each, seen, without) for each in value)
+        return kind, *(_walk(each, seen) for each in value)
     names: Any = value.__struct_fields__ if isinstance(value, msgspec.Struct) else [
         *chain.from_iterable(getattr(each, "__slots__", ()) for each in type(value).__mro__),
         *getattr(value, "__dict__", ()),
     ]  # fmt: skip
-    return kind, *(
-        (name, _walk(getattr(value, name), seen, without))
-        for name in names
-        if name not in without and hasattr(value, name)
-    )
+    return kind, *((name, _walk(getattr(value, name), seen)) for name in names if hasattr(value, name))

@@ -62,12 +62,13 @@ class Downlink:
         buffer, window = self.buffer, self._settings.window
         if buffer.sent_upto < buffer.next:
             ends = [
-                (record.position + window, record.position + (1 if self._silent(record, now) else window))
+                (record.position + (1 if silent else window), silent)
                 for record in self._records.values()
                 if record.state is _HELD
+                for silent in (self._silent(record, now),)
             ]
-            together = [end for room, end in ends if end == room >= buffer.sent_upto]
-            until = min(min(together) if together else max((end for _, end in ends), default=0), buffer.next)
+            together = [end for end, silent in ends if not silent and end >= buffer.sent_upto]
+            until = min(min(together) if together else max((end for end, _ in ends), default=0), buffer.next)
             for number in range(max(buffer.low, buffer.sent_upto), until):
                 self._transmit(number, now, out)
             buffer.sent_upto = max(buffer.sent_upto, until)

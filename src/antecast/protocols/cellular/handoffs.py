@@ -200,12 +200,12 @@ class Handoffs:
             self._reject(request, out)
             self.membership.give_up(request.host, now, out)
             return False
-        self._lock(record, request, now)
+        self._lock(record, request, now, out)
         offer = Rsp1(request.host, request.ses, request.who, self._node, request.wave, missing)
         self._wires.send(request.who, offer, out)
         return True
 
-    def _lock(self, record: Record, request: Req1, now: int) -> None:
+    def _lock(self, record: Record, request: Req1, now: int, out: list[Effect]) -> None:
         handoff = record.handoff
         handoff.to, handoff.partner, handoff.wave, handoff.since = request.ses, request.who, request.wave, now
         handoff.mark = self._buffer.next
@@ -213,6 +213,7 @@ class Handoffs:
             handoff.offers[request.ses] = record.expected
         if not self._rules.no_lock:  # hole 7
             record.state = HostState.LOCKED
+            self.membership.set_timer(now, out)
 
     def _reject(self, request: Req1, out: list[Effect]) -> None:
         if self._rules.one_request:  # hole 8

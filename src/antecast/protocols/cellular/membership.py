@@ -107,10 +107,16 @@ class Membership:
         self.set_timer(now, out)
 
     def set_timer(self, now: int, out: list[Effect]) -> None:
-        if (self._records or self.floors) and not self._timer_set:
+        if not self._timer_set and (self.floors or self._has_to_look()):
             self._timer_set = True
             evict, handoff = self._settings.evict, self._settings.handoff
             out.append(SetTimer(LOOK, now + min(evict or handoff, handoff) // _LOOKS))
+
+    def _has_to_look(self) -> bool:
+        """Whether time alone can end something here: a stay, or a handoff."""
+        if self._settings.evict:
+            return bool(self._records)
+        return any(record.state is not HostState.HELD for record in self._records.values())
 
     def drop(self, host: NodeId, now: int, out: list[Effect], *, unsure: bool = False) -> None:
         """Forget a host; `unsure` if another station may still hand it over."""

@@ -48,6 +48,8 @@ class CellularSettings(Settings, frozen=True, kw_only=True):
     """Rules of the paper to follow as printed, instead of their cures: for study, since they break promises."""
 
     def __post_init__(self) -> None:
+        if not self.retransmit:
+            raise ValueError("retransmit must be above 0s; a message would be sent again and again in one instant")
         if self.connect < _MS:
             raise ValueError(f"connect must be 1ms at least, got {self.connect}; a host would do nothing but ask")
         if self.handoff < _LEAST_EVICT:

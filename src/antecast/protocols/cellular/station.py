@@ -78,13 +78,15 @@ class Station(Protocol):
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         """A wire to another station. Stations and wires are there from the start, and stay."""
+        out = self.link_down(peer, now)
         self._wires.up(peer)
-        return []
+        return out
 
     def link_down(self, peer: NodeId, now: int) -> list[Effect]:
         out: list[Effect] = []
-        self._wires.down(peer)
-        self._handoffs.searches.wire_down(peer, now, out)
+        if peer in self._wires.peers:
+            self._wires.down(peer)
+            self._handoffs.searches.wire_down(peer, now, out)
         return out
 
     def snapshot(self) -> State:
@@ -113,7 +115,7 @@ class Station(Protocol):
         buffer.sent_upto = state["sent_upto"]
         self._uplink.owed.update(dict.fromkeys(state["owed"]))
         self._membership.floors.restore(state["floors"])
-        self._wires.routes.update((station, wire) for station, wire in state["routes"])
+        self._wires.restore({station: wire for station, wire in state["routes"]})  # noqa: C416
         handoffs.requests = state["requests"]
         handoffs.costs = msgspec.convert(state["costs"], Costs)
 

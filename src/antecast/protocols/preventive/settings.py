@@ -27,3 +27,7 @@ class PreventiveSettings(Settings, frozen=True, kw_only=True):
     founders: Annotated[int, msgspec.Meta(ge=1, le=1 << 32)] | None = None
     """Processes with numbers below this are known as sources from the start. Others are announced when they first
     broadcast, and forgotten when they leave. Default: in a simulation its nodes, elsewhere everyone."""
+
+    def __post_init__(self) -> None:
+        if not self.timeout:
+            raise ValueError("timeout must be above 0s; a link would try again and again in one instant")

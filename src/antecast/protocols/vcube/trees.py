@@ -114,19 +114,16 @@ class Trees(Dissemination):
             raise RemoteFault(f"node {sender} sent a {type(frame).__name__}, which this protocol does not know")
         if sender not in self._linked:
             raise RemoteFault(f"node {sender} sent a packet without a link")
-        height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
-        if self._single and self._view.root() == self._node:
-            height = self._view.dimension
         messages = frame.messages
-        if len(messages) == 1:
-            message = messages[0]
-            if message.origin in message.stamp:
-                self._refuse_self_dependence(message, sender)
-            self._take(message, frame, sender, height, now, out, out)
-            return
         for message in messages:
             if message.origin in message.stamp:
                 self._refuse_self_dependence(message, sender)
+        height = (self._node ^ sender).bit_length() - 1  # the sender's cluster (`cube`), less one
+        if self._single and self._view.root() == self._node:
+            height = self._view.dimension
+        if len(messages) == 1:
+            self._take(messages[0], frame, sender, height, now, out, out)
+            return
         deliveries: list[Effect] = []
         for message in messages:
             self._take(message, None, sender, height, now, out, deliveries)
