@@ -27,7 +27,9 @@ SYSTEMS = [
 ]
 """Processes, messages a tick and process, ε, δ."""
 GROWING = ["tenfold at the half", "growth by squares", "steps up and down", "a third slows down", "squalls"]
-LAWS = ["triangular", "Rayleigh", "three paths", *GROWING]
+CUT_OFF = ["all but one cut off", "cut off, newest first", "cut off when it is busy"]
+"""Again and again, once the stream is well under way: while only few rows come, the rest is held up."""
+LAWS = ["triangular", "Rayleigh", "three paths", *GROWING, *CUT_OFF]
 TARGETS = [0.002, 0.005, 0.02, 0.1]
 
 
@@ -41,7 +43,7 @@ class Found:
     exact: float
 
 
-def delays(law: str, delta: int, source: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+def delays(law: str, delta: int, r: np.ndarray, source: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """How long messages take to the observer, in the order of their sending; δ at the most."""
     size = len(source)
     part, quick = np.arange(size) / size, draw.weibull(1.3, size) * delta / 25
@@ -51,6 +53,11 @@ def delays(law: str, delta: int, source: np.ndarray, draw: np.random.Generator) 
         return draw.rayleigh(delta / 6, size)
     if law == "three paths":
         return quick + delta * draw.choice([0.0, 0.3, 0.7], size, p=[0.8, 0.15, 0.05])
+    if law in CUT_OFF:
+        into = r - r.max() * np.floor(20 * r / r.max()) / 20  # how long ago the last interruption began
+        cut = (part > 0.5) & (into < delta) & (source > 0)
+        left = delta - into * (2 if law == "cut off, newest first" else 1)
+        return np.where(cut, np.maximum(left - draw.integers(0, delta // 6 + 1, size), 0), quick)
     growth = {
         "tenfold at the half": np.where(part < 0.5, 1, 10),
         "growth by squares": 1 + 14 * part**2,
@@ -67,9 +74,12 @@ def traffic(system: tuple[int, float, int, int], law: str, messages: int, seed: 
         ObserverModel(nodes=nodes, rate=rate, epsilon=epsilon, delta=delta, messages=messages, seed=seed)
     )
     draw = np.random.default_rng(seed)
-    took = delays(law, delta, run.source, draw).astype(np.int64)
+    took = delays(law, delta, run.r, run.source, draw).astype(np.int64)
     arrived = run.r + np.minimum(took, delta)
     order = np.argsort(arrived, kind="stable")
+    if law == "cut off when it is busy":  # most of the time, nine of ten messages are not for the observer
+        busy = run.r // (7 * (delta + epsilon)) % 3 == 2
+        order = order[busy[order] | (order % 10 == 0)]
     names = ("number", "source", "seq", "r", "c", "kn", "counter", "before", "vector")
     return replace(run, arrived=arrived[order], **{name: getattr(run, name)[order] for name in names})
 

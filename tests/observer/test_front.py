@@ -1,6 +1,7 @@
 """The clock of the rows: one source whose clock is wrong moves it by ε + δ at the most."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,29 @@ def test_rows_of_wrong_clocks_are_refused_and_the_rest_is_in_order(together, who
     assert len(right) == np.count_nonzero(~wrong)
     assert len(refused) > 0.9 * np.count_nonzero(wrong)
     assert late == 0
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("behind", [HOUR, 50 * 365 * DAY])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clocks_that_are_behind_set_nobody_back_while_most_rows_are_right(together, behind, seed):
+    """A third of the sources; sorted by r, their rows come first in every micro-batch."""
+    run = generate(ObserverModel(epsilon=4, delta=6, nodes=6, messages=3000, seed=seed))
+    wrong = run.source % 3 == 2
+    wrong[:150] = False
+    r = run.r + 60 * 365 * DAY - np.where(wrong, behind, 0)
+    policy = Policy(bounds=run.model.bounds, mode="exact", stamps="hybrid")
+    run = replace(run, before=run.before + 60 * 365 * DAY - np.where(wrong, behind, 0))
+    order, refused, late = in_batches(run, r, policy, 150, together=together)
+    assert refused == []
+    assert judge(run, order[~wrong[order]]).pairs == 0
+    assert late <= np.count_nonzero(wrong)
+
+
+def test_most_rows_set_back_a_clock_that_two_wrong_sources_have_made():
+    rows = [(DAY * 9 + n, n % 2) for n in range(4)] + [(1000 + n, 2 + n % 3) for n in range(40)]
+    observer, _ = see(rows, gap=DAY)
+    assert observer.now == rows[-1][0]
 
 
 def test_another_source_confirms_a_leap_and_the_same_one_does_not():

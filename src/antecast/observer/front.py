@@ -19,13 +19,16 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
 - A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` consecutive
   doubted rows confirm it; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the
   only one.
-- A clock that has gone **wrong** (the first row was from the future) is set back when `CONFIRM` consecutive rows,
-  of two sources or of the one that set the clock, are too far behind: by more than ε + δ where one source alone
-  vouches for the clock, by more than `gap` where two do. Rows that are merely late do not set it back.
+- A clock that has gone **wrong** (the first row was from the future) is set back when rows of two sources, or of
+  the one that set the clock, are too far behind: by more than ε + δ where one source alone vouches for the clock,
+  by more than `gap` where two do. Each row in time outweighs one of them. What is left must be `CONFIRM`, and
+  where two sources vouch for the clock as many as a leap of that length takes. So most rows decide: a few sources
+  whose clocks stand in 1970 set nobody back. Nor do rows that are merely late.
 
 Rows that arrive *together*, in one micro-batch without an order of arrival, are sorted by r, which puts all wrong
-rows side by side at the end. They cannot confirm each other: only a row of a later moment can. Behind right rows
-of their moment they count as one.
+rows side by side, at the end or at the beginning. They cannot confirm each other: only a row of a later moment
+can. Behind right rows of their moment they count as one, and a clock is set back only by what earlier moments have
+left. The first moment of all begins where most of its rows are (`first_to_believe`).
 """
 
 from __future__ import annotations
@@ -69,8 +72,8 @@ class Front(msgspec.Struct, omit_defaults=True):
     """How many consecutive doubted rows agree, and the largest r of these."""
     level: int = 0
     behind: int = 0
-    """How many consecutive rows were too far behind, their largest r, the first one's source, and whether they are
-    of two sources or of the leader."""
+    """How many rows were too far behind, less those in time since; their largest r, the first one's source, and
+    whether they are of two sources or of the leader."""
     behind_r: int = 0
     behind_source: Source | None = None
     behind_sure: bool = False
@@ -107,6 +110,9 @@ class RowClock(Generic[T]):
         self.front = Front() if front is None else front
         self.held: list[Doubted[T]] = []
         self._moment: int | None = None
+        self._voting: int | None = None
+        self._voted = 0
+        """How many rows were too far behind before the moment `_voting`."""
         self._sorted: int | None = None
         """A moment in which doubted rows stand behind others only because they were sorted."""
 
@@ -133,7 +139,7 @@ class RowClock(Generic[T]):
             if r >= front.ground - self.reach:
                 self._sorted = moment
                 self._contradict(r, out)
-            now = self._ordinary(item, r, source, now, out)
+            now = self._ordinary(item, r, source, moment, now, out)
         self._release(now, out)
         return out
 
@@ -226,7 +232,10 @@ class RowClock(Generic[T]):
 
     def _needed(self, r: int) -> int:
         """How many doubted rows must agree before the ground is r."""
-        return 2 + ((r - self.front.ground) // (NEAR * max(self.reach, 1))).bit_length()
+        return self._agreeing(r - self.front.ground)
+
+    def _agreeing(self, leap: int) -> int:
+        return 2 + (leap // (NEAR * max(self.reach, 1))).bit_length()
 
     def _contradict(self, r: int, out: list[Ruling[T]]) -> None:
         """The stream goes on at r without the rows that are impossibly far ahead."""
@@ -235,13 +244,15 @@ class RowClock(Generic[T]):
             self.held = [each for each in self.held if each.r <= r + self.reach]
         self.front.run = self.front.streak = self.front.level = 0
 
-    def _ordinary(self, item: T, r: int, source: Source, now: int, out: list[Ruling[T]]) -> int:
+    def _ordinary(self, item: T, r: int, source: Source, moment: int, now: int, out: list[Ruling[T]]) -> int:
         front = self.front
         own = source == front.leader
         far = self.gap if front.several or (own and front.shown >= CONFIRM) else self.reach
+        if moment != self._voting:
+            self._voting, self._voted = moment, front.behind
         if r >= now - far:
             if front.several or not own:  # the only source says nothing by agreeing with itself
-                front.behind = 0
+                front.behind -= front.behind > 0
             ruling = self._accept(item, r, source, now)
             out.append(ruling)
             return ruling.reading
@@ -251,10 +262,13 @@ class RowClock(Generic[T]):
             front.behind_sure |= own or source != front.behind_source
         else:
             front.behind, front.behind_r, front.behind_source, front.behind_sure = 1, r, source, own
-        if front.behind >= CONFIRM and front.behind_sure:
+            self._voted = 0
+        needed = max(CONFIRM, self._agreeing(now - r)) if front.several else CONFIRM
+        if self._voted + 1 >= needed and front.behind_sure:
             now = front.behind_r
             front.leader, front.leader_r, front.ground = source, now, now
             front.several, front.shown, front.behind = False, CONFIRM, 0
+            self._voted = 0
             out.append(Ruling("back", None, now))
         out.append(Ruling("take", item, now))
         return now
@@ -273,6 +287,15 @@ class RowClock(Generic[T]):
                 now = out[-1].reading
         self.front.run = self.front.streak = self.front.level = 0
         return now
+
+
+def first_to_believe(r: Longs, reach: int) -> int:
+    """Which row of a first moment, sorted by r, to begin with: the first one, unless most of the rows lie together
+    beyond a leap. Those before the leap are then of clocks that are behind."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(r) > reach) + 1])
+    sizes = np.diff(np.append(starts, len(r)))
+    most = int(np.argmax(sizes))
+    return int(starts[most]) if 2 * sizes[most] > len(r) else 0
 
 
 def moved(

@@ -18,7 +18,8 @@ No histogram foretells growing delays. Two rules guard against them:
 
 - *Never risk more than can be lost.* A row that went at w can still be overtaken until δ + ε have passed: at n
   rows per tick, n (δ + ε − w) are at risk at any time. w is never so small that losing all of them would lift the
-  rate, over all rows so far, above the target.
+  rate, over all rows so far, above the target. n is the largest there has been of late: while most sources are cut
+  off few rows come, and the many that will come are those at risk.
 - *What is already waiting waits longer too.* When w grows, the dues of rows that have not gone yet are raised with
   it. So once stragglers are seen, only rows that were gone by then can still go wrong.
 
@@ -68,7 +69,7 @@ class Pace:
     recent: Longs = field(default_factory=lambda: np.zeros((0, _FIELDS), np.int64))
     needs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, STEPS + 2)))
     """For too late and too early: how many rows need this step of the wait. Then, the most rows that have needed
-    it or more because of one straggler."""
+    it or more because of one straggler; and in the place of step 0, the most that came within δ + ε ticks."""
     counts: NDArray[np.float64] = field(default_factory=_counts)
     wait: int = 0
     """The wait chosen last."""
@@ -160,6 +161,7 @@ def learn(
 ) -> int:
     """Go through rows from `size` on, and write when each is due into `recent`; returns the wait chosen last."""
     first = 0
+    near = 0
     before = -1
     clump = np.zeros(STEPS + 2)
     for row in range(size, len(rank)):
@@ -168,6 +170,9 @@ def learn(
             first += 1
         keep = 1.0 - 1.0 / max(MEMORY / target, WINDOWS * (row - first + 1.0))
         needs *= keep
+        while recent[near, 2] < now - wait:
+            near += 1
+        needs[2, 0] = max(needs[2, 0], row - near + 1.0)
         counts[:3] *= keep
         need = 0
         late = False
@@ -210,7 +215,7 @@ def learn(
             above = (needs[0, STEPS + 1] + needs[1, STEPS + 1]) / 2.0
             allowed = MARGIN * target * counts[0] - 0.5
             spare = 2.0 * target * counts[3] - counts[4] - counts[5]
-            at_risk = wait / STEPS * (row - first + 1.0) / (2.0 * longest)  # for each step less than all
+            at_risk = needs[2, 0] / STEPS  # for each step less than all
             while chosen > 0 and (STEPS - chosen + 1) * at_risk <= spare:
                 above += (needs[0, chosen] + needs[1, chosen]) / 2.0
                 if above + max(1.0, needs[2, chosen]) / 2.0 > allowed:
