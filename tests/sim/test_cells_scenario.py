@@ -131,16 +131,16 @@ def test_collisions_are_counted():
         ),
         ({"faults": [{"kind": "crash", "at": "1s", "node": 3}]}, "there is no node 3"),
         ({"network": {"topology": STREET | {"range": -1}}}, "expected a number above 0, got -1"),
-        ({"network": {"topology": STREET | {"range": float("inf")}}}, "range must be finite"),
+        ({"network": {"topology": STREET | {"range": float("inf")}}}, "range: expected a finite number, got inf"),
         ({"network": {"topology": STREET | {"wires": [[-1, 0]]}}}, "there is no station -1; stations are 0 to 1"),
         ({"network": {"topology": STREET | {"places": []}}}, "places must name one station at least"),
         (
             {"network": {"topology": STREET | {"places": [[0, 0], [float("nan"), 0]]}}},
-            r"places\[1\] must be two finite numbers",
+            r"places\[1\]\[0\]: expected a finite number, got nan",
         ),
         (
             {"network": {"topology": STREET | {"mobility": {"kind": "waypoint", "speed": 1e12}}}},
-            "expected a number above 0 and up to 10000, got 1000000000000.0",
+            "expected a number above 0 and up to 10,000, got 1000000000000.0",
         ),
         (
             {"network": {"topology": STREET | {"fading": {"every": 0, "lasts": "1us"}}}},

@@ -66,6 +66,15 @@ def test_a_newcomer_gets_what_is_kept_and_takes_part():
     assert kinds(result, 3) == ["join"]
 
 
+def test_numbers_that_newcomers_leave_out_are_nobody_s():
+    """A far number made a node of each number before it: minutes, and figures of nodes that never were."""
+    values = {"nodes": 3, "duration": "2s", "workload": [{"kind": "poisson", "rate": 3.0}]}
+    result = run(make_scenario(values | {"faults": [{"kind": "join", "at": "1s", "node": 9_999_999}]}))
+    assert result.scenario.members == [0, 1, 2, 9_999_999]
+    assert {node for node, _ in delivered(result, 0)} == {0, 1, 2, 9_999_999}
+    assert result.judge().summary()["nodes"] == 4
+
+
 def test_a_newcomer_without_history_starts_where_its_neighbours_are():
     scenario = {
         "nodes": 2,
@@ -132,3 +141,12 @@ def test_churn_crashes_nodes_and_all_recover():
     everyone = [set(delivered(result, node)) for node in range(5)]
     assert all(each == everyone[0] for each in everyone)
     assert not judge(result.events).early
+
+
+def test_repair_every_0_seconds_is_no_repair():
+    """It was a timer that fired for ever at one instant."""
+    values = {"nodes": 3, "duration": "1s", "workload": [{"kind": "poisson", "rate": 3.0}]}
+    never, zero = (
+        run(make_scenario(values | {"protocol": {"name": "vector"} | more})) for more in ({}, {"repair": 0})
+    )
+    assert delivered(zero, 0) == delivered(never, 0) != []

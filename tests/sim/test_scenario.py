@@ -4,6 +4,7 @@ import pytest
 
 from antecast.core import ConfigurationError, InputError
 from antecast.protocols import Need
+from antecast.sim import run
 from antecast.sim.scenario import load_scenario, make_scenario, override, read_toml
 
 
@@ -134,3 +135,28 @@ def test_unmet_needs_are_known():
     assert make_scenario({"network": {"loss": 0.1}}).unmet_needs() == [Need.RELIABLE_LINKS]
     repaired = {"network": {"loss": 0.1}, "protocol": {"name": "vector", "repair": "1s"}}
     assert make_scenario(repaired).unmet_needs() == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "network", "problem"),
+    [
+        ({"name": "pc-broadcast", "timeout": "0s"}, {"fifo": True}, "timeout must be above 0s"),
+        ({"name": "cellular", "retransmit": "0s"}, {"topology": {"kind": "cells"}}, "retransmit must be above 0s"),
+    ],
+)
+def test_a_time_that_would_keep_a_run_in_one_instant_for_ever_is_refused(protocol, network, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        make_scenario({"nodes": 4, "protocol": protocol, "network": network})
+
+
+def test_repair_every_0_s_is_none():
+    """It kept a run in one instant for ever."""
+    values = {
+        "nodes": 3,
+        "duration": "1s",
+        "workload": [{"kind": "at", "broadcasts": [{"t": "500ms", "node": 0}]}],
+    }
+    results = [
+        run(make_scenario(values | {"protocol": {"name": "fifo"} | each})) for each in ({}, {"repair": "0s"})
+    ]
+    assert [result.steps for result in results] == [results[0].steps] * 2

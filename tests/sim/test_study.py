@@ -211,6 +211,11 @@ def test_an_override_of_a_field_that_varies_is_refused() -> None:
         make_study({"scenario": SCENARIO, "grid": {"nodes": [2, 3]}}, overrides=["nodes=4"])
 
 
+def test_more_seeds_than_a_study_has_runs_are_refused_before_they_are_listed() -> None:
+    with pytest.raises(ConfigurationError, match="seeds: got 1,000,000,000,000; a study has at most 100,000 runs"):
+        make_study({"scenario": SCENARIO}, seeds=10**12)
+
+
 def test_errors_in_files_name_them(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text('scenario = "missing.toml"\n')

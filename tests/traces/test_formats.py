@@ -471,6 +471,48 @@ def test_a_list_of_one_device_is_not_taken_for_sociopatterns(tmp_path):
     assert trace.notes[0] == "contacts of device 17 alone"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7 100 200\n8 150 160\n7 300 400\n",  # all of them whole intervals apart, by chance
+        "7 101 203\n7 305 407\n",  # one other device alone
+        "id start end\n7 100 200\n8 155 160\n7 300 400\n",
+    ],
+)
+def test_lists_of_one_device_are_known_by_times_in_their_order(tmp_path, text):
+    path = tmp_path / "device_5"
+    path.write_text(text)
+    assert guess(path) == "imote"
+    assert read(path).notes[0] == "contacts of device 5 alone"
+
+
+@pytest.mark.parametrize("text", ["20 1 2\n20 3 4\n40 1 2\n", "20 1 2\n20 3 4\n", "1 2 20\n1 2 40\n1 3 40\n"])
+def test_rows_of_pairs_are_not_a_list_of_one_device(tmp_path, text):
+    path = tmp_path / "device_5"
+    path.write_text(text)
+    assert guess(path) == "sociopatterns"
+
+
+@pytest.mark.parametrize(
+    ("time", "problem"),
+    [("1700000000000", "expected a time"), ("-20", "expected a time of zero or more"), ("nan", "expected a time")],
+)
+def test_numbers_that_are_no_times_are_not_taken_for_ids(tmp_path, time, problem):
+    path = tmp_path / "school"
+    path.write_text(f"{time} 1 2\n40 1 2\n60 1 2\n")
+    with pytest.raises(InputError, match=rf"school:1: {problem}.*{time}"):
+        read(path)
+    path.write_text("9999999999999 1 20\n9999999999999 1 40\n")  # large ids before times
+    assert len(read(path).table) == 1
+
+
+def test_rows_of_a_node_with_itself_are_counted_once(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text("a,b,start,end\n1,1,0,5\n1,2,3,4\n")
+    trace = read(path)
+    assert trace.notes == ("1 row of a node with itself ignored",)
+
+
 def test_whose_list_it_is_must_be_known(tmp_path):
     path = tmp_path / "contacts.dat"
     path.write_text(PER_DEVICE)

@@ -8,8 +8,9 @@ what would be right. Durations, rates and sizes are written with their unit (`"2
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -28,6 +29,8 @@ NANOSECONDS: Final = {
     "d": 86400 * 10**9,
 }
 _BITS_A_SECOND: Final = {"b/s": 1, "kb/s": 10**3, "Mb/s": 10**6, "Gb/s": 10**9}
+_MOST: Final = 1 << 62
+"""Quantities are smaller, so that a sum of two fits into 64 bits: in nanoseconds, 146 years."""
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D+?)\s*")
 
 
@@ -81,9 +84,20 @@ def _quantity(value: object, units: Mapping[str, int], what: str, example: str) 
     if value == 0 and not isinstance(value, bool | str):
         return 0
     if isinstance(value, str) and (match := _QUANTITY.fullmatch(value)) and match[2] in units:
-        return int((Decimal(match[1]) * units[match[2]]).to_integral_value())
+        return _whole(match[1], units[match[2]], value)
     shown = f"got {value!r}" + (" without a unit" if isinstance(value, int | float) else "")
     raise ValueError(f"expected {what}, such as {example} (units: {', '.join(units)}), {shown}")
+
+
+def _whole(digits: str, unit: int, value: str) -> int:
+    """The quantity in whole units; a large exponent is never written out, which would take all memory."""
+    try:
+        amount = Decimal(digits) * unit
+    except ArithmeticError:
+        amount = Decimal(_MOST)
+    if abs(amount) >= _MOST:
+        raise ValueError(f"{value!r} is too large")
+    return int(amount.to_integral_value())
 
 
 def _decode(kind: type, value: object) -> object:
@@ -110,6 +124,8 @@ def _encode(value: object) -> object:
 
 def read_settings(values: Mapping[str, object], kind: type[T], *, path: str = "") -> T:
     """Build settings of a kind from plain values, or raise a `ConfigurationError` that names the field."""
+    for field, value in _endless(values):
+        raise ConfigurationError(f"expected a finite number, got {value}", field=_join(path, field))
     try:
         return msgspec.convert(values, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
@@ -118,6 +134,18 @@ def read_settings(values: Mapping[str, object], kind: type[T], *, path: str = ""
             problem, where = str(error), "`"
         field = _join(path, where.rstrip("`").strip("."))
         raise ConfigurationError(explain(problem, values, kind, where.rstrip("`")), field=field or None) from None
+
+
+def _endless(value: object, path: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers among plain values that are infinite or not a number, which TOML can spell, and their fields."""
+    if isinstance(value, float) and not isfinite(value):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _endless(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            yield from _endless(each, f"{path}[{index}]")
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:

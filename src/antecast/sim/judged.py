@@ -46,7 +46,7 @@ class Judged:
             "scenario": scenario.name,
             "protocol": scenario.specification.name,
             "seed": scenario.seed,
-            "nodes": scenario.total_nodes,
+            "nodes": len(scenario.members),
             "engine": result.choice.engine,
             "engine_reason": result.choice.why,
             "status": "interrupted" if result.interrupted else "complete",

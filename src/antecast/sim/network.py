@@ -11,7 +11,7 @@ from antecast.sim.delays import Constant, Delay, expand_delay
 from antecast.sim.radio.layout import Cells
 from antecast.sim.topology import Complete, Spray, Topology
 
-Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=9_999_999)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from antecast.core.arguments import unexpected
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import Duration, Settings, format_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
@@ -81,6 +82,11 @@ class Scenario(Settings, frozen=True, kw_only=True):
     def total_nodes(self) -> int:
         """Nodes at the start and those that join."""
         return max([self.nodes, *(number + 1 for _, number in self._newcomers())])
+
+    @property
+    def members(self) -> list[int]:
+        """The numbers of all nodes, those that join included; these may leave numbers out."""
+        return [*range(self.nodes), *sorted({number for _, number in self._newcomers()})]
 
     def _newcomers(self) -> Iterator[tuple[str, int]]:
         """The nodes that appear during the run, and which field names each."""
@@ -216,6 +222,8 @@ def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Sc
     """A checked scenario from plain values."""
     from antecast.sim.radio.rules import complete_cells
 
+    if not isinstance(values, Mapping):
+        raise unexpected("values", values, "a mapping of a scenario's values; `load_scenario` reads a TOML file")
     values = _spelled_out(values)
     try:
         if set(values) & {"scenario", "grid", "zip", "seeds"}:
@@ -258,6 +266,8 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
 
     Files that the scenario names are found relative to it.
     """
+    if not isinstance(path, Path | str):
+        raise unexpected("path", path, "the path of a TOML file")
     values = override(read_toml(path), overrides)
     resolve_files(values, Path(path).parent)
     return make_scenario(values, source=str(path))
@@ -322,7 +332,7 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]
 
 
 def _toml_value(text: str) -> Any:
-    """A value as TOML would read it; text that is no TOML value is taken as a string."""
+    """A value as TOML would read it; text that is not a TOML value is taken as a string."""
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:

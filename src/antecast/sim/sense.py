@@ -128,7 +128,7 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for at, index, fault in sorted(timed, key=lambda each: each[:2]):
         field, when = f"faults[{index}]", format_duration(at)
         if isinstance(fault, Partition):
-            if sum(map(bool, fault.groups)) + (sum(map(len, fault.groups)) < scenario.total_nodes) < 2:
+            if sum(map(bool, fault.groups)) + (sum(map(len, fault.groups)) < len(scenario.members)) < 2:
                 yield f"{field}.groups", f"all nodes are in one group, so nothing is parted at {when}"
             parted = True
         elif isinstance(fault, Heal):

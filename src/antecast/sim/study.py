@@ -323,6 +323,8 @@ def _seeds(given: int | list[int] | Range | None, scenario: dict[str, Any]) -> A
         if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
             raise ConfigurationError("expected whole numbers from 0 on", field="seeds")
     elif isinstance(given, int):
+        if given > MAX_RUNS:
+            raise ConfigurationError(f"got {given:,}; a study has at most {MAX_RUNS:,} runs", field="seeds")
         seeds = range(1, given + 1)
     else:
         seeds = [scenario.get("seed", 1)] if given is None else given
@@ -365,10 +367,10 @@ def expected_broadcasts(scenario: Scenario) -> float:
             until = scenario.duration if workload.until is None else workload.until
             span = max(0, until - workload.start) / 10**9
             rate = workload.rate if isinstance(workload, Poisson) else 10**9 / max(1, workload.every)
-            senders = scenario.total_nodes if workload.senders is None else len(workload.senders)
+            senders = len(scenario.members) if workload.senders is None else len(workload.senders)
             broadcasts += senders * rate * span
         elif isinstance(workload, Once):
-            broadcasts += scenario.total_nodes if workload.senders is None else len(workload.senders)
+            broadcasts += len(scenario.members) if workload.senders is None else len(workload.senders)
         elif isinstance(workload, At):
             broadcasts += len(workload.broadcasts)
         elif isinstance(workload, Trace):

@@ -77,7 +77,7 @@ class Spray(Settings, frozen=True, kw_only=True, tag_field="kind", tag="spray"):
     ln n arcs with 2, and ln n + core − 1 − H(core) with more."""
     arcs: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Instead of joins: each process starts with this many arcs, on average, to random others."""
-    settle: Annotated[int, msgspec.Meta(ge=0)] = 10
+    settle: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 10
     """Rounds of exchanges before the run starts."""
 
 

@@ -34,11 +34,15 @@ class Periodic(_Workload, frozen=True, kw_only=True, tag="periodic"):
     after_arrival: Duration | None = None
     """Instead of both: the first broadcast comes this long after a node appears, each time it does."""
 
+    def __post_init__(self) -> None:
+        if not self.every:
+            raise ValueError("every is 0s; expected some time between two broadcasts")
+
 
 class Poisson(_Workload, frozen=True, kw_only=True, tag="poisson"):
     """Every sender broadcasts at random, with a mean rate."""
 
-    rate: Annotated[float, msgspec.Meta(gt=0)]
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1e9)]
     """Broadcasts per second and sender."""
 
 

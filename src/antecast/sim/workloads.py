@@ -57,7 +57,7 @@ class Workloads:
                     self._on_arrival.append(workload)
                 case Periodic() | Poisson() | Once():
                     until = scenario.duration if workload.until is None else workload.until
-                    everyone = range(scenario.total_nodes) if workload.senders is None else workload.senders
+                    everyone = scenario.members if workload.senders is None else workload.senders
                     for node in everyone:
                         stream = Stream(scenario.seed, "workload", index, node)
                         what = (node, self._payload(workload.payload), workload.lifetime)
@@ -110,7 +110,7 @@ class Workloads:
     def _answerer(self, chatter: Chatter, index: int) -> Callable[[Host, Message[Any]], None]:
         """Each of the other nodes answers with the same chance; nobody answers itself."""
         scenario, scheduler = self._scenario, self._scheduler
-        below = int(chatter.answers / max(1, scenario.total_nodes - 1) * 2**64)
+        below = int(chatter.answers / max(1, len(scenario.members) - 1) * 2**64)
         until = scenario.duration if chatter.until is None else chatter.until
         senders = None if chatter.senders is None else frozenset(chatter.senders)
         payload = self._payload(chatter.payload)

@@ -8,7 +8,7 @@ touching, unsorted and unfinished rows are written once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +108,8 @@ def join_intervals(a: pa.Array, b: pa.Array, start: IntArray, end: IntArray) -> 
     """Contacts from intervals in any order; those of a pair that overlap or touch are one."""
     twice = [pa.concat_arrays([column.cast(pa.large_string())] * 2) for column in (a, b)]
     up = np.repeat([True, False], len(start))
-    return join_contacts(twice[0], twice[1], np.concatenate([start, end]), up)
+    table, joined = join_contacts(twice[0], twice[1], np.concatenate([start, end]), up)
+    return table, replace(joined, own=joined.own // 2)  # an interval is two rows there
 
 
 def piece_table(

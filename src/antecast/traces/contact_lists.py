@@ -21,7 +21,7 @@ from antecast.core.settings import format_duration
 from antecast.traces.assemble import join_intervals, joining_notes
 from antecast.traces.spelling import Contacts, legend, put, seconds, spelled, word_names
 from antecast.traces.tables import score_csv
-from antecast.traces.text import SECOND, IntArray, Rows, Text
+from antecast.traces.text import SECOND, FloatArray, IntArray, Rows, Text
 from antecast.traces.trace import Format, Trace, duration, one_of, words_of
 
 IMOTE = "id1 id2 start end [nth gap]"
@@ -44,12 +44,21 @@ def score_imote(lines: Sequence[str]) -> float:
 
 def _of_a_device(rows: Sequence[list[str]]) -> bool:
     """Whether rows are the contacts of one device: an id and two times in their order. A time and a pair of ids
-    may look the same, but have a column whose values lie whole intervals apart."""
+    may look the same, but have a column whose values lie whole intervals apart. The last column may lie so by
+    chance; it holds ends, and not the times of pairs, if some of what is before it is larger than some of it."""
+    rows = rows[1:] if rows and not any(map(str.isdecimal, rows[0])) else rows  # without a line of names
     if len(rows) < 2 or not all(len(words) == 3 and all(map(str.isdecimal, words)) for words in rows):
         return False
     first, second, third = (np.array(column, float) for column in zip(*rows, strict=True))
-    spaced = [not (np.diff(np.unique(column)) % (INTERVAL // SECOND)).any() for column in (first, third)]
-    return bool((second <= third).all()) and not any(spaced)
+    if (second > third).any() or _spaced(first):
+        return False
+    return not _spaced(third) or bool(third.min() < second.max())
+
+
+def _spaced(column: FloatArray) -> bool:
+    """Whether seconds lie whole intervals apart; a single one, whether it is a whole number of intervals."""
+    found = np.unique(column)
+    return not ((np.diff(found) if len(found) > 1 else found) % (INTERVAL // SECOND)).any()
 
 
 def _is_imote(words: list[str]) -> bool:
@@ -159,18 +168,29 @@ def _order(rows: Rows, interval: int) -> Literal["tij", "ijt"]:
     if int(rows.lengths.max()) > 3:
         return "tij"
     first, third = (_steps(rows, column, interval) for column in (0, 2))
+    if first < 0 and third < 2:
+        rows.time(0)  # numbers that are no times: says which
     if first != third:
         return "tij" if first > third else "ijt"
     return "tij" if "\t" in rows.text.content else "ijt"
 
 
 def _steps(rows: Rows, column: int, interval: int) -> int:
-    """How many different times a column would hold; none if they are not whole intervals apart."""
+    """How many different times a column would hold: none if they are not whole intervals apart or it holds names,
+    and −1 if it holds numbers that are no times."""
     try:
         found: IntArray = np.unique(rows.time(column))
-    except InputError:  # names, not times
-        return 0
+    except InputError:
+        return -1 if all(map(_is_number, rows.word(column).to_pylist())) else 0
     return len(found) if not (np.diff(found) % interval).any() else 0
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def write_sociopatterns(table: pa.Table, file: TextIO, *, interval: int = INTERVAL) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from antecast.core.errors import InputError
 
 T = TypeVar("T")
 
+_LONGEST_CELL = 1 << 17
 _UNREADABLE = (OSError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -234,9 +235,13 @@ class Feed:
         return pa.table(arrays, names=list(types))
 
     def _records(self, table: str, raw: bytes) -> Iterator[tuple[int, list[str]]]:
+        """The rows with their lines. A quotation mark that is never closed swallows the rest of the file."""
         try:
-            yield from _records(raw)
-        except csv.Error:  # the one error left to a lenient reader: a cell that swallows the rest of the file
+            for line, record in _records(raw):
+                if max(map(len, record)) > _LONGEST_CELL:  # the reader's own limit is shared by the whole process
+                    raise csv.Error
+                yield line, record
+        except csv.Error:  # the one error left to a lenient reader
             raise InputError("a quotation mark is never closed", path=self.where(table)) from None
 
     def _bytes(self, table: str) -> bytes:
