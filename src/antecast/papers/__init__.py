@@ -8,6 +8,7 @@ findings.py        one figure or statement of a paper, ours beside it, and wheth
 layout.py          findings as tables for people
 full.py            the marks of the last run at the papers' sizes, kept with the program
 job.py             what a study works with on Spark: sweeps, and maps of pure functions, both resumable
+ahead.py           compiles the engines of later studies while the first one runs
 reproduce.py       makes a study: `reproduce("barrier", quick=True)`
 output.py          the files of its results
 demonstration.py   a story played by the printed rule and by ours; stage.py has nodes and links for it

@@ -84,8 +84,8 @@ def overlay(processes: int, seconds: int, sources: int, seed: int) -> dict[str, 
                 "path, PC": sample.paths.safe,
                 "path, R, as published": sample.paths.published,
                 "path, PC, as published": sample.paths.published_safe,
-                "hops, R": float(plain[during].mean()),
-                "hops, PC": float(pc[during].mean()),
+                "hops, R": _mean(plain[during]),
+                "hops, PC": _mean(pc[during]),
                 "cut off": sum(sample.paths.unreached.values()),
             }
         )
@@ -146,6 +146,11 @@ def costs(protocol: str, sources: int, waiting: int) -> dict[str, Any]:
         "state": sum(node.gauges().get(name, 0) for name in ("clock", "sources", "received")),
         "delivery": taken / len(frames),
     }
+
+
+def _mean(values: np.ndarray[Any, Any]) -> float:
+    """Not a number where nothing was broadcast."""
+    return float(values.mean()) if values.size else float("nan")
 
 
 def _message(effects: list[Any]) -> Message[Any]:

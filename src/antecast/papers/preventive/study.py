@@ -6,6 +6,8 @@ to the reference event by event. Processes that a message does not reach are cou
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from antecast.papers.findings import Results
@@ -15,6 +17,16 @@ from antecast.papers.preventive.experiment import costs, large, overlay
 from antecast.papers.preventive.judgement import curves, growth_of_costs, larger_overlays, slower_links
 
 OPTIONS: dict[str, str] = {}
+
+_SMALLEST_OVERLAY: dict[str, Any] = {"processes": 20, "seconds": 10, "sources": 1, "seed": 1}
+_SMALLEST_FLOOD: dict[str, Any] = {"processes": 100, "arcs": 7.5, "seed": 1}
+"""Runs that use all kernels of the others."""
+
+
+def warm_up() -> None:
+    """Compile what the runs use."""
+    overlay(**_SMALLEST_OVERLAY)
+    large(**_SMALLEST_FLOOD)
 
 
 def study(job: Job) -> Results:
@@ -30,14 +42,14 @@ def study(job: Job) -> Results:
             for size in reversed(sizes)
             for seed in seeds
         ],
-        smallest={"processes": 20, "seconds": 10, "sources": 1, "seed": 1},
+        smallest=_SMALLEST_OVERLAY,
     ).to_pylist()
     larger = (100_000,) if quick else (100_000, 1_000_000)
     floods = job.map(
         "large",
         large,
         [{"processes": size, "arcs": 7.5, "seed": seed} for size in reversed(larger) for seed in seeds],
-        smallest={"processes": 100, "arcs": 7.5, "seed": 1},
+        smallest=_SMALLEST_FLOOD,
     ).to_pylist()
     counts = (10, 100, 1_000) if quick else (10, 100, 1_000, 10_000)
     networks = [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from antecast.core import Codec, Deliver, Effect, Frame, Message, NodeId, Protocol, Send, State, Timer
+from antecast.core import Codec, Deliver, Effect, Frame, Message, MessageId, NodeId, Protocol, Send, State, Timer
 from antecast.core.settings import Settings
 from antecast.papers.vcube.algorithm2 import Node, Stamped
 from antecast.protocols import Guarantee, Need, Specification
@@ -27,21 +27,28 @@ class Printed(Protocol):
     def __init__(self, node: NodeId, settings: PrintedSettings) -> None:
         self.node = node
         self._of_paper = Node(node, settings.dimension, aggregate=False, smallest=settings.smallest)
+        self._payloads: dict[MessageId, bytes] = {}
 
     def broadcast(self, payload: bytes, now: int, *, lifetime: int | None = None) -> list[Effect]:
         made = self._of_paper.broadcast()
-        return [*self._sends(payload), Deliver(_message(made, payload))]
+        self._payloads[MessageId(made.source, made.seq)] = payload
+        return [*self._sends(), Deliver(self._message(made))]
 
     def receive(self, frame: Frame, sender: NodeId, now: int) -> list[Effect]:
         assert isinstance(frame, Message)
         before = len(self._of_paper.delivered)
+        self._payloads[frame.id] = frame.payload
         self._of_paper.receive([Stamped(frame.origin, frame.stamp)], sender)
         delivered = self._of_paper.delivered[before:]
-        return [*self._sends(frame.payload), *(Deliver(_message(each, frame.payload)) for each in delivered)]
+        return [*self._sends(), *(Deliver(self._message(each)) for each in delivered)]
 
-    def _sends(self, payload: bytes) -> list[Effect]:
+    def _sends(self) -> list[Effect]:
         sends, self._of_paper.sends = self._of_paper.sends, []
-        return [Send(child, _message(each, payload)) for child, packet in sends for each in packet]
+        return [Send(child, self._message(each)) for child, packet in sends for each in packet]
+
+    def _message(self, stamped: Stamped) -> Message[tuple[int, ...]]:
+        payload = self._payloads[MessageId(stamped.source, stamped.seq)]
+        return Message(stamped.source, stamped.seq, payload, stamped.clock)
 
     def link_up(self, peer: NodeId, now: int) -> list[Effect]:
         return []
@@ -60,10 +67,6 @@ class Printed(Protocol):
 
     def gauges(self) -> dict[str, int]:
         return {"pending": len(self._of_paper.pending)}
-
-
-def _message(stamped: Stamped, payload: bytes) -> Message[tuple[int, ...]]:
-    return Message(stamped.source, stamped.seq, payload, stamped.clock)
 
 
 ALGORITHM_2 = Specification(

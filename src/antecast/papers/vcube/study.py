@@ -13,6 +13,7 @@ from antecast.papers.layout import figure_file
 from antecast.papers.vcube.data import LARGE, RATES, Data, Rows, curves, load_curves
 from antecast.papers.vcube.experiment import MODELS, PAYLOAD, SIZES, compare, load, variant
 from antecast.papers.vcube.judgement import findings
+from antecast.sim.compiled.choice import prepare
 
 OPTIONS: dict[str, str] = {}
 
@@ -44,6 +45,11 @@ def study(job: Job) -> Results:
         figures={figure_file(item): table for item, table in figures.items()},
         notes=notes,
     )
+
+
+def warm_up() -> None:
+    """Compile what the runs use."""
+    prepare("vcube")
 
 
 # Runs, the longest first.
