@@ -124,10 +124,23 @@ def test_audit_of_clocks(printing):
     assert_documented("audit of clocks and spans", printing("audit", "clocks.log"))
 
 
+def test_audit_of_key_value_histories(printing):
+    history = Path(__file__).parents[2] / "examples" / "logs" / "album.edn"
+    assert_documented("audit of key-value histories", printing("audit", history))
+
+
+def test_audit_of_a_log_that_grows(printing):
+    Path("clocks.log").write_text('a {"a":1}\nx\na {"a":1}\ny\n')
+    violated = printing("audit", "clocks.log", "--follow", "--until-idle", 0.01)
+    assert violated["verdict"] == "violated"
+    assert_documented("audit --follow", violated)
+
+
 def test_check(printing):
     violated = printing("check", "fifo", "--promise", "causal")
     assert violated["steps"]
     assert_documented("check", violated)
+    assert_documented("check --replay", printing("check", "--replay", "fifo.counterexample.json"))
 
 
 def test_observe(capsys):

@@ -10,6 +10,9 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
+from antecast.sim.run import run
+from antecast.sim.scenario import load_scenario
+
 SCENARIO = """
 name = "small office"
 nodes = 4
@@ -158,3 +161,13 @@ def test_both_charts_are_drawn_with_names_and_limits(antecast, tmp_path):
     assert len(wide) == 2 and wide[0].count('class="dot') == 2
     for text in ("vector, recommended", "--max-latency 1s", "--max-bytes 90"):
         assert f">{text}</text>" in wide[0]
+
+
+def test_a_node_that_comes_back_under_a_new_number_counts_as_in_a_run(antecast, tmp_path):
+    reborn = '[[faults]]\nkind = "rebirth"\nat = "400ms"\nnode = 1\nnumber = 6\n'
+    (tmp_path / "office.toml").write_text(SCENARIO + reborn)
+    _, out, _ = antecast("office.toml", "--no-spark", "--seeds", 1, "--protocol", "vector", "--json")
+    (compared,) = json.loads(out)["protocols"]
+    result = run(load_scenario(tmp_path / "office.toml")).judge().summary()
+    assert (compared["deliveries"], compared["delivered"]) == (result["deliveries"], result["delivery_ratio"])
+    assert result["nodes"] == 5, "number 5 is nobody's"

@@ -95,6 +95,8 @@ def test_a_report_can_be_made_again_of_another_message_elsewhere(antecast):
         (["small.toml"], "small.toml: is a file that says what to run"),
         (["here", "--message", "2.99"], "--message: the log has no broadcast of 2:99"),
         (["here", "--message", "two"], "--message: expected the number of a node and of its message"),
+        (["here", "--out", "judged"], "judged: cannot write: it is a folder; name a file"),
+        (["here", "--out", ""], ".: cannot write: it is a folder; name a file"),
         (["here", "--run", "abc"], "--run: is an option for sweeps; here holds a run"),
         (["judged", "--message", "2.1"], "--message: is an option for runs; judged holds an audit"),
     ],

@@ -44,7 +44,7 @@ def test_a_sweep_without_spark_makes_the_same_tables_and_goes_on(antecast, monke
     code, out, err = antecast("sweep", "study.toml", "--no-spark")
     assert code == 0, err
     assert out.splitlines()[0].split()[:3] == ["protocol.name", "runs", "causal"]
-    assert "4 runs in" in out and "report: sweeps/study/report.html" in out and "4 of 4 runs" in err
+    assert "4 runs in sweeps/study" in out and "report: sweeps/study/report.html" in out and "4 of 4 runs" in err
     made = SweepFolder("sweeps/study").rows()
     code, out, _ = antecast("sweep", "study.toml", "--no-spark", "--seeds", 3, "--json")
     result = json.loads(out)

@@ -2,8 +2,11 @@
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +69,8 @@ def test_the_help_of_observe_begins_with_what_matters_and_groups_the_rest(anteca
         (["run", "x.toml", "--seed"], "error: option --seed requires an argument"),
         (["run", "x.toml", "--seed", "x"], "error: --seed: expected a whole number, got 'x'"),
         (["compare", "x.toml", "--seeds", "0"], "error: --seeds: expected at least 1, got '0'"),
+        (["audit", "x", "--master", ""], "error: --master: is empty; name a master, such as local[*]"),
+        (["check", "vector", "--master", " "], "error: --master: is empty; name a master, such as local[*]"),
         (["audit", "x", "--engine", "foo"], "error: --engine: 'foo' is not one of 'auto', 'spark', 'local'"),
     ],
 )
@@ -86,7 +91,26 @@ def test_no_command_shows_what_there_is(antecast):
         ({"network": {"loss": 50}}, "expected a share from 0 to 1, got 50"),
         ({"nodes": 0}, "expected a whole number from 1 to 10,000,000, got 0"),
         ({"nodes": "many"}, "expected a whole number, got text 'many'"),
-        ({"workload": [{"kind": "poisson", "rate": -1}]}, "expected a number above 0, got -1"),
+        (
+            {"workload": [{"kind": "poisson", "rate": -1}]},
+            "expected a number above 0 and up to 1,000,000,000, got -1",
+        ),
+        (
+            {"workload": [{"kind": "poisson", "rate": float("inf")}]},
+            "workload[0].rate: expected a finite number, got inf",
+        ),
+        (
+            {"workload": [{"kind": "periodic", "every": 0}]},
+            "every is 0s; expected some time between two broadcasts",
+        ),
+        (
+            {"faults": [{"kind": "leave", "at": "1s", "node": 10**9}]},
+            "expected a whole number from 0 to 9,999,999",
+        ),
+        ({"duration": "1e30s"}, "'1e30s' is too large"),
+        ({"duration": "1e999999999s"}, "'1e999999999s' is too large"),
+        ({"duration": "1e99999999999999999999s"}, "'1e99999999999999999999s' is too large"),
+        ({"network": {"bandwidth": "1e400b/s"}}, "'1e400b/s' is too large"),
         ({"network": {"fifo": 3}}, "expected true or false, got a whole number 3"),
     ],
 )
@@ -141,6 +165,38 @@ def test_a_table_that_is_too_wide_becomes_several_and_loses_no_figure(monkeypatc
     assert parts == out.count("row 1") and (parts == 1) == (columns == 200)
 
 
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_a_story_fits_the_window_and_its_diagram_becomes_a_list(antecast, monkeypatch, columns):
+    log = Path(__file__).parents[2] / "examples" / "logs" / "album.edn"
+    shutil.copy(log, "album.edn")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    wide = antecast("audit", "album.edn")[1]
+    assert "\nT2 write album=friends @5    |  " in wide
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, _ = antecast("audit", "album.edn")
+    assert code == 1
+    assert max(map(len, out.splitlines())) <= columns
+    assert "\nsession 0: T2 write album=friends @5\nsession 1: T3 read album=friends @8\n" in out
+    shown = {word.rstrip(":") for word in out.split()}
+    assert {word.rstrip(":") for word in wide.split()} - {"|"} <= shown
+
+
+def test_brackets_and_colons_are_shown_as_they_are(antecast, monkeypatch):
+    """A console that takes them for colours or pictures shows "pip install 'antecast'"."""
+    monkeypatch.setattr("antecast.cli.doctor._version", lambda name: None)
+    assert antecast("doctor")[1].count("pip install 'antecast[spark]'") == 2
+    rows = ["[red],0,broadcast,[red],1", "b,0,deliver,[red],1", "b,1,broadcast,b,1"]
+    rows += [":cat:,0,deliver,b,1", ":cat:,1,deliver,[red],1"]
+    Path("log.csv").write_text("\n".join(["node,pos,kind,origin,seq", *rows, ""]))
+    assert "node :cat: delivered b:1 (position 0) before [red]:1 (position 1)" in antecast("audit", "log.csv")[1]
+
+
+def test_every_command_that_takes_a_master_takes_settings_of_spark(antecast):
+    for command in filter(None, COMMANDS):
+        _, out, _ = antecast(*command.split(), "--help")
+        assert ("\n  --master" in out) == ("\n  --conf" in out), command
+
+
 @pytest.mark.parametrize("arguments", [["protocols"], ["audit", "log.csv"]])
 def test_a_reader_that_goes_early_gives_no_verdict(tmp_path, arguments):
     """`antecast audit … | head -1` must not end with 1, which means a violation, nor with 0."""
@@ -168,6 +224,16 @@ def test_a_folder_that_cannot_be_made_is_one_line(antecast, arguments):
     code, out, err = antecast(*arguments, "--out", "file/folder")
     assert (code, out) == (2, "")
     assert err == "error: file/folder: cannot create the folder: Not a directory\n"
+
+
+def test_the_status_of_a_folder_is_one_line(antecast):
+    assert antecast("status", ".") == (2, "", "error: .: is a folder; name a journal\n")
+    Path("ada.chat").mkdir()
+    Path("ada.chat/journal").touch()
+    assert (
+        antecast("status", "ada.chat")[2]
+        == "error: ada.chat: is a folder; name a journal, such as ada.chat/journal\n"
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -219,6 +285,25 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code, "protocols"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_an_interrupt_ends_a_check_of_all_protocols_and_its_workers(tmp_path):
+    """It waited for every search that had begun, however long."""
+    scope = ["--jobs", "2", "--nodes", "3", "--broadcasts", "3", "--crashes", "2"]
+    command = [sys.executable, "-m", "antecast", "check", "all", *scope]
+    running = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a background job ignores
+    )
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    while len(workers := children.read_text().split()) < 2:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    assert (running.communicate(timeout=30)[1], running.returncode) == ("interrupted\n", 130)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
 def test_an_interrupt_in_a_command_is_quiet(antecast, monkeypatch):

@@ -242,6 +242,9 @@ def test_the_steps_of_a_counterexample_are_clicked_through(browser, pages):
     steps = browser.evaluate(f"{figure}.querySelectorAll('.step').length")
     current = f"[...{figure}.querySelectorAll('.step')].findIndex(each => each.ariaCurrent == 'step') + 1"
     assert steps > 4
+    dots = f"[...{figure}.querySelectorAll('.for-wide .dot')].map(each => each.getBoundingClientRect())"
+    middles = browser.evaluate(f"{dots}.map(box => `${{Math.round(box.x)}} ${{Math.round(box.y)}}`)")
+    assert len(set(middles)) == len(middles), "what one step does at a node covers itself"
     assert browser.evaluate(faint(figure)) == 0
     browser.click(f"{figure}.querySelector('.step')")
     faded = browser.evaluate(faint(figure))

@@ -57,6 +57,22 @@ def test_the_numbers_are_those_of_the_metrics(which, request):
         assert pc.max(own["high"]).as_py() == row["max"]
 
 
+def test_a_run_whose_messages_are_received_and_never_delivered_has_a_report(tmp_path):
+    """Two clocks further apart than the protocol allows for: each node refuses what the other has broadcast."""
+    scenario = make_scenario(
+        {
+            "nodes": 2,
+            "duration": "20s",
+            "protocol": {"name": "delta", "lifetime": "10s", "clock_bound": "1s"},
+            "clocks": {"fixed": {"0": "100s"}},
+            "workload": [{"kind": "at", "broadcasts": [{"t": "1s", "node": 0}, {"t": "2s", "node": 1}]}],
+        }
+    )
+    run(scenario, out=tmp_path / "run")
+    page = run_page(tmp_path / "run")
+    assert "none of them was delivered" in section(page, "Latency").blocks[0].alternative
+
+
 def test_a_long_log_is_measured_on_a_sample_of_its_messages_always_the_same(causal):
     whole = measure(lambda: iter_events(causal), applications=14)
     sample, again = (measure(lambda: iter_events(causal), applications=14, sample_rows=500) for _ in range(2))

@@ -104,6 +104,9 @@ def main() -> None:
         # Whoever read our output has gone before the end; what was not said is neither fine nor a violation.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.NOT_READ)
+    except MemoryError:
+        _say("there is not enough memory for this; try fewer nodes, a shorter time or a larger machine")
+        sys.exit(Exit.USAGE)
     except Exception as error:
         if package := _missing_extra(error):
             way = "; or leave out Spark: --no-spark" if {"sweep", "compare"} & set(sys.argv[1:2]) else ""
@@ -138,4 +141,5 @@ def _missing_extra(error: Exception) -> str | None:
 
 
 def _say(problem: str) -> None:
-    err.print(f"error: {problem}", style="bold red", markup=False, soft_wrap=True)
+    """An error in one line, even if a value in it has several."""
+    err.print(f"error: {problem}".replace("\n", "\\n"), style="bold red", soft_wrap=True)

@@ -21,11 +21,13 @@ from antecast.cli.console import (
     Quiet,
     check_master,
     err,
+    nearby,
     note,
     out,
 )
 from antecast.cli.progress import sweep_progress
 from antecast.cli.tables import Column, show_columns
+from antecast.cli.texts import say
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -147,8 +149,7 @@ def compare(
         if error.field in _OPTIONS:
             raise ConfigurationError(error.problem, field=_OPTIONS[error.field]) from None
         raise
-    here = Path.cwd()
-    report = result.report.relative_to(here) if result.report.is_relative_to(here) else result.report
+    report = nearby(result.report)
     if as_json:
         print(json.dumps(result.plain() | {"report": str(report)}, indent=2))
     else:
@@ -169,18 +170,18 @@ def _show(result: Comparison, report: Path, *, quiet: bool) -> None:
         for each in result.standings:
             if each.failed:
                 text = f"{each.name}: {each.failed} of {each.failed + each.runs} runs failed: {each.error}"
-                err.print(text, style="red", markup=False, soft_wrap=True)
+                err.print(text, style="red", soft_wrap=True)
             if each.broken:
                 text = f"{each.name} broke what it promises: {listed(each.broken)}"
-                err.print(text, style="red", markup=False, soft_wrap=True)
+                err.print(text, style="red", soft_wrap=True)
     style = "bold red" if judgement.recommended is None else "bold green"
-    out.print(judgement.headline, style=style, markup=False)
+    out.print(judgement.headline, style=style)
     if not quiet:
         for reason in judgement.reasons:
-            out.print(reason, markup=False)
+            out.print(reason)
         if judgement.demands.stated and judgement.qualified:
-            out.print(f"Qualified: {listed(judgement.qualified)}.", markup=False)
-    out.print(f"report: {report}", style="dim", markup=False, soft_wrap=True)
+            out.print(f"Qualified: {listed(judgement.qualified)}.")
+    out.print(f"report: {report}", style="dim", soft_wrap=True)
 
 
 def _show_table(result: Comparison) -> None:
@@ -224,12 +225,11 @@ def _show_table(result: Comparison) -> None:
         for lacks in dict.fromkeys(other.lacks for other in result.excluded):
             who = [other.name for other in result.excluded if other.lacks == lacks]
             verb = "needs" if len(who) == 1 else "need"
-            out.print(f"  {', '.join(who)} {verb} {', and '.join(lacks)}", style="dim", markup=False)
+            say(f"  {', '.join(who)} {verb} {', and '.join(lacks)}", "dim", hanging=2)
     out.print(
         "Out of order is a share of deliveries; control bytes and frames are per delivery; memory is the most"
         " messages that a node kept.",
         style="dim",
-        markup=False,
     )
 
 

@@ -34,15 +34,15 @@ class _Paper(Console):
         raise BrokenPipeError
 
 
-out = _Paper(highlight=False)
+out = _Paper(highlight=False, markup=False, emoji=False)
 """Results."""
-err = _Paper(stderr=True, highlight=False)
+err = _Paper(stderr=True, highlight=False, markup=False, emoji=False)
 """Progress, notes and errors."""
 
 
 def note(text: str) -> None:
-    """Something that the user should know, and that is no error."""
-    err.print(f"note: {text}", style="yellow", markup=False, soft_wrap=True)
+    """Something that the user should know, and that is not an error."""
+    err.print(f"note: {text}", style="yellow", soft_wrap=True)
 
 
 class Exit(IntEnum):
@@ -86,6 +86,15 @@ OutStore: TypeAlias = Annotated[
         rich_help_panel=COMMON,
     ),
 ]
+
+
+def check_name(master: str | None) -> str | None:
+    """Refuse a master without a name, before Spark starts and looks for one."""
+    if master is not None and not master.strip():
+        raise ConfigurationError("is empty; name a master, such as local[*]", field="--master")
+    return master
+
+
 Master: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -93,6 +102,7 @@ Master: TypeAlias = Annotated[
         metavar="URL",
         help="A Spark master or sc:// address. Default: all cores of this machine.",
         rich_help_panel="Spark",
+        callback=check_name,
     ),
 ]
 
@@ -123,6 +133,21 @@ OnSpark: TypeAlias = Annotated[
         rich_help_panel="Spark",
     ),
 ]
+
+
+def nearby(path: Path) -> Path:
+    """A path as people would type it: from the folder that they are in, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def input_path(text: str) -> Path:
+    """A file to read, given by its path or its address in a store."""
+    if ":" not in text or Path(text).exists():
+        return Path(text)
+    from antecast.history.at_hand import at_hand
+
+    return Path(at_hand(text))
 
 
 def make_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from antecast.cli.console import Conf, Json, Master, out
+from antecast.cli.console import Conf, Json, Master, input_path, out
 from antecast.cli.tables import show_pairs
 from antecast.core import ConfigurationError, InputError, OutputError
 
@@ -36,7 +36,10 @@ class Engine(StrEnum):
 
 def contacts(
     trajectories: Annotated[
-        Path, typer.Argument(metavar="TRAJECTORIES", help="Movement: Parquet, or any format of movement.")
+        Path,
+        typer.Argument(
+            metavar="TRAJECTORIES", help="Movement: Parquet, or any format of movement.", parser=input_path
+        ),
     ],
     reach: Annotated[float, typer.Option("--range", metavar="METRES", help="The radio range.")],
     out_file: Annotated[
@@ -206,7 +209,7 @@ def _show(summary: dict[str, Any]) -> None:
     ]
     show_pairs(rows)
     if summary["out"]:
-        out.print(f"contacts: {summary['out']}", style="dim", markup=False, soft_wrap=True)
+        out.print(f"contacts: {summary['out']}", style="dim", soft_wrap=True)
 
 
 def _text(spread: dict[str, float]) -> str:

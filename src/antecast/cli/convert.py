@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from antecast.cli.console import Json, Quiet, note, out
+from antecast.cli.console import Json, Quiet, input_path, note, out
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The trace to read, compressed or not.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="The trace to read, compressed or not.", parser=input_path)
+    ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     source_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="IN's format, if it cannot be guessed.")
@@ -58,7 +60,7 @@ def convert(
     elif not quiet:
         for text in notes:
             note(text)
-        out.print(_line(trace, target, chosen.name), markup=False, soft_wrap=True)
+        out.print(_line(trace, target, chosen.name), soft_wrap=True)
 
 
 def _options(settings: list[str]) -> dict[str, str]:

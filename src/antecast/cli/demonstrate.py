@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from antecast.cli.completion import demonstration_names
 from antecast.cli.console import Exit, Json, out
 from antecast.cli.tables import show
+from antecast.cli.texts import say
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,17 +75,17 @@ def _list(known: tuple[Demonstration, ...]) -> None:
 
 def _tell(played: Played) -> None:
     told = played.demonstration
-    out.print(f"{told.study}: {told.title}", style="bold", markup=False)
-    out.print(f"\n{told.story}\n", markup=False)
+    out.print(f"{told.study}: {told.title}", style="bold")
+    out.print(f"\n{told.story}\n")
     for heading, rule, outcome in (
         ("As printed", told.printed, played.paper),
         ("Here", told.ours, played.ours),
     ):
         style = "red" if outcome.broken else "green"
         out.print(heading, style="bold")
-        out.print(rule, markup=False)
-        out.print(outcome.words, style=style, markup=False)
-        out.print(f"\n{outcome.diagram}\n" if outcome.diagram else "", markup=False)
+        out.print(rule)
+        out.print(outcome.words, style=style)
+        say(f"\n{outcome.diagram}\n" if outcome.diagram else "")
 
 
 def _summarise(played: list[Played]) -> None:
@@ -92,7 +94,7 @@ def _summarise(played: list[Played]) -> None:
         table.add_column(column, no_wrap=column in ("study", "name"))
     for each in played:
         marks = [
-            f"[{'red' if outcome.broken else 'green'}]{'fails' if outcome.broken else 'holds'}[/]"
+            Text("fails", style="red") if outcome.broken else Text("holds", style="green")
             for outcome in (each.paper, each.ours)
         ]
         table.add_row(each.demonstration.study, each.demonstration.name, *marks)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from antecast.cli.console import Exit, Json, out
 from antecast.cli.tables import show
@@ -41,7 +42,7 @@ def doctor(as_json: Json = False) -> None:
         for column in ("", "what", "found", "what to do"):
             table.add_column(column)
         for finding in findings:
-            mark = "[green]ok[/green]" if finding.ok else "[bold red]missing[/bold red]"
+            mark = Text("ok", style="green") if finding.ok else Text("missing", style="bold red")
             table.add_row(mark, finding.what, finding.found, finding.cure)
         show(table)
         out.print("Everything is there." if healthy else "Something is missing.", style="bold")

@@ -25,11 +25,9 @@ def examples(
     Files that are there already and differ are kept, and named, unless --force is given.
     """
     written, kept = write_examples(folder, force=force)
-    out.print(f"{folder}: {written} example files", markup=False, soft_wrap=True)
+    out.print(f"{folder}: {written} example files", soft_wrap=True)
     for path in kept:
-        out.print(
-            f"kept {path}, which differs from the example; --force replaces it", markup=False, soft_wrap=True
-        )
+        out.print(f"kept {path}, which differs from the example; --force replaces it", soft_wrap=True)
 
 
 def source_folder() -> Path:

@@ -47,7 +47,7 @@ def _command(kind: type[Settings], generate: Callable[[int, Any], pa.Table], abo
             print(json.dumps({"seed": seed, **figures, **times, "out": str(out_file)}, indent=2))
         else:
             who = f"{moved.nodes:,} nodes, at most {moved.at_once:,} at once"
-            out.print(f"{who}, until {moved.end / 1e9:,.1f} s: {out_file}", markup=False, soft_wrap=True)
+            out.print(f"{who}, until {moved.end / 1e9:,.1f} s: {out_file}", soft_wrap=True)
 
     named = inspect.Parameter.KEYWORD_ONLY
     fixed = {

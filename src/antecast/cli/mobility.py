@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from antecast.cli.console import Json, Quiet, note, out
+from antecast.cli.console import Json, Quiet, input_path, note, out
 from antecast.cli.tables import show_pairs
 from antecast.cli.usage import Command, Group
 from antecast.core import ConfigurationError
@@ -42,7 +42,9 @@ def _group() -> None:
 
 @app.command(cls=Command)
 def gtfs(
-    feed: Annotated[Path, typer.Argument(metavar="FEED.zip", help="A GTFS feed: a zip or a folder.")],
+    feed: Annotated[
+        Path, typer.Argument(metavar="FEED.zip", help="A GTFS feed: a zip or a folder.", parser=input_path)
+    ],
     day: Annotated[
         str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="The service day.", show_default=False)
     ] = None,
@@ -140,7 +142,7 @@ def _show(summary: dict[str, Any]) -> None:
     for text in summary["notes"]:
         note(text)
     show_pairs(_rows(summary))
-    out.print(f"trajectories: {summary['file']}", style="dim", markup=False, soft_wrap=True)
+    out.print(f"trajectories: {summary['file']}", style="dim", soft_wrap=True)
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -46,11 +46,11 @@ def new(
         raise ConfigurationError(f"there is a protocol {name} already; choose another name", field="NAME")
     package = Path(name) if folder is None else folder
     write_package(name, package)
-    out.print(f"{package} holds a protocol that works. Next:", markup=False)
+    out.print(f"{package} holds a protocol that works. Next:")
     for line in (f"cd {package}", "pip install -e '.[test]'", "pytest", "antecast run scenario.toml"):
-        out.print(f"  {line}", markup=False, style="bold")
+        out.print(f"  {line}", style="bold")
     start = package / "src" / _module(name) / "ordering.py"
-    out.print(f"{start} is where it decides what may be delivered.", markup=False)
+    out.print(f"{start} is where it decides what may be delivered.")
 
 
 def write_package(name: str, folder: Path) -> None:

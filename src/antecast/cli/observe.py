@@ -380,4 +380,4 @@ def _report(tally: Tally, folder: Path, *, as_json: bool, quiet: bool) -> None:
     if tally.waiting:
         rows.append(("waiting", f"{tally.waiting:,} rows, for the next run"))
     show_pairs(rows)
-    out.print(f"rows are in {folder}", style="dim", markup=False, soft_wrap=True)
+    out.print(f"rows are in {folder}", style="dim", soft_wrap=True)

@@ -27,7 +27,7 @@ def progress(what: str, first: str = "", *, quiet: bool) -> Iterator[Show]:
     if quiet or not err.is_terminal:
         yield (lambda *_: None) if quiet else _Lines()
         return
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}")
+    columns = _words("{task.description}"), BarColumn(), _words("{task.fields[state]}")
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(what, total=1.0, state=first)
 
@@ -35,6 +35,11 @@ def progress(what: str, first: str = "", *, quiet: bool) -> Iterator[Show]:
             bar.update(task, description=what, completed=share, state=state)
 
         yield show
+
+
+def _words(text: str) -> TextColumn:
+    """A column of words, names in brackets included."""
+    return TextColumn(text, markup=False)
 
 
 class _Lines:
@@ -49,7 +54,7 @@ class _Lines:
         if news and (what, state) != self._said:
             self._due = time.monotonic() + _LINE_SECONDS
             self._said = (what, state)
-            err.print(f"{what}: {state}", soft_wrap=True, markup=False)
+            err.print(f"{what}: {state}", soft_wrap=True)
 
 
 @contextmanager
@@ -88,6 +93,6 @@ def clocked(*, quiet: bool) -> Callable[[str], None]:
 
     def note(text: str) -> None:
         if not quiet:
-            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", markup=False, soft_wrap=True)
+            err.print(f"{time.monotonic() - started:6.1f} s  {text}", style="dim", soft_wrap=True)
 
     return note

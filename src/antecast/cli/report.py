@@ -49,7 +49,7 @@ def report(
     from antecast.api import report as write_report
 
     path = write_report(folder, out=file, message=message, run=run)
-    out.print(f"report: {path}", markup=False, soft_wrap=True)
+    out.print(f"report: {path}", soft_wrap=True)
 
 
 def report_at_end(folder: Path, subject: str, *, wanted: bool, verdict: Verdict | None = None) -> Path | None:
@@ -67,6 +67,6 @@ def report_at_end(folder: Path, subject: str, *, wanted: bool, verdict: Verdict 
             return None
         write(make_page(folder, subject, verdict=verdict, judge=False), folder / REPORT)
     except AntecastError as error:
-        err.print(f"no report: {error}", style="yellow", markup=False, soft_wrap=True)
+        err.print(f"no report: {error}", style="yellow", soft_wrap=True)
         return None
     return folder / REPORT

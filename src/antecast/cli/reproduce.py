@@ -75,6 +75,7 @@ def reproduce(
     Markdown, the points of the figures as Parquet. Each study's are written when it ends. The same command
     continues after an interrupt.
     """
+    from antecast.papers.ahead import compiled_ahead
     from antecast.papers.reproduce import default_folder
     from antecast.papers.reproduce import reproduce as run_study
     from antecast.spark.session import spark_session
@@ -105,7 +106,7 @@ def reproduce(
 
     found = []
     try:
-        with spark_session("antecast reproduce", master=master) as spark:
+        with compiled_ahead(names), spark_session("antecast reproduce", master=master) as spark:
             for name in names:
                 folder = out_folder or default_folder(name, quick=quick)
                 found.append((folder, make(name, folder, spark)))
@@ -113,7 +114,7 @@ def reproduce(
                 report = _report(found[-1:], quick=quick, options=given, seeds=seeds)
                 if not (quiet or as_json):
                     _show(found[-1][1], folder, whole=tables)
-                    out.print(f"report: {report}", markup=False, soft_wrap=True)
+                    out.print(f"report: {report}", soft_wrap=True)
     except KeyboardInterrupt:
         err.print("interrupted; what is finished is kept, the same command continues", style="yellow")
         raise SystemExit(Exit.INTERRUPTED) from None
@@ -122,9 +123,7 @@ def reproduce(
     if as_json:
         print(json.dumps({results.study: _as_json(results, folder) for folder, results in found}, indent=2))
     elif len(found) > 1 or quiet:
-        out.print(
-            f"report of all: {report}" if len(found) > 1 else f"report: {report}", markup=False, soft_wrap=True
-        )
+        out.print(f"report of all: {report}" if len(found) > 1 else f"report: {report}", soft_wrap=True)
 
 
 def _report(found: list[tuple[Path, Results]], *, quick: bool, options: dict[str, Any], seeds: int | None) -> Path:
@@ -169,14 +168,12 @@ def _show(results: Results, folder: Path, *, whole: bool) -> None:
 
     paper = load_paper(results.study)
     for note in results.notes:
-        out.print(note, style="dim", markup=False)
+        out.print(note, style="dim")
     for grid in lay_out(paper, results.findings) if whole else ():
         _print(grid)
     _print(summary(paper, results.findings))
     marks = ", ".join(f"{count} {mark}" for mark, count in count_marks(results.findings).items() if count)
-    out.print(
-        f"{results.study}: {marks}; tables in {folder / 'results.md'}", style="bold", markup=False, soft_wrap=True
-    )
+    out.print(f"{results.study}: {marks}; tables in {folder / 'results.md'}", style="bold", soft_wrap=True)
 
 
 def _print(grid: Grid) -> None:
@@ -189,5 +186,5 @@ def _print(grid: Grid) -> None:
         table.add_row(*row)
     show(table)
     for note in grid.notes:
-        out.print(note, style="dim", markup=False)
+        out.print(note, style="dim")
     out.print()

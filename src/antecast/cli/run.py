@@ -30,6 +30,7 @@ from antecast.cli.console import (
 )
 from antecast.cli.report import Report, report_at_end
 from antecast.cli.tables import show_pairs
+from antecast.cli.texts import say
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def run(
     elif not quiet:
         _show(judged, summary)
     elif judged.told is not None and judged.told.tone != "good":
-        out.print(f"{judged.told.headline}{judged.told.rest}", markup=False, soft_wrap=True)
+        out.print(f"{judged.told.headline}{judged.told.rest}", soft_wrap=True)
     if result.interrupted:
         raise SystemExit(Exit.INTERRUPTED)
     if promises and promises.broken:
@@ -147,7 +148,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
         yield lambda progress: None
         return
     share = TextColumn("{task.percentage:>3.0f}%")
-    columns = (TextColumn("{task.description}"), BarColumn(), share, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), share, TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("simulating")
 
@@ -167,13 +168,13 @@ def _show(judged: Judged, summary: dict[str, Any]) -> None:
         colour = {"good": "green", "bad": "red", "plain": "yellow"}[told.tone]
         out.print(Text.assemble((told.headline, f"bold {colour}"), told.rest))
         if judged.verdict.witness is not None:
-            out.print(str(judged.verdict.witness), markup=False)
+            say(str(judged.verdict.witness))
         elif judged.promises.broken:
-            out.print(judged.promises.example, markup=False)
+            say(judged.promises.example)
     show_pairs(_rows(summary, result.scenario.engine))
-    out.print(f"run folder: {result.folder}", style="dim", markup=False)
+    out.print(f"run folder: {result.folder}", style="dim")
     if summary["report"] is not None:
-        out.print(f"report: {summary['report']}", markup=False, soft_wrap=True)
+        out.print(f"report: {summary['report']}", soft_wrap=True)
 
 
 def _rows(summary: dict[str, Any], asked: str) -> Iterator[tuple[str, str]]:

@@ -36,5 +36,5 @@ def package(
 
     path = default_file() if file is None else file
     count = write_package(path)
-    out.print(f"{path}: {count} files, {path.stat().st_size / 1e6:.1f} MB", markup=False, soft_wrap=True)
-    out.print(f"for --py-files; workers need {', '.join(NEEDS)} in their Python", markup=False, soft_wrap=True)
+    out.print(f"{path}: {count} files, {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
+    out.print(f"for --py-files; workers need {', '.join(NEEDS)} in their Python", soft_wrap=True)

@@ -21,6 +21,7 @@ from antecast.cli.console import (
     check_master,
     engine_override,
     err,
+    nearby,
     note,
     out,
 )
@@ -97,7 +98,7 @@ def sweep(
     except KeyboardInterrupt:
         kept = len(SweepFolder(folder).finished())
         told = f"interrupted; {kept} finished runs are kept in {folder}, the same command continues"
-        err.print(told, style="yellow", markup=False)
+        err.print(told, style="yellow")
         raise SystemExit(Exit.INTERRUPTED) from None
     page = _report(folder, wanted=reported)
     if as_json:
@@ -106,7 +107,7 @@ def sweep(
     else:
         _show_result(loaded, result, quiet=quiet)
         if page is not None:
-            out.print(f"report: {page}", markup=False, soft_wrap=True)
+            out.print(f"report: {page}", soft_wrap=True)
     if result.failed or result.violated:
         raise typer.Exit(Exit.VIOLATION)
 
@@ -125,7 +126,7 @@ def _report(folder: Path | str, *, wanted: bool) -> Path | str | None:
     try:
         return report_in_store(store)
     except AntecastError as error:
-        err.print(f"no report: {error}", style="yellow", markup=False, soft_wrap=True)
+        err.print(f"no report: {error}", style="yellow", soft_wrap=True)
         return None
 
 
@@ -211,13 +212,14 @@ def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
         _show_points(study, rows)
         for row in [row for row in rows if row["error"] is not None][:_MOST_ROWS]:
             point = describe({field: row[column_name(field)] for field in (*study.fields, "seed")})
-            err.print(f"failed: {point}: {row['error']}", style="red", markup=False, soft_wrap=True)
-    parts = [f"{result.total} runs in {result.folder}"]
+            err.print(f"failed: {point}: {row['error']}", style="red", soft_wrap=True)
+    folder = nearby(result.folder) if isinstance(result.folder, Path) else result.folder
+    parts = [f"{result.total} runs in {folder}"]
     parts += [f"{result.resumed} were finished already"] if result.resumed else []
     parts += [f"{result.failed} failed, and the same command tries them again"] if result.failed else []
     parts += [f"{result.violated} broke what they promise"] if result.violated else []
     style = "bold red" if result.failed or result.violated else "bold"
-    out.print("; ".join(parts), style=style, markup=False, soft_wrap=True)
+    out.print("; ".join(parts), style=style, soft_wrap=True)
 
 
 def _show_points(study: Study, rows: list[dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from antecast.reporting.plot import (
     Line,
     Plot,
     Segment,
+    Series,
     looks,
 )
 
@@ -135,17 +136,18 @@ def stacked(
 
 
 def bars(
-    rows: Sequence[Row], names: Axis, x: Axis, at: tuple[str, str], *, series: str, order: Sequence[str]
+    rows: Sequence[Row], names: Axis, x: Axis, at: tuple[str, str], *, series: str, colours: Mapping[str, str]
 ) -> Plot:
-    """Bars to the right, one below the other, each made up of its series."""
+    """Bars to the right, one below the other, each made up of its series, in the order of their colours."""
     name, size = at
     ends: dict[str, float] = {}
     marks: list[AnyMark] = []
-    for part in order:
+    for part in colours:
         for row in (row for row in rows if row[series] == part):
             place, start = list(names.names).index(row[name]), ends.get(row[name], 0.0)
             ends[row[name]] = start + row[size]
             tip = f"{row[name]}, {part}: {row[size]:,}"
             marks.append(Bar(x=start, x2=ends[row[name]], y=place - 0.26, y2=place + 0.26, series=part, tip=tip))
     height = _ROW * len(names.names)
-    return Plot(x=x, y=names, marks=marks, series=looks(order, swatch="fill"), height=height)
+    legend = [Series(part, colour, swatch="fill") for part, colour in colours.items()]
+    return Plot(x=x, y=names, marks=marks, series=legend, height=height)

@@ -28,7 +28,7 @@ def by_size(names: Iterable[str]) -> list[str]:
 
 
 def size_key(name: str) -> tuple[int, float, str]:
-    """A key to sort by: names with a size first, and of these the smallest; what is no size comes last."""
+    """A key to sort by: names with a size first, and of these the smallest; what has no size comes last."""
     for read in (lambda text: parse_duration(text) / 1e9, seconds, lambda text: float(text.replace(",", ""))):
         try:
             return 0, read(name), ""

@@ -146,6 +146,8 @@ def _pictures(chart: Chart) -> list[dict[str, str]]:
 
 def write(page: Page, path: Path) -> None:
     """Write the page, whole or not at all."""
+    if not path.name or path.is_dir():
+        raise OutputError("cannot write: it is a folder; name a file", path=path)
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

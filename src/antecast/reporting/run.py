@@ -17,6 +17,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.core.guarantees import Guarantee
 from antecast.history.audit import audit
 from antecast.history.log import iter_events
+from antecast.history.manifest import applications
 from antecast.history.measure import SAMPLE_ROWS, Measures, known, measure
 from antecast.history.promises import judge_promises, tell
 from antecast.history.rows import COLUMNS
@@ -48,7 +49,7 @@ def run_page(
     scenario: Mapping[str, Any] = manifest.get("scenario", {})
     name = str(scenario.get("protocol", {}).get("name", "the protocol"))
     chosen = None if message is None else parse_message(message)
-    measures = measure(lambda: iter_events(folder), applications=_applications(scenario), sample_rows=SAMPLE_ROWS)
+    measures = measure(lambda: iter_events(folder), applications=applications(scenario), sample_rows=SAMPLE_ROWS)
     if verdict is None and judge and measures.events <= JUDGED_ROWS:
         verdict = audit(lambda: iter_events(folder, list(COLUMNS)), clock="global")
     beside = Beside(folder)
@@ -86,14 +87,6 @@ def run_page(
         sections=[section for section in sections if section is not None],
         facts=_facts(manifest, folder, beside),
     )
-
-
-def _applications(scenario: Mapping[str, Any]) -> int:
-    """How many nodes have an application: those of the start and those that join. Stations are numbered behind."""
-    number = {"join": "node", "rebirth": "number"}
-    faults = [fault for fault in scenario.get("faults", ()) if fault.get("kind") in number]
-    joined = [fault[number[fault["kind"]]] + 1 for fault in faults]
-    return int(max([scenario.get("nodes", 1 << 31), *joined]))
 
 
 def _numbers(measures: Measures, verdict: Verdict | None) -> dict[str, float | int | None]:

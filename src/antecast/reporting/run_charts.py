@@ -76,11 +76,14 @@ def latency(measures: Measures, units: Units, beside: Beside) -> Section | None:
         dashed=["received"],
     )
     quantiles = dict(measures.delivery.quantiles)
-    words = (
-        f"Half of the deliveries come within {unit(quantiles[0.5])} of their broadcast, 95 % within "
-        f"{unit(quantiles[0.95])}, the slowest after {unit(measures.delivery.max)}."
-    )
-    words += " The gap between received and delivered is the wait for what comes first." if both else ""
+    if quantiles:
+        words = (
+            f"Half of the deliveries come within {unit(quantiles[0.5])} of their broadcast, 95 % within "
+            f"{unit(quantiles[0.95])}, the slowest after {unit(measures.delivery.max)}."
+        )
+        words += " The gap between received and delivered is the wait for what comes first." if both else ""
+    else:
+        words = "Messages were received, and none of them was delivered by another node."
     chart = Chart("How long until a message is delivered", [plot], words, f"{_sampled(measures)}Data: {where}.")
     return Section("Latency", [chart])
 

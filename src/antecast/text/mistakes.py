@@ -55,8 +55,8 @@ def shown(value: object) -> str:
 def _range(info: inspect.Type | None) -> str:
     """The numbers that a place takes; empty if that cannot be told.
 
-    >>> _range(inspect.FloatType(ge=0, le=1)), _range(inspect.IntType(ge=1)), _range(inspect.FloatType(gt=0))
-    ('a share from 0 to 1', 'a whole number from 1 on', 'a number above 0')
+    >>> _range(inspect.FloatType(ge=0, le=1)), _range(inspect.IntType(ge=1)), _range(inspect.FloatType(gt=0, lt=1))
+    ('a share from 0 to 1', 'a whole number from 1 on', 'a number above 0 and below 1')
     """
     members = info.types if isinstance(info, inspect.UnionType) else (info,)
     for each in members:
@@ -68,19 +68,20 @@ def _range(info: inspect.Type | None) -> str:
         if (each.ge, each.le) == (0, 1) and isinstance(each, inspect.FloatType):
             return "a share from 0 to 1"
         if each.ge is not None and each.le is not None:
-            return f"{what} from {each.ge:g} to {each.le:,}"
-        low = (
-            f" from {each.ge:g} on"
-            if each.ge is not None
-            else f" above {each.gt:g}"
-            if each.gt is not None
-            else ""
-        )
-        high = (
-            f" up to {each.le:g}" if each.le is not None else f" below {each.lt:g}" if each.lt is not None else ""
-        )
-        return what + low + (" and" if low and high else "") + high
+            return f"{what} from {_figure(each.ge)} to {_figure(each.le)}"
+        low = {" from {} on": each.ge, " above {}": each.gt}
+        high = {" up to {}": each.le, " below {}": each.lt}
+        ends = [text.format(_figure(end)) for side in (low, high) for text, end in side.items() if end is not None]
+        return what + " and".join(ends)
     return ""
+
+
+def _figure(value: float) -> str:
+    """
+    >>> _figure(0), _figure(1e9), _figure(0.5)
+    ('0', '1,000,000,000', '0.5')
+    """
+    return f"{value:,.12g}"
 
 
 def _kinds(theirs: str) -> str:
