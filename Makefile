@@ -45,7 +45,7 @@ bench: setup  ## measure, side by side with the alternatives; writes bench/resul
 blocks: setup  ## renew the tables and pictures of the documentation that are made from the code
 	@$(bin)/python tools/blocks.py
 
-results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (hours)
+results: setup  ## run all studies at the papers' sizes and put their tables into docs/results (about ten minutes)
 	@$(bin)/antecast reproduce all
 	@$(bin)/python tools/results.py reproductions
 

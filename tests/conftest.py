@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(
             name, "tests"
         )  # for the workers of Spark, which may be started before they need them
+    os.environ.pop("COLUMNS", None)  # from the runner of several processes; output is tested as in a pipe
     os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
     examples = config.getoption("--property-examples")
     settings.register_profile(

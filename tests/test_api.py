@@ -132,6 +132,31 @@ def test_results_of_a_reproduction_are_short_to_read():
         (lambda: antecast.reproduce("vcub"), "unknown study 'vcub'"),
         (lambda: antecast.run(SCENARIO).to_pandas("event"), "table: expected 'events' or 'samples', got 'event'"),
         (lambda: antecast.run(antecast.make_scenario(SCENARIO), overrides=["nodes=3"]), "overrides go into"),
+        (
+            lambda: antecast.run(antecast.make_scenario(SCENARIO), seed="x"),
+            "seed: expected a whole number from 0 on",
+        ),
+        (
+            lambda: antecast.run(antecast.make_scenario(SCENARIO), seed=True),
+            "seed: expected a whole number from 0",
+        ),
+        (lambda: antecast.run(antecast.make_scenario(SCENARIO), seed=-1), "from 0 on, got -1"),
+        (lambda: antecast.run(SCENARIO, overrides="nodes=3"), "overrides: expected a list of texts, such as"),
+        (lambda: antecast.run(SCENARIO, overrides=[3]), "overrides: expected texts, such as 'network.loss=0.1'"),
+        (lambda: antecast.run(SCENARIO, out=3), "out: expected a path, got int"),
+        (lambda: antecast.make_scenario("x.toml"), "values: expected a mapping of a scenario's values"),
+        (lambda: antecast.make_scenario(None), "values: expected a mapping of a scenario's values"),
+        (lambda: antecast.load_scenario(None), "path: expected the path of a TOML file, got NoneType"),
+        (lambda: antecast.compare(SCENARIO, protocols="vector"), "protocols: expected a list of texts, such as"),
+        (
+            lambda: antecast.compare(SCENARIO, protocols=[3]),
+            "protocols: expected texts, such as 'vector', got int",
+        ),
+        (lambda: antecast.compare(SCENARIO, seeds=0), "seeds: expected a whole number from 1 on, got 0"),
+        (lambda: antecast.compare(SCENARIO, seeds="x"), "seeds: expected a whole number from 1 on, got str"),
+        (lambda: antecast.sweep({}, seeds=1.5), "seeds: expected a whole number from 1 on, got float"),
+        (lambda: antecast.reproduce("vcube", seeds=0), "seeds: expected a whole number from 1 on, got 0"),
+        (lambda: antecast.report("x", out=3), "out: expected a path, got int"),
     ],
 )
 def test_a_wrong_argument_is_one_clear_error(call, words):

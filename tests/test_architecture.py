@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "emulation": _MODELS | _DATA | {"sim", "live", "torture"},
     "testing": _MODELS | _DATA | {"checking", "sim", "live"},
     "comparison": _MODELS | _DATA | {"sim"},
-    "spark": _MODELS | _DATA | {"checking", "sim", "comparison", "kv", "importers", "auditing"},
+    "spark": _MODELS | _DATA | {"checking", "sim", "live", "comparison", "kv", "importers", "auditing"},
     "papers": _MODELS | _DATA | {"sim", "spark"},
     "reporting": _MODELS | _DATA | {"checking", "comparison", "papers", "importers", "models"},
     "cli": _MODELS

@@ -33,7 +33,9 @@ def test_its_python_runs(page, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
-    exec(compile(python_of(page), page.name, "exec"), {"__name__": "__main__"})
+    names = {"__name__": "__main__"}
+    exec(compile(python_of(page), page.name, "exec"), names)
+    assert len(names) > 2, "an example that imports or makes nothing shows nothing"
 
 
 @pages

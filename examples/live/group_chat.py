@@ -55,9 +55,14 @@ def read(delivery: Delivery) -> tuple[str, str]:
     """Whoever is a member can send anything: what is no line of a chat is shown as it is."""
     try:
         name, words = json.loads(delivery.payload)
-        return str(name), str(words)
-    except ValueError:
-        return f"node {delivery.origin}", delivery.problem or repr(delivery.payload)
+        return plain(name), plain(words)
+    except (ValueError, TypeError, RecursionError):
+        return f"node {delivery.origin}", delivery.problem or repr(delivery.payload[:200])
+
+
+def plain(said: object) -> str:
+    """Text that is one line and moves no cursor: nobody can write a line in another's name."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(said))
 
 
 async def main(folder: Path, number: int, name: str, listen: str, peers: list[str]) -> None:

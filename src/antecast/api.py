@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from antecast.core.arguments import check_count, check_path, check_texts, unexpected
 from antecast.core.errors import ConfigurationError, LocalMisuse
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def as_scenario(
 
     from antecast.sim.scenario import Scenario, load_scenario, make_scenario, override
 
+    check_texts("overrides", overrides, "network.loss=0.1")
+    check_count("seed", seed, least=0)
     changes = [*overrides, *(() if seed is None else [f"seed={seed}"])]
     if isinstance(scenario, Scenario):
         if overrides:
@@ -50,11 +53,7 @@ def as_scenario(
         return make_scenario(override(dict(scenario), changes))
     if isinstance(scenario, Path | str):
         return load_scenario(scenario, changes)
-    raise _unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
-
-
-def _unexpected(name: str, value: object, expected: str) -> LocalMisuse:
-    return LocalMisuse(f"{name}: expected {expected}, got {type(value).__name__}")
+    raise unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
 
 
 def run(
@@ -75,6 +74,7 @@ def run(
     from antecast.sim.run import run as simulate
 
     loaded = as_scenario(scenario, overrides=overrides, seed=seed)
+    check_path("out", out)
     return simulate(loaded, out=out, replace=replace, on_progress=on_progress)
 
 
@@ -170,7 +170,7 @@ def audit(
         readers: dict[str, Callable[..., Any]] = {"spans": read_spans, "clocks": read_clocks, "kv": history_of}
         return cast("Judgement", judge_data(model, readers[model](events, request.columns), request))
     expected = "a RunResult, a table (Arrow, pandas, Spark, Polars), or the path of a log, or several"
-    raise _unexpected("events", events, expected)
+    raise unexpected("events", events, expected)
 
 
 def audit_files(
@@ -194,12 +194,13 @@ def audit_files(
     from antecast.auditing.engines import engine_for, memory_for
     from antecast.auditing.foreign import Request, check_columns, find_foreign, judge, kv_options
     from antecast.auditing.outcome import Audit
+    from antecast.history.at_hand import at_hand
     from antecast.history.log_audit import audit_log
     from antecast.history.log_files import open_log
     from antecast.live.journal_logs import with_journals_as_logs
 
     request = request or Request()
-    names = with_journals_as_logs([str(path) for path in paths])
+    names = with_journals_as_logs([at_hand(str(path)) for path in paths])
     foreign = None if kinds else find_foreign(names, request)
     if foreign is not None:
         if engine_for(engine, master, foreign) == "spark":
@@ -324,7 +325,11 @@ def compare(
     from antecast.spark.task import Limits
 
     if not isinstance(scenario, Mapping | Path | str):
-        raise _unexpected("scenario", scenario, "the path of a TOML file or a mapping of its values")
+        raise unexpected("scenario", scenario, "the path of a TOML file or a mapping of its values")
+    check_texts("protocols", protocols, "vector")
+    check_texts("overrides", overrides, "network.loss=0.1")
+    check_count("seeds", seeds, least=1)
+    check_path("out", out)
     if master is not None and local:
         raise ConfigurationError("names where Spark is, which a local comparison leaves out", field="master")
     demands = _demands(max_violations, max_latency, max_bytes, min_delivery)
@@ -439,6 +444,8 @@ def reproduce(
     """
     from antecast.papers.reproduce import reproduce as make
 
+    check_count("seeds", seeds, least=1)
+    check_path("out", out)
     return make(
         study,
         out=out,
@@ -475,7 +482,8 @@ def report(
             raise LocalMisuse("this run was kept in memory; a report needs its folder: run(scenario, out=FOLDER)")
         folder = folder.folder
     if not isinstance(folder, Path | str):
-        raise _unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
+        raise unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
+    check_path("out", out)
     from antecast.history.store import Store
 
     store = Store(folder)
