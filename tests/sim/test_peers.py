@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from bench.peers import the_one
 from bench.peers.ours import antecast
+from bench.peers.peersim import run as peersim
 from bench.peers.simpy_peer import simpy_epidemic
 from bench.peers.work import Difference, compare, make_work
 
@@ -37,3 +38,25 @@ def test_a_peer_that_is_not_there_is_named_with_what_would_help(monkeypatch, tmp
 def test_the_one_and_we_reach_the_same_nodes():
     found = compare(antecast(WORK, "reference"), the_one.the_one(WORK))
     assert found.only_one == 0 and found.latest < 30
+
+
+def test_peersim_that_is_not_there_is_named_with_what_would_help(monkeypatch, tmp_path):
+    monkeypatch.delenv(peersim.VARIABLE, raising=False)
+    assert str(peersim.problem()).startswith("set ANTECAST_PEERSIM to a class path")
+    monkeypatch.setenv(peersim.VARIABLE, f"{tmp_path}:{tmp_path / 'none.jar'}")
+    assert peersim.problem() == f"ANTECAST_PEERSIM: {tmp_path / 'none.jar'}: no such file or folder"
+
+
+def test_all_broadcasts_of_the_work_for_peersim_reach_all():
+    found = peersim.ours(50, 6.0)
+    assert (found.missed, found.deliveries) == (0, 50 * 60)
+    assert 6.0 < found.neighbours < 12.0 and 1.0 < found.latency < 3.0
+
+
+@pytest.mark.skipif(peersim.problem() is not None, reason="PeerSim is not at hand")
+def test_peersim_and_we_agree_on_whom_messages_reach_and_when():
+    theirs = peersim.peersim(300)
+    ours = peersim.ours(300, theirs.arcs)
+    assert (theirs.missed, ours.missed) == (0, 0)
+    assert ours.neighbours == pytest.approx(theirs.neighbours, rel=0.15)
+    assert ours.latency == pytest.approx(theirs.latency, rel=0.1)
