@@ -168,7 +168,12 @@ def test_names_are_mapped(audit: Call) -> None:
         write(name, rows)
         code, _, err = audit(name)
         assert code == 2
-        assert "no column 'node'; the file has host, offset, type, src, n, t" in err and "--map node=COLUMN" in err
+        assert (
+            "no column 'node', 'pos', 'kind', 'origin', 'seq'; the file has host, offset, type, src, n, t" in err
+        )
+        assert "say which they are with --map node=COLUMN,pos=COLUMN,kind=COLUMN,origin=COLUMN,seq=COLUMN" in err
+        code, _, err = audit(name, "--map", "node=hst,pos=offset,kind=type,origin=src,seq=n")
+        assert "no column 'hst'; the file has" in err and "say which it is with --map node=COLUMN\n" in err
         mapped = ("--map", "node=host,pos=offset,kind=type,origin=src,seq=n")
         code, _, err = audit(name, *mapped)
         assert code == 2
