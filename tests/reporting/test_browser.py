@@ -177,6 +177,17 @@ def test_nothing_overflows_overlaps_or_complains_at_any_size_and_medium(browser,
     assert browser.errors == []
 
 
+@pytest.mark.parametrize("name", ["audit", "clocks", "spans", "kv"])
+def test_violations_are_read_on_a_phone_without_scrolling_sideways(browser, pages, name):
+    browser.show(width=390)
+    browser.open(pages[name])
+    tables = "[...document.querySelectorAll('.wide')]"
+    tables += ".filter(each => each.textContent.match(/because of|what is wrong/))"
+    assert browser.evaluate(f"{tables}.length") > 0
+    assert browser.evaluate(f"{tables}.filter(each => each.scrollWidth > each.clientWidth + 1).length") == 0
+    browser.show()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_chart_tells_a_screen_reader_what_it_shows(browser, pages, name):
     """By the tree that assistive software gets, at a desk and on a phone."""
