@@ -250,8 +250,8 @@ def _one_format(files: Sequence[Path], said: str | None) -> str:
     first = next(iter(formats))
     for file, each in formats.items():
         if each not in FORMATS:
-            problem = f"{file} is none of {known}, by its name" if each is None else f"no such format {each!r}"
-            raise ConfigurationError(f"{problem}; say which it is, of {known}", field="--format")
+            problem = f"the name {file} does not tell" if each is None else f"no such format {each!r}"
+            raise ConfigurationError(f"{problem}; choose one of {known}", field="--format")
         if each != formats[first]:
             raise InputError(
                 f"this file is {each}, but {first} is {formats[first]}; a log has one format", path=file
@@ -390,5 +390,7 @@ def _without(file: LogFile, lacking: Mapping[str, str]) -> str:
         return "the file is empty"
     columns = f"no column {', '.join(map(repr, lacking.values()))}"
     has = f"the file has {', '.join(map(_in_a_line, file.names))}"
+    if len(file.names) == 1 and re.search(r"[;\t|]", file.names[0]):
+        return f"{columns}; {has}; values must be separated by commas"
     which = "which it is" if len(lacking) == 1 else "which they are"
     return f"{columns}; {has}; say {which} with --map {','.join(f'{name}=COLUMN' for name in lacking)}"
