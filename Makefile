@@ -7,7 +7,7 @@ bin := .venv/bin
 help:  ## show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup:  ## a virtual environment in .venv with all that is needed; then: . .venv/bin/activate
+setup:  ## make a virtual environment in .venv with everything that is needed; then: . .venv/bin/activate
 	@./tools/setup.sh
 
 demo: setup  ## reproduce the papers' experiments on Spark at a small size, from nothing to tables and a report
@@ -36,7 +36,7 @@ release: setup  ## build the wheel and the source archive into dist/, install bo
 lint: setup  ## check format, lint and types
 	@$(bin)/ruff format --check -q . && $(bin)/ruff check -q . && $(bin)/mypy
 
-format: setup  ## format the code and mend what the linter can mend
+format: setup  ## format the code and fix what the linter can fix
 	@$(bin)/ruff format . && $(bin)/ruff check --fix .
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
@@ -54,5 +54,5 @@ lock:  ## renew requirements.lock from pyproject.toml (needs uv)
 	    --no-annotate --no-header --extra dev --extra spark --extra lan --extra metrics --extra traces \
 	    -o requirements.lock pyproject.toml
 
-clean:  ## remove what can be made again, but for results
+clean:  ## remove everything that can be made again, except results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db

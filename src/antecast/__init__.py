@@ -8,12 +8,12 @@
 Names are loaded when they are first used: `import antecast` starts neither Spark nor a compiler.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from antecast.version import __version__
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` would be most of the time to load this module
 if TYPE_CHECKING:
+    from typing import Any
+
     from antecast import observer as observer
     from antecast.api import audit as audit
     from antecast.api import compare as compare
@@ -63,7 +63,9 @@ _PACKAGES = ("observer",)
 __all__ = ["__version__", *_HOMES, *_PACKAGES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _PACKAGES:
         return import_module(f"antecast.{name}")
     if name not in _HOMES:

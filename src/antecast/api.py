@@ -500,7 +500,7 @@ def report(
 
         for option, value in (("--message", message), ("--run", run)):
             if value is not None:
-                raise ConfigurationError(f"is no option for counterexamples; {place} holds one", field=option)
+                raise ConfigurationError(f"does not apply to a counterexample, which {place} is", field=option)
         path = place.with_suffix(".html") if out is None else Path(out)
         write(counterexample_page(read_counterexample(place), place), path)
         return path

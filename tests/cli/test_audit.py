@@ -141,6 +141,19 @@ def test_a_value_that_is_missing_is_found(audit: Call, ending: str, field: str) 
         ("log.csv", "3,1,deliver", "3,+1,deliver", ":6: pos is '+1', which is not a whole number"),
         ("log.csv", "3,1,deliver", "3,1_0,deliver", ":6: pos is '1_0', which is not a whole number"),
         ("log.csv", "3,1,deliver", "3,1.5,deliver", ":6: pos is '1.5', which is not a whole number"),
+        (
+            "log.csv",
+            "3,1,deliver",
+            "3,1/5/24,deliver",
+            ":6: pos is '1/5/24', which is not a whole number, nor a time such as 2024-05-01T12:00:00.1Z",
+        ),
+        (
+            "log.csv",
+            "node,pos,kind,origin,seq",
+            "node;pos;kind;origin;seq",
+            ": no column 'node', 'pos', 'kind', 'origin', 'seq'; the file has node;pos;kind;origin;seq;"
+            " values must be separated by commas",
+        ),
         ("log.csv", "3,1,deliver", "3,deliver", ":6: 4 fields, where the header has 5"),
         ("log.jsonl", '"seq": 1}\n{"node": 3', '"seq": 1\n{"node": 3', ":3: not JSON: "),
         ("log.jsonl", '"pos": 1, "kind": "b', '"pos": "x", "kind": "b', ':3: pos is "x", where a whole number'),
@@ -168,7 +181,12 @@ def test_names_are_mapped(audit: Call) -> None:
         write(name, rows)
         code, _, err = audit(name)
         assert code == 2
-        assert "no column 'node'; the file has host, offset, type, src, n, t" in err and "--map node=COLUMN" in err
+        assert (
+            "no column 'node', 'pos', 'kind', 'origin', 'seq'; the file has host, offset, type, src, n, t" in err
+        )
+        assert "say which they are with --map node=COLUMN,pos=COLUMN,kind=COLUMN,origin=COLUMN,seq=COLUMN" in err
+        code, _, err = audit(name, "--map", "node=hst,pos=offset,kind=type,origin=src,seq=n")
+        assert "no column 'hst'; the file has" in err and "say which it is with --map node=COLUMN\n" in err
         mapped = ("--map", "node=host,pos=offset,kind=type,origin=src,seq=n")
         code, _, err = audit(name, *mapped)
         assert code == 2

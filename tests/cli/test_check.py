@@ -155,7 +155,7 @@ def test_a_counterexample_becomes_a_page(antecast, tmp_path):
     assert (code, said.strip()) == (0, "report: page.html")
     assert (tmp_path / "page.html").read_text().count('class="step"') == 4
     code, _, told = antecast("report", "fifo.counterexample.json", "--message", "0.1")
-    assert (code, "--message: is no option for counterexamples" in told) == (2, True)
+    assert (code, "--message: does not apply to a counterexample" in told) == (2, True)
     (tmp_path / "other.json").write_text("{}")
     code, _, told = antecast("report", "other.json")
     assert (code, "other.json: not a counterexample" in told) == (2, True)

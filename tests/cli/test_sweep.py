@@ -84,6 +84,15 @@ def test_a_study_and_a_scenario_are_told_apart(antecast):
     assert "small.toml: is a scenario, not a study; `antecast run` runs it" in err
 
 
+def test_a_part_of_a_study_is_not_a_field_to_set(antecast):
+    Path("study.toml").write_text(
+        'scenario = { workload = [{ kind = "poisson", rate = 1.0 }] }\n[grid]\nnodes = [2, 3]\n'
+    )
+    for field in ("scenario.duration", "seeds", "grid.nodes"):
+        code, _, err = antecast("sweep", "study.toml", "--no-spark", "--set", f"{field}=1s")
+        assert code == 2 and f"--set: {field} is not a field of a scenario; expected one such as nodes" in err
+
+
 @pytest.mark.parametrize("command", ["run", "compare", "sweep"])
 def test_a_scenario_that_broadcasts_nothing_is_refused(antecast, command):
     Path("small.toml").write_text(SCENARIO.partition("[[workload]]")[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import antecast as antecast_package
 from antecast.cli.app import app
 from antecast.cli.tables import Column, show_columns
 from antecast.core.settings import read_settings
@@ -127,7 +128,7 @@ def test_lines_are_not_wrapped_for_a_pipe_and_not_padded(antecast, monkeypatch):
     lines = out.splitlines()
     assert max(map(len, lines)) > 100, "nothing here was long enough to be wrapped"
     assert [line for line in lines if line != line.rstrip()] == []
-    assert all(re.match(r"[a-z-]+: |  (guarantees|needs|control|memory|work) |N is", line) for line in lines)
+    assert all(re.match(r"[a-z-]+: |  (promises|needs|control|memory|work) |N is", line) for line in lines)
 
 
 def test_a_protocol_is_shown_with_its_settings_gauges_and_reference(antecast):
@@ -285,6 +286,18 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code, "protocols"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_next_to_nothing_is_loaded_before_interrupts_are_quiet():
+    code = """
+import sys
+before = set(sys.modules)
+import antecast.cli
+print(*sorted(sys.modules.keys() - before))
+"""
+    found = {"PYTHONPATH": str(Path(antecast_package.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=found)
+    assert done.stdout.split() == ["antecast", "antecast.cli", "antecast.version"], done.stderr
 
 
 def test_an_interrupt_ends_a_check_of_all_protocols_and_its_workers(tmp_path):

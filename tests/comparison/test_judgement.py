@@ -145,7 +145,7 @@ def test_the_reason_names_the_order_the_number_that_decided_and_the_cost():
     assert first == "fast guarantees causal order on this network, and the auditor found it kept in all 3 runs."
     assert second == "Of the 2 that guarantee causal order it has the lowest 99th percentile of latency: 80 ms."
     assert "200 control bytes per delivery" in third and "up to 10 messages" in third
-    assert runner_up.startswith("Runner-up: cheap (causal order guaranteed), 99th percentile 160 ms (+100%)")
+    assert runner_up.startswith("Runner-up: cheap (causal order guaranteed), 99th percentile 160 ms (+100 %)")
     assert relaxed.startswith("Tolerating messages out of order, it would be loose (1.00 % of deliveries out of")
     assert judgement.headline.startswith("Take fast: causal order guaranteed, 99th percentile 80 ms")
 
@@ -158,7 +158,7 @@ def test_what_one_would_gain_without_a_limit_is_said():
     judgement = judge([FAST, CHEAP], Demands(bytes=100.0))
     assert judgement.recommended == "cheap"
     assert any(
-        reason.startswith("Without --max-bytes 100 it would be fast") and "80 ms (-50%)" in reason
+        reason.startswith("Without --max-bytes 100 it would be fast") and "80 ms (-50 %)" in reason
         for reason in judgement.reasons
     )
     assert "Excluded: fast by --max-bytes 100." in judgement.reasons

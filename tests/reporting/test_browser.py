@@ -177,6 +177,37 @@ def test_nothing_overflows_overlaps_or_complains_at_any_size_and_medium(browser,
     assert browser.errors == []
 
 
+BROKEN_WORDS = """[...document.querySelectorAll('th, td:not(.lengthy)')].flatMap(cell => {
+    const text = cell.firstChild
+    if (!text || text.nodeType != Node.TEXT_NODE) return []
+    return [...text.data.matchAll(/[^\\s-]+/g)].filter(word => {
+        const range = document.createRange()
+        range.setStart(text, word.index)
+        range.setEnd(text, word.index + word[0].length)
+        return new Set([...range.getClientRects()].map(each => each.top)).size > 1
+    }).map(word => word[0])
+})"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_short_word_of_a_table_is_broken_on_paper(browser, pages, name):
+    browser.show(width=A4, paper=True)
+    browser.open(pages[name])
+    assert browser.evaluate(BROKEN_WORDS) == []
+    browser.show()
+
+
+@pytest.mark.parametrize("name", ["audit", "clocks", "spans", "kv"])
+def test_violations_are_read_on_a_phone_without_scrolling_sideways(browser, pages, name):
+    browser.show(width=390)
+    browser.open(pages[name])
+    tables = "[...document.querySelectorAll('.wide')]"
+    tables += ".filter(each => each.textContent.match(/because of|what is wrong/))"
+    assert browser.evaluate(f"{tables}.length") > 0
+    assert browser.evaluate(f"{tables}.filter(each => each.scrollWidth > each.clientWidth + 1).length") == 0
+    browser.show()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_chart_tells_a_screen_reader_what_it_shows(browser, pages, name):
     """By the tree that assistive software gets, at a desk and on a phone."""

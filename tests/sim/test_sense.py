@@ -35,8 +35,11 @@ def scenario(**values):
             "network.topology.links[1]: node 2 cannot be linked with itself",
         ),
         ({"network": {"links": [{"a": 4, "b": 4}]}}, "network.links[0]: node 4 cannot be linked with itself"),
-        ({"topology": {"kind": "random", "degree": 6}}, "degree: got 6; of 6 nodes each has 5 others at most"),
-        ({"topology": {"kind": "ring", "reach": 4}}, "reach: got 4; around a ring of 6 nodes it is 3 at most"),
+        (
+            {"topology": {"kind": "random", "degree": 6}},
+            "degree: got 6; in a network of 6 nodes each has at most 5 neighbours",
+        ),
+        ({"topology": {"kind": "ring", "reach": 4}}, "reach: got 4; around a ring of 6 nodes it is at most 3"),
         (
             {"faults": [{"kind": "crash", "at": "1s", "node": 0}, {"kind": "heal", "at": "6s"}]},
             "faults[1].at: got 6s, after the end of the run at 5s (duration and drain)",
@@ -71,6 +74,18 @@ def test_the_defaults_of_a_topology_fit_any_network(kind):
             ["faults[2].node: node 2 has not crashed"],
         ),
         ([("rebirth", {"node": 2, "number": 6}), ("recover", {"node": 2})], {}, ["faults[1].node: node 2"]),
+        *[
+            (
+                [("leave", {"node": 2}), (kind, {"node": 2} | more)],
+                {},
+                ["faults[1].node: node 2 leaves for good at 1s"],
+            )
+            for kind, more in [("crash", {}), ("recover", {}), ("leave", {}), ("rebirth", {"number": 6})]
+        ],
+        ([("crash", {"node": 6}), ("join", {"node": 6})], {}, ["faults[0].node: node 6 has not joined before"]),
+        ([("join", {"node": 6}), ("crash", {"node": 6}), ("recover", {"node": 6})], {}, []),
+        ([("join", {"node": 6}), ("join", {"node": 6})], {}, ["faults[1].node: node 6 has joined already"]),
+        ([("rebirth", {"node": 2, "number": 6}), ("leave", {"node": 6})], {}, []),
         ([("heal", {})], {}, ["faults[0]: there is no partition to heal at 1s"]),
         ([("partition", {"groups": [[0]]}), ("heal", {})], {}, []),
         ([("partition", {"groups": [[0]]}), ("heal", {}), ("heal", {})], {}, ["faults[2]: there is no partition"]),

@@ -337,7 +337,7 @@ class Follower:
                 numbers = {tail.number for tail in self.tails.all}
                 self._format = (numbers, self._known(value["format"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"not the state of --follow ({error}); remove it to begin anew", path=file) from None
+            raise InputError(f"not the state of --follow ({error}); remove it to start over", path=file) from None
 
 
 def _name(log: ForeignLog | None) -> str:

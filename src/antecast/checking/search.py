@@ -376,7 +376,7 @@ def explore(
         if lively:
             notes.append(f"{len(lively)} frames turned out to mean something later")
         if eager is not None:
-            notes.append(f"{eager.count or len(eager.assumed)} frames that mean nothing arrive at once")
+            notes.append(f"{eager.count or len(eager.assumed)} frames without effect arrive at once")
         if search.calm.cut_short:
             notes.append(CUT_SHORT)
         if search.symmetry is not None:

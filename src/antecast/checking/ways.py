@@ -259,7 +259,7 @@ def explore_ways(
         if order.lively:
             notes.append(f"{len(order.lively)} frames turned out to mean something later")
         if explorer.eager is not None:
-            notes.append(f"{len(set().union(*seen.held.values()))} frames that mean nothing arrive at once")
+            notes.append(f"{len(set().union(*seen.held.values()))} frames without effect arrive at once")
         if seen.cut_short:
             notes.append(CUT_SHORT)
         if explorer.search.symmetry is not None:

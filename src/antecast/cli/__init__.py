@@ -10,8 +10,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line; an interrupt while its modules are loaded ends it as quietly as one after."""
-    import os
-    import signal
+    try:
+        import os
+        import signal
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
     def leave(*_: object) -> None:
         # Nothing has begun yet. An exception could end up in the middle of another module's import.

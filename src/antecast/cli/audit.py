@@ -64,7 +64,9 @@ def audit(
     ] = None,
     complete: Annotated[
         str | None,
-        typer.Option(metavar="NODE,...", help="Nodes whose rows are all in the log, all or none. Default: all."),
+        typer.Option(
+            metavar="NODE,...", help="Nodes of which the log has every row; or all, or none. Default: all."
+        ),
     ] = None,
     dense: Annotated[
         str | None,
@@ -116,7 +118,7 @@ def audit(
     ] = False,
     ordered: Annotated[
         bool,
-        typer.Option("--ordered", help="The lines must stand in causal order, too.", rich_help_panel=_FOREIGN),
+        typer.Option("--ordered", help="Require the lines to be in causal order, too.", rich_help_panel=_FOREIGN),
     ] = False,
     skew: Annotated[
         str | None,
@@ -159,7 +161,9 @@ def audit(
     until_idle: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="With --follow: end when nothing came for so long.", rich_help_panel=_FOREIGN
+            metavar="SECONDS",
+            help="With --follow: end when nothing has come for this long.",
+            rich_help_panel=_FOREIGN,
         ),
     ] = None,
     master: Master = None,
@@ -192,7 +196,7 @@ def audit(
     ] = None,
     witness_only: Annotated[
         bool,
-        typer.Option("--witness-only", help="Export only the events that are told.", rich_help_panel=_GATE),
+        typer.Option("--witness-only", help="Export only the events of the witnesses.", rich_help_panel=_GATE),
     ] = False,
     folder: OutFolder = None,
     reported: Report = True,
@@ -279,7 +283,7 @@ def audit(
     elif not quiet:
         if done.left_out:
             more = f" and {len(done.left_out) - 1:,} more" if len(done.left_out) > 1 else ""
-            tell(f"left out: {done.left_out[0]}{more}, no table by name")
+            tell(f"left out: {done.left_out[0]}{more}, not a table by name")
         _show(done, folder)
         if page is not None:
             out.print(f"report: {page}", soft_wrap=True)

@@ -25,7 +25,7 @@ def check_options(*given: Mapping[str, Any]) -> None:
     for options in given:
         for name, value in options.items():
             if value:
-                raise ConfigurationError("is no option for a log that still grows", field=name)
+                raise ConfigurationError("does not work with --follow", field=name)
 
 
 def follow_log(

@@ -65,7 +65,7 @@ def chat(
         events=None,
     )
     if not quiet and keys is None and (listen or peers):
-        note("this chat has no keys: it stays on this machine, and believes whoever connects")
+        note("this chat has no keys: it stays on this machine, and trusts anyone who connects")
     with named_by_options():
         asyncio.run(_talk(node, folder, name, keys, seconds))
 

@@ -31,7 +31,7 @@ def tell(done: Checked, save: Path | None) -> None:
     reduced = f"; {'; '.join(found.reduction)}" if found.reduction else ""
     out.print(f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}")
     if found.verdict == "exhausted" and not found.exact:
-        out.print(f"probability that a state was missed for its fingerprint: {found.collision:.0e}")
+        out.print(f"probability that a state was missed (two with one fingerprint): {found.collision:.0e}")
     if done.counterexample is not None:
         from antecast.checking.counterexample import replay
         from antecast.protocols import specification

@@ -97,7 +97,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Least share of messages delivered. Default: close to the best.",
+            help="The smallest share of messages delivered, such as 99%. Default: close to the best.",
             rich_help_panel=_LIMITS,
         ),
     ] = None,
@@ -116,7 +116,7 @@ def compare(
 
     All get the same network, seeds and broadcasts; the auditor judges each run. Prints a table and writes a
     report to comparisons/NAME. Call it again to continue after an interrupt, or to try other limits on the same
-    runs. Limits apply to the worse end of the 95 % interval over the seeds. candidates/NAME.parquet has a row
+    runs. Limits apply to the worse end of the 95% interval over the seeds. candidates/NAME.parquet has a row
     per run of a protocol. Exits with 1 if none qualifies, or one broke a promise.
     """
     from antecast.api import compare as run_comparison

@@ -70,7 +70,7 @@ Overrides: TypeAlias = Annotated[
 ]
 Engine: TypeAlias = Annotated[
     Literal["auto", "reference", "compiled"] | None,
-    typer.Option("--engine", help="What makes a run, instead of the scenario's: both engines make the same run."),
+    typer.Option("--engine", help="The engine, instead of the scenario's. Both make the same run."),
 ]
 OutFolder: TypeAlias = Annotated[
     Path | None,
@@ -120,7 +120,7 @@ Conf: TypeAlias = Annotated[
     typer.Option(
         "--conf",
         metavar="KEY=VALUE",
-        help="A setting of Spark, such as spark.driver.memory=4g; may be repeated.",
+        help="A setting of Spark, such as spark.driver.memory=4g. Repeatable.",
         rich_help_panel="Spark",
         callback=_take_settings,
     ),

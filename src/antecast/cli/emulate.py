@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def emulate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="The scenario to emulate.")],
     speed: Annotated[
-        float, typer.Option(min=0.01, help="How many seconds of the scenario pass in a second.")
+        float, typer.Option(min=0.01, help="Seconds of the scenario per second of real time.")
     ] = 60.0,
     overrides: Overrides = None,
     seed: Annotated[

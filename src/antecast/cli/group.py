@@ -79,7 +79,7 @@ def invite(
 ) -> None:
     """Invite a node: a number that was never used, a key and a certificate, in one file for that node.
 
-    Give the file to the node by a way that nobody else reads, and keep no copy: whoever has it is that node.
+    Give the file to the node by a private channel, and keep no copy: anyone who has it can act as that node.
     """
     from antecast.live.groups.authority import check_name, open_group
 

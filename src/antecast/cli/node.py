@@ -35,12 +35,12 @@ Durable = Annotated[
 def node(
     number: Annotated[
         int | None,
-        typer.Option("--number", "-n", min=0, help="The node's number in the group, used once and for ever."),
+        typer.Option("--number", "-n", min=0, help="The node's number in the group. Never reuse one."),
     ] = None,
     journal: Annotated[
         Path | None,
         typer.Option(
-            "--journal", "-j", metavar="FILE", help="The node's journal. Without one, it never comes back."
+            "--journal", "-j", metavar="FILE", help="The node's journal. A node without one cannot come back."
         ),
     ] = None,
     keys: Annotated[
@@ -143,7 +143,7 @@ def node(
         asyncio.run(_compact(made))
         return
     if not quiet and keys is None and (listen or peers):
-        note("this node has no keys: it stays on this machine, and believes whoever connects")
+        note("this node has no keys: it stays on this machine, and trusts anyone who connects")
     terminal = _Terminal(made, journal, keys, as_json=as_json, quiet=quiet)
     with named_by_options():
         code = asyncio.run(terminal.run(until, seconds))

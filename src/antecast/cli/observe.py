@@ -210,7 +210,7 @@ def observe(
     since. Rows that cannot be ordered are written to refused/, with a reason.
     """
     if batch == (checkpoint is not None):
-        problem = "a stream needs --checkpoint DIR, and --batch needs none; give one of the two"
+        problem = "give --checkpoint FOLDER for a stream, or --batch for a finished log"
         raise ConfigurationError(problem, field="--checkpoint")
     if batch and follow:
         raise ConfigurationError("a finished log cannot be followed", field="--follow")

@@ -28,7 +28,7 @@ def protocols(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the protocols: what each guarantees, what it needs, what it costs."""
+    """List the protocols: what each promises, needs and costs."""
     from antecast.protocols import specification, specifications
 
     chosen = [specification(name, path="NAME") for name in names] if names else specifications()
@@ -65,7 +65,7 @@ def _facts(each: "Specification") -> Iterator[tuple[str, str]]:
     needs = ", ".join(sorted(each.needs(each.settings()))) or "nothing"
     if each.loss_settings:
         needs += f"; tolerates loss with {', '.join(each.loss_settings)}"
-    yield "guarantees", ", ".join(sorted(each.guarantees)) or "nothing"
+    yield "promises", ", ".join(sorted(each.guarantees)) or "nothing"
     yield "needs", needs
     yield "control per message", each.control
     yield "memory per node", each.memory

@@ -39,7 +39,7 @@ def reproduce(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small sizes and few seeds: minutes instead of hours.")
+        bool, typer.Option("--quick", help="Small sizes and few seeds, in about a quarter of the time.")
     ] = False,
     seeds: Annotated[
         int | None, typer.Option("--seeds", metavar="N", min=1, help="Runs that each figure is the mean of.")

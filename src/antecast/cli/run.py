@@ -181,7 +181,7 @@ def _rows(summary: dict[str, Any], asked: str) -> Iterator[tuple[str, str]]:
     latency = summary["latency"]
     yield "protocol", f"{summary['protocol']}, {summary['nodes']} nodes, seed {summary['seed']}"
     ratio = summary["delivery_ratio"]
-    delivered = f" ({ratio:.2%} of all a node could deliver)" if ratio is not None else ""
+    delivered = f" (delivery ratio {ratio:.2%})" if ratio is not None else ""
     yield "messages", f"{summary['broadcasts']:,} broadcast, {summary['deliveries']:,} deliveries{delivered}"
     if latency["mean"] is not None:
         quantiles = ", ".join(f"{key} {value:.4g}" for key, value in latency.items() if key.startswith("p"))

@@ -29,7 +29,7 @@ def package(
 ) -> None:
     """Write Antecast as an archive, for workers that do not have it.
 
-    Hand it to Spark with --conf spark.submit.pyFiles=FILE, spark-submit --py-files FILE, or
+    Hand it to Spark with spark-submit --py-files FILE, --conf spark.submit.pyFiles=FILE, or
     spark.addArtifacts(FILE, pyfile=True). Workers need its dependencies all the same.
     """
     from antecast.spark.package import NEEDS, default_file, write_package

@@ -227,7 +227,7 @@ def _differences(one: Standing, than: Standing) -> str:
 def _change(one: Standing, than: Standing, aim: Aim) -> str:
     before = _cost_of(than, aim)
     change = _cost_of(one, aim) / before - 1 if before else 0.0
-    return f" ({change:+.0%})" if abs(change) >= 0.005 else " (the same)"
+    return f" ({100 * change:+.0f} %)" if abs(change) >= 0.005 else " (the same)"
 
 
 def _relaxations(standings: Sequence[Standing], demands: Demands, best: Standing, aim: Aim) -> list[str]:

@@ -111,7 +111,7 @@ def read_comparison(folder: Path) -> tuple[Comparison, Origin]:
         )
         return comparison, Origin(network=about["network"], command=about["command"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"not a comparison that can be read ({error}); `antecast compare` makes it anew"
+        problem = f"not a comparison that can be read ({error}); `antecast compare` makes it again"
         raise InputError(problem, path=folder) from None
 
 

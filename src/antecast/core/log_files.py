@@ -1,7 +1,7 @@
 """The files that a person means by a path, and what they hold: for every format, and for both engines.
 
 What is promised:
-- All of a folder counts, links to folders included. What cannot be looked at, a link that leads nowhere, and what
+- All of a folder counts, links to folders included. What cannot be looked at, a broken symbolic link, and what
   is no file (a pipe, a device) are errors: a part of the log would be missing otherwise.
 - A file counts once, whatever names and links lead to it: read twice, its events would seem to happen twice.
 - gzip, bzip2, xz and zstd are known by their first bytes, not by the name of the file.
@@ -79,7 +79,7 @@ def _checked(file: Path) -> Path:
     if not os.path.lexists(file):
         raise InputError("no such file or folder", path=file)
     if not file.exists():
-        raise InputError(f"a link that leads nowhere: {file.readlink()}", path=file)
+        raise InputError(f"a broken symbolic link, to {file.readlink()}", path=file)
     if not file.is_file():
         raise InputError("a pipe or a device, which cannot be read twice; write it to a file first", path=file)
     return file

@@ -250,8 +250,8 @@ def _one_format(files: Sequence[Path], said: str | None) -> str:
     first = next(iter(formats))
     for file, each in formats.items():
         if each not in FORMATS:
-            problem = f"{file} is none of {known}, by its name" if each is None else f"no such format {each!r}"
-            raise ConfigurationError(f"{problem}; say which it is, of {known}", field="--format")
+            problem = f"the name {file} does not tell" if each is None else f"no such format {each!r}"
+            raise ConfigurationError(f"{problem}; choose one of {known}", field="--format")
         if each != formats[first]:
             raise InputError(
                 f"this file is {each}, but {first} is {formats[first]}; a log has one format", path=file
@@ -357,6 +357,16 @@ def _has_local_clocks(schema: pa.Schema) -> bool:
 
 def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: set[str]) -> None:
     """A file has the columns, and has them as the first file has."""
+    lacking = {
+        name: path
+        for name, path in wanted.items()
+        if path != FILE_ORDER
+        and path not in file.schema.names  # one that is there twice has no type
+        and file.type_at(path) is None
+        and not (name in optional and first.type_at(path) is None)
+    }
+    if lacking:
+        raise InputError(_without(file, lacking), path=file.path)
     for name, path in wanted.items():
         if path == FILE_ORDER:
             continue
@@ -364,11 +374,7 @@ def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: s
             raise InputError(f"two columns are called {path!r}", path=file.path)
         kind, model = file.type_at(path), first.type_at(path)
         if kind is None:
-            if name in optional and model is None:
-                continue
-            has = f"the file has {', '.join(map(_in_a_line, file.names))}" if file.names else "the file is empty"
-            problem = f"no column {path!r}; {has}; say which it is with --map {name}=COLUMN"
-            raise InputError(problem, path=file.path)
+            continue  # optional, and in no file
         form = form_of(name, kind)
         if model is None or form != form_of(name, model):
             there = model if model is not None else "missing"
@@ -376,3 +382,15 @@ def _check(file: LogFile, first: LogFile, wanted: Mapping[str, str], optional: s
         if form is None:
             problem = f"column {path!r} must hold {expectation(name)}, not {kind}"
             raise InputError(f"{problem}; say which it is with --map {name}=COLUMN", path=file.path)
+
+
+def _without(file: LogFile, lacking: Mapping[str, str]) -> str:
+    """All columns that a file lacks, in one sentence: one who maps columns wants to know them together."""
+    if not file.names:
+        return "the file is empty"
+    columns = f"no column {', '.join(map(repr, lacking.values()))}"
+    has = f"the file has {', '.join(map(_in_a_line, file.names))}"
+    if len(file.names) == 1 and re.search(r"[;\t|]", file.names[0]):
+        return f"{columns}; {has}; values must be separated by commas"
+    which = "which it is" if len(lacking) == 1 else "which they are"
+    return f"{columns}; {has}; say {which} with --map {','.join(f'{name}=COLUMN' for name in lacking)}"

@@ -225,7 +225,9 @@ class Csv(_Text):
                     return _line(file, rows.line_num, f"{len(row)} fields, where the header has {len(schema)}")
                 for place, name in whole.items() if row else ():
                     if row[place] and not _is_whole(row[place]):
-                        return _line(file, rows.line_num, f"{name} is {row[place]!r}, which is not a whole number")
+                        problem = f"{name} is {row[place]!r}, which is not a whole number"
+                        problem += ", nor a time such as 2024-05-01T12:00:00.1Z" if name in TIMES else ""
+                        return _line(file, rows.line_num, problem)
         return None
 
 

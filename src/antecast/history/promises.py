@@ -150,7 +150,7 @@ def tell(name: str, promises: Promises, verdict: Verdict) -> Told:
     if verdict.outcome == "violated":
         return Told("bad", order, f" by {name}, which it does not promise to keep: deliveries {promises.words}")
     if promises.untried:
-        return Told("plain", "nothing to judge", f": by {name} no node delivered a message of another")
+        return Told("plain", "nothing to judge", f": with {name}, no node delivered a message of another node")
     if verdict.outcome == "inconclusive":
         lost = f"{verdict.tally.unknown:,} deliveries of messages whose broadcast is not in the log"
         return Told("plain", "inconclusive", f": {lost}")

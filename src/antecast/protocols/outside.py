@@ -185,7 +185,7 @@ def fingerprint(home: str) -> str:
         _seen[home] = digest.hexdigest(), _changed(home)
     known, changed = _seen[home]
     if changed != _changed(home):
-        problem = f"the source of {home} has changed since it was loaded; start again, so that it is loaded anew"
+        problem = f"the source of {home} has changed since it was loaded; start the program again to load it"
         raise ConfigurationError(problem, field="protocol.name")
     return known
 

@@ -235,7 +235,7 @@ def _by_cause(rows: list[dict[str, Any]]) -> TableBlock:
         len(ordered) > MOST_ROWS
     )
     header = ("because of", "problem", "violations", "of those listed", "nodes", "the first")
-    return TableBlock("By cause", header, lines, [*more, "Data: violations.parquet."])
+    return TableBlock("By cause", header, lines, [*more, "Data: violations.parquet."], cards=True)
 
 
 def _node(row: Mapping[str, Any]) -> str:

@@ -146,7 +146,9 @@ def _violations(folder: Path) -> list[Section]:
     words = "words" if "words" in rows[0] else "operation"
     lines = [(str(row[kind]), str(row[words]), f"{row['file']}:{row['line']}") for row in rows[:MOST_ROWS]]
     notes = [f"Cut: {len(rows) - MOST_ROWS:,} more are in violations.parquet."] if len(rows) > MOST_ROWS else []
-    table = TableBlock("", ("kind", "what is wrong", "where"), lines, [*notes, "Data: violations.parquet."])
+    table = TableBlock(
+        "", ("kind", "what is wrong", "where"), lines, [*notes, "Data: violations.parquet."], cards=True
+    )
     return [Section("Violations", [table])]
 
 

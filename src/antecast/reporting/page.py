@@ -120,6 +120,7 @@ def render(page: Page) -> str:
             version=__version__,
             kind=lambda block: type(block).__name__,
             numeric=_numeric,
+            lengthy=_lengthy,
             pictures=_pictures,
             swatch=swatch,
             folded=len(page.sections) > MANY_SECTIONS,
@@ -157,12 +158,20 @@ def write(page: Page, path: Path) -> None:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from error
 
 
+LONGEST_WORD = 16
+"""Letters of a word that is never broken in a table on paper."""
+
 _NUMBER = re.compile(r"[-+<>]? ?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( ?(%|B|kB|MB|GB|ns|µs|ms|s|min|h))?|[–-]?")
 
 
 def _numeric(rows: Sequence[Sequence[str]]) -> list[bool]:
     """Which columns of a table hold numbers only: these stand flush right."""
     return [all(_NUMBER.fullmatch(cell) for cell in column) and any(column) for column in zip(*rows, strict=True)]
+
+
+def _lengthy(cell: str) -> bool:
+    """Whether a cell has a word, such as a path, that may have to be broken to fit on paper."""
+    return any(len(word) > LONGEST_WORD for word in cell.split())
 
 
 @cache

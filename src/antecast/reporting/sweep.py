@@ -101,7 +101,7 @@ def _verdict(rows: Sequence[Row], failed: Sequence[Row], broken: Sequence[Row]) 
     free = sum(row["verdict"] == "violated" for row in ended) - sum(row["verdict"] == "violated" for row in broken)
     parts = [f"{causal:,} of {plural(len(rows), 'run')} kept causal order"]
     parts += [f"{len(broken):,} broke what they promise"] if broken else []
-    parts += [f"{free:,} did not, and do not promise it"] if free else []
+    parts += [f"{free:,} did not, and had not promised it"] if free else []
     parts += [f"{idle:,} delivered nothing to another node"] if idle else []
     parts += [f"{unclear:,} cannot be judged"] if unclear else []
     parts += [f"{len(failed):,} failed"] if failed else []

@@ -18,7 +18,7 @@ from antecast.reporting.page import Block, Chart, Section, Text
 from antecast.reporting.plot import SMALL, Axis
 from antecast.reporting.sweep_charts import SERIES, Row, key_of
 from antecast.reporting.units import time_for
-from antecast.text.wording import number, plural
+from antecast.text.wording import listed, number, plural
 
 MOST_RUNS = 48
 """Runs that are read for the page, spread evenly over the grid: a page should not take as long as a sweep."""
@@ -113,6 +113,18 @@ def _charts(points: Sequence[Row], column: str, fields: Mapping[str, str], where
         )
         name = gauge.replace("_", " ")
         with_ = f" with {fields[column]} {most['value']}" if column else ""
-        words = f"{name.capitalize()}: at most {number(most['mean'])} at a node on average{with_}."
+        words = f"{name.capitalize()}: at most {number(most['mean'])} at a node on average{with_}.{_alike(own)}"
         blocks.append(Chart(name, [plot], words, f"Data: {where}.", small=True))
     return blocks
+
+
+def _alike(points: Sequence[Mapping[str, Any]]) -> str:
+    """Which values have the same curve: the last one drawn hides the others."""
+    curves: dict[Any, list[tuple[float, float]]] = {}
+    for point in points:
+        curves.setdefault(point["value"], []).append((point["at"], point["mean"]))
+    same: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for value, curve in curves.items():
+        same.setdefault(tuple(curve), []).append(str(value))
+    hidden = [listed(values) for values in same.values() if len(values) > 1]
+    return "".join(f" The curves of {each} are the same." for each in hidden)

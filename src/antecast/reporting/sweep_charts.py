@@ -245,18 +245,19 @@ def _plot(
         names = by_size(dict.fromkeys(point["value"] for point in points))
         plot = figures.intervals(points, Axis(names=names), y, series=split, series_title=title, order=order)
     least, most = (pick(points, key=lambda point: point["mean"]) for pick in (min, max))
-    words = f"From {_where(least, metric, name)} to {_where(most, metric, name)}."
+    words = f"From {_where(least, metric, name, title)} to {_where(most, metric, name, title)}."
     ends = {metric.shown(point["mean"] * metric.unit.size) for point in (least, most)}
     if len(ends) == 1:
         words = f"{ends.pop()} throughout."
-    runs = min(point["n"] for point in points)
+    runs, many = (pick(point["n"] for point in points) for pick in (min, max))
     band = "bands are 95 % intervals" if positions is not None else "lines are 95 % intervals"
-    note = f"Means of {plural(runs, 'run')} or more, {band}. " if runs > 1 else "Single runs have no interval. "
+    counted = plural(runs, "run") if runs == many else f"{runs:,} to {plural(many, 'run')}"
+    note = f"Means of {counted}, {band}. " if runs > 1 else "Single runs have no interval. "
     return Chart(metric.title, [plot], words, f"{note}Data: report/means.parquet, runs.parquet.", small=True)
 
 
-def _where(point: Row, metric: Metric, name: str) -> str:
-    series = f" ({point['series']})" if point["series"] else ""
+def _where(point: Row, metric: Metric, name: str, others: str) -> str:
+    series = f" ({others} {point['series']})" if point["series"] else ""
     return f"{metric.shown(point['mean'] * metric.unit.size)} with {name} {point['value']}{series}"
 
 

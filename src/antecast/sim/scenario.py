@@ -218,6 +218,9 @@ class Scenario(Settings, frozen=True, kw_only=True):
         return plain
 
 
+_OF_STUDIES = {"scenario", "grid", "zip", "seeds"}
+
+
 def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Scenario:
     """A checked scenario from plain values."""
     from antecast.sim.radio.rules import complete_cells
@@ -226,7 +229,7 @@ def make_scenario(values: Mapping[str, Any], *, source: str | None = None) -> Sc
         raise unexpected("values", values, "a mapping of a scenario's values; `load_scenario` reads a TOML file")
     values = _spelled_out(values)
     try:
-        if set(values) & {"scenario", "grid", "zip", "seeds"}:
+        if set(values) & _OF_STUDIES:
             raise ConfigurationError("is a study, not a scenario; `antecast sweep` makes its runs")
         scenario = complete_cells(_follow_trace(read_settings(values, Scenario), values), values)
         scenario.check()
@@ -312,6 +315,9 @@ def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]
             raise ConfigurationError(
                 f"expected FIELD=VALUE, such as network.loss=0.1, got {text!r}", field="--set"
             )
+        if keys[0] in _OF_STUDIES - set(values):
+            problem = f"{path.strip()} is not a field of a scenario; expected one such as nodes or network.loss"
+            raise ConfigurationError(problem, field="--set")
         target: Any = values
         for depth, key in enumerate(keys):
             if isinstance(target, list):

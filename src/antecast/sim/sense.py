@@ -3,10 +3,10 @@
 `check_sense` refuses what cannot be meant: a node in two groups of a partition, a link of the network to itself,
 more neighbours than there are nodes, faults that come after the end.
 
-`remarks` notes faults that do nothing when their time comes: they undo what never happened, or cut a link that is
-not there. Generated lists of faults end with some (every node recovers, every partition heals), so they are not
-refused. Faults are followed in the order in which the run plays them; where chance decides (churn,
-presence by a trace, overlays), a fault is given the benefit of the doubt.
+`remarks` notes faults that do nothing when their time comes: they undo what never happened, cut a link that is
+not there, or concern a node that has left or has not joined. Generated lists of faults end with some (every node
+recovers, every partition heals), so they are not refused. Faults are followed in the order in which the run plays
+them; where chance decides (churn, presence by a trace, overlays), a fault is given the benefit of the doubt.
 
 `idle` says why a scenario broadcasts nothing. A library may run such a network; a person who asks for a verdict
 has forgotten something.
@@ -81,12 +81,15 @@ def _links(scenario: Scenario) -> Iterator[tuple[str, str]]:
 def _degrees(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Only what was chosen: the defaults fit themselves to small networks."""
     topology, others = scenario.network.topology, scenario.nodes - 1
-    of = f"{scenario.nodes} nodes"
+    of = "1 node" if scenario.nodes == 1 else f"{scenario.nodes} nodes"
     if isinstance(topology, Random) and topology.degree > max(others, Random().degree):
-        yield "network.topology.degree", f"got {topology.degree}; of {of} each has {others} others at most"
+        yield (
+            "network.topology.degree",
+            f"got {topology.degree}; in a network of {of} each has at most {others} neighbours",
+        )
     if isinstance(topology, Ring) and topology.reach > max(scenario.nodes // 2, Ring().reach):
         most = scenario.nodes // 2
-        yield "network.topology.reach", f"got {topology.reach}; around a ring of {of} it is {most} at most"
+        yield "network.topology.reach", f"got {topology.reach}; around a ring of {of} it is at most {most}"
 
 
 def _late(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -116,14 +119,13 @@ def _groups(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """What undoes something that is not there to be undone."""
-    from antecast.sim.fault_kinds import Churn, Crash, Heal, Leave, Partition, Rebirth, Recover
+    from antecast.sim.fault_kinds import Churn, Heal, Partition
 
     timed = [
         (fault.at, index, fault) for index, fault in enumerate(scenario.faults) if not isinstance(fault, Churn)
     ]
-    chance = len(timed) < len(scenario.faults) or _by_chance(scenario)
     links = _Links(scenario)
-    down: set[int] = set()
+    nodes = _Nodes(scenario, chance=len(timed) < len(scenario.faults) or _by_chance(scenario))
     parted = False
     for at, index, fault in sorted(timed, key=lambda each: each[:2]):
         field, when = f"faults[{index}]", format_duration(at)
@@ -135,16 +137,8 @@ def _faults(scenario: Scenario) -> Iterator[tuple[str, str]]:
             if not parted:
                 yield field, f"there is no partition to heal at {when}"
             parted = False
-        elif isinstance(fault, Crash):
-            if fault.node in down and not chance:
-                yield f"{field}.node", f"node {fault.node} is down already, so it does not crash at {when}"
-            down.add(fault.node)
-        elif isinstance(fault, Recover):
-            if fault.node not in down and not chance:
-                yield f"{field}.node", f"node {fault.node} has not crashed, so it does not recover at {when}"
-            down.discard(fault.node)
-        elif isinstance(fault, Leave | Rebirth):
-            down.discard(fault.node)
+        elif problem := nodes.follow(fault, when):
+            yield f"{field}.node", problem
         if problem := links.follow(fault):
             yield field, f"{problem} at {when}"
 
@@ -156,6 +150,48 @@ def _by_chance(scenario: Scenario) -> bool:
     topology = scenario.network.topology
     traced = isinstance(topology, Contacts) and topology.presence is not None
     return traced or any(isinstance(fault, CellCrash) for fault in scenario.faults)
+
+
+class _Nodes:
+    """Which nodes are there, down or gone, as far as the scenario alone says it."""
+
+    def __init__(self, scenario: Scenario, *, chance: bool) -> None:
+        self._first = scenario.nodes
+        self._chance = chance
+        self._joined: set[int] = set()
+        self._down: set[int] = set()
+        self._gone: dict[int, str] = {}
+        """Nodes that have left for good, and when."""
+
+    def follow(self, fault: Fault, when: str) -> str | None:
+        """Take note of a fault; why it does nothing to its node, if it does nothing."""
+        from antecast.sim.fault_kinds import Crash, Join, Leave, Rebirth, Recover
+
+        if isinstance(fault, Join):
+            if fault.node in self._joined:
+                return f"node {fault.node} has joined already, so it does not join at {when}"
+            self._joined.add(fault.node)
+            return None
+        if not isinstance(fault, Crash | Recover | Leave | Rebirth):
+            return None
+        node, problem = fault.node, None
+        if node in self._gone:
+            return f"node {node} leaves for good at {self._gone[node]}, before this fault at {when}"
+        if node >= self._first and node not in self._joined:
+            return f"node {node} has not joined before this fault at {when}"
+        if isinstance(fault, Crash):
+            if node in self._down and not self._chance:
+                problem = f"node {node} is down already, so it does not crash at {when}"
+            self._down.add(node)
+        elif isinstance(fault, Recover):
+            if node not in self._down and not self._chance:
+                problem = f"node {node} has not crashed, so it does not recover at {when}"
+            self._down.discard(node)
+        else:
+            self._gone[node] = when
+            if isinstance(fault, Rebirth):
+                self._joined.add(fault.number)
+        return problem
 
 
 class _Links:

@@ -121,7 +121,7 @@ def lost(source: str, where: str, start: int, first: int) -> InputError:
 def anew(source: str, where: str, start: int, end: int) -> InputError:
     """The broker's log ends before the place where Spark is in it."""
     problem = (
-        f"the checkpoint is at {start}, and the next message will be {end}: was this deleted and made anew? Start"
-        " with a new checkpoint, or take all that is there with .option('failOnDataLoss', 'false')"
+        f"the checkpoint is at {start}, and the next message will be {end}: was it deleted and created again?"
+        " Start with a new checkpoint, or take all that is there with .option('failOnDataLoss', 'false')"
     )
     return InputError(problem, path=f"{source}: {where}")
