@@ -1,6 +1,7 @@
 """Protocols from outside: found, part of a run's identity, taken along to workers."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,63 @@ def test_the_users_own_modules_that_a_protocol_imports_count_too(package):
     assert set(code_of(specification("my_protocol:SPEC"))) == {"my_protocol", "helper"}
 
 
+CODE_OF = """
+import sys
+from antecast.protocols.registry import code_of, specification
+print(code_of(specification({name!r})))
+"""
+
+
+@pytest.mark.parametrize("changed", ["proto.py", "near.py", "far/deep.py"])
+def test_code_in_folders_without_init_counts(package, tmp_path, changed):
+    """A folder of modules without `__init__.py` is how many studies begin."""
+    lab = tmp_path / "work" / "lab"
+    (lab / "far").mkdir(parents=True)
+    (lab / "proto.py").write_text(
+        "from dataclasses import replace\nfrom antecast.protocols import specification\n"
+        "from . import near\nfrom lab.far.deep import made\n"
+        "SPEC = replace(specification('fifo'), name='lab', make=made)\n"
+    )
+    (lab / "near.py").write_text("A = 1\n")
+    (lab / "far" / "deep.py").write_text(
+        "from antecast.protocols import specification\n"
+        "def made(node, settings):\n    return specification('fifo').make(node, settings)\n"
+    )
+    (lab / "other.py").write_text("A = 1\n")
+    code = CODE_OF.format(name="lab.proto:SPEC")
+    before = python(code, cwd=lab.parent)
+    assert "lab.proto" in before
+    (lab / "other.py").write_text("A = 2\n")
+    assert python(code, cwd=lab.parent) == before, "nobody imports it"
+    (lab / changed).write_text((lab / changed).read_text() + "B = 2\n")
+    assert python(code, cwd=lab.parent) != before
+
+
+def test_the_code_of_a_protocol_counts_wherever_it_is_installed(package, tmp_path):
+    """Also without an entry point: named by its import path, and not found in the working folder."""
+    site = tmp_path / "environment" / "site-packages"
+    shutil.copytree(package / "src" / "my_protocol", site / "my_protocol")
+    code = CODE_OF.format(name="my_protocol:SPEC")
+    before = python(code, cwd=tmp_path, PYTHONPATH=str(site))
+    assert "my_protocol" in before
+    file = site / "my_protocol" / "ordering.py"
+    file.write_text(file.read_text() + "\nMORE = 1\n")
+    assert python(code, cwd=tmp_path, PYTHONPATH=str(site)) != before
+
+
+def test_the_code_behind_a_partial_counts(package):
+    (package / "src" / "helper.py").write_text("def make(node, settings, extra): ...\n")
+    code = """
+from dataclasses import replace
+from functools import partial
+from antecast.protocols import specification
+from antecast.protocols.registry import code_of
+from helper import make
+print(*code_of(replace(specification("fifo"), name="mine", make=partial(partial(make), extra=1))))
+"""
+    assert python(code, cwd=package / "src") == "helper"
+
+
 def test_code_that_changed_since_it_was_loaded_is_not_run_under_a_wrong_name(package):
     scenario = make_scenario({"protocol": "my_protocol:SPEC"})
     run_id(scenario)
@@ -138,6 +196,36 @@ unpack(pickle.loads(Path({str(stored)!r}).read_bytes()))
     old = elsewhere / "my_protocol"
     old.mkdir()
     (old / "__init__.py").write_text("SPEC = None\n")
+    assert python(code, cwd=elsewhere) == expected
+
+
+def test_what_a_protocol_imports_travels_with_it(package, tmp_path):
+    """Its own modules, whatever they are called, and folders without `__init__.py`."""
+    source = package / "src"
+    (source / "zebra.py").write_text("from lab.stripes import A\n")
+    (source / "lab").mkdir()
+    (source / "lab" / "stripes.py").write_text("A = 1\n")
+    file = source / "my_protocol" / "__init__.py"
+    file.write_text(file.read_text() + "\nimport zebra\n")
+    stored = tmp_path / "packed.pickle"
+    pack_it = f"""
+import pickle
+from pathlib import Path
+from antecast.protocols.registry import pack
+Path({str(stored)!r}).write_bytes(pickle.dumps(pack(["my_protocol:SPEC"])))
+"""
+    python(pack_it, cwd=source)
+    code = f"""
+import pickle
+from pathlib import Path
+from antecast.protocols.outside import unpack
+unpack(pickle.loads(Path({str(stored)!r}).read_bytes()))
+{RUN_ID}"""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "lab").mkdir(parents=True)
+    expected = python(RUN_ID, cwd=source)
+    assert python(code, cwd=elsewhere) == expected
+    (elsewhere / "lab" / "stripes.py").write_text("B = 1  # an older one, without A\n")
     assert python(code, cwd=elsewhere) == expected
 
 

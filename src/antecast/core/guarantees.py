@@ -28,7 +28,8 @@ class Need(StrEnum):
     RELIABLE_LINKS = "reliable links"
     """A frame sent over a link that stays up arrives."""
     FIFO_LINKS = "FIFO links"
-    """Frames arrive in the order they were sent over the link."""
+    """Frames arrive in the order they were sent over the link, and where links are reliable, without a gap: of
+    what was on its way when the link broke, a first part arrives."""
     STATIC_MEMBERS = "static membership"
     """Nodes do not crash, join or leave, and links stay."""
     COMPLETE_GRAPH = "complete graph"

@@ -21,7 +21,8 @@
    `link_down(peer)` before it means that the old link is gone: the same as both calls. A `link_down` of a
    link that is not up does nothing.
 7. What was on its way when a link broke may or may not have arrived. While a link is up at both ends it is as
-   reliable and as ordered as the protocol's `needs` say.
+   reliable and as ordered as the protocol's `needs` say. A link that keeps order has no gaps even when it breaks:
+   nothing arrives over it after something that was lost.
 8. A shared medium (`Transmit`) has no links: whoever hears a frame receives it.
 
 **Crashes.** A driver that supports them keeps these:

@@ -5,8 +5,8 @@ this package:
 
 - *It is found*: by the name of an entry point of an installed package (group `antecast.protocols`), or by an
   import path, `package.module:NAME`. The working folder is searched as Python searches it for a script.
-- *It counts*: a run's identity covers the source of the protocol's top-level package, or of its module if that
-  stands alone, and of the user's own packages that it imports. Changed code makes different runs.
+- *It counts*: a run's identity covers the source of the protocol's package, or of its module if that stands alone,
+  and of the user's own packages that it imports. Changed code makes different runs.
 - *It travels*: a task on another machine gets that source (`pack`), and uses it unless the same code is there
   already (`unpack`).
 """
@@ -23,8 +23,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -105,37 +106,79 @@ def _search_working_folder() -> None:
 
 
 def homes(parts: Iterable[object]) -> list[str]:
-    """The top-level packages and modules, other than Antecast's own, in which functions and classes live, and
-    those of the user that these import."""
-    modules = (part if isinstance(part, str) else str(getattr(part, "__module__", "")) for part in parts)
-    found = [module.partition(".")[0] for module in modules]
+    """The packages and modules, other than Antecast's own and Python's, in which functions and classes live, and
+    those of the user that these import. The code of a protocol counts wherever it is installed."""
+    found = list(dict.fromkeys(_home(_module(part)) for part in parts))
+    found = [home for home in found if home == "__main__" or not _is_common(home)]
     for home in found:  # grows while it is walked
-        if _is_users(home):
-            found += [each for each in _imported(home) if each not in found and _is_users(each)]
-    return sorted({home for home in found if _is_users(home)})
+        found += [each for each in sorted(_imported(home)) if each not in found and _is_users(each)]
+    return sorted(found)
+
+
+def _module(part: object) -> str:
+    """The module of a function or class, or of the function that a `partial` calls."""
+    while isinstance(part, partial):
+        part = part.func
+    return part if isinstance(part, str) else str(getattr(part, "__module__", ""))
+
+
+def _home(module: str) -> str:
+    """The package that a module belongs to, or the module if it stands alone.
+
+    That is its top-level package, unless this is a folder without `__init__.py`: such a folder may be shared by
+    many, and holds no code itself, so it is left out and what is inside it stands alone.
+    """
+    first, *others = module.split(".")
+    home = first
+    for name in others:
+        if not _is_folder(home):
+            break
+        home = f"{home}.{name}"
+    return home
+
+
+def _is_common(home: str) -> bool:
+    """Whether code is Antecast's or Python's."""
+    first = home.partition(".")[0]
+    return not first or first == _OURS or first in sys.stdlib_module_names
 
 
 def _is_users(home: str) -> bool:
-    """Whether code is the user's: not Antecast's, not Python's, and not that of a library with a version."""
-    if not home or home == _OURS or home in sys.stdlib_module_names:
-        return home == "__main__"
+    """Whether code that a protocol imports is the user's: not Antecast's, not Python's, not that of a library."""
+    return not _is_common(home) and (not _is_installed(home) or home in _advertised())
+
+
+def _is_installed(home: str) -> bool:
     file = _file(home)
-    return file is None or not {"site-packages", "dist-packages"} & set(file.parts) or home in _advertised()
+    return file is not None and bool({"site-packages", "dist-packages"} & set(file.parts))
 
 
 @cache
 def _advertised() -> frozenset[str]:
     """Installed packages that hold protocols: their code counts as if it were the user's."""
-    return frozenset(each.value.partition(":")[0].partition(".")[0] for each in entry_points().values())
+    return frozenset(_home(each.value.partition(":")[0]) for each in entry_points().values())
+
+
+def _spec(home: str) -> ModuleSpec | None:
+    module = sys.modules.get(home)
+    if module is not None:
+        return getattr(module, "__spec__", None)
+    try:
+        return importlib.util.find_spec(home)
+    except (ImportError, ValueError):
+        return None
+
+
+def _is_folder(home: str) -> bool:
+    """Whether this is a folder of modules without `__init__.py`."""
+    spec = _spec(home)
+    return spec is not None and spec.submodule_search_locations is not None and not spec.has_location
 
 
 def _file(home: str) -> Path | None:
     module = sys.modules.get(home)
     if module is None:
-        try:
-            spec = importlib.util.find_spec(home)
-        except (ImportError, ValueError):
-            return None
+        spec = _spec(home)
         origin = None if spec is None else spec.origin
     else:
         origin = getattr(module, "__file__", None)
@@ -144,25 +187,47 @@ def _file(home: str) -> Path | None:
 
 @cache
 def _imported(home: str) -> set[str]:
-    """The top-level names that a package imports, anywhere in its files."""
+    """The packages and modules that a package imports, anywhere in its files."""
     names: set[str] = set()
-    for data in sources(home).values():
+    for name, data in sources(home).items():
+        package = name.removesuffix("/__init__.py") if name.endswith("/__init__.py") else name.rpartition("/")[0]
         for node in ast.walk(ast.parse(data)):
             if isinstance(node, ast.Import):
-                names |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module.partition(".")[0])
-    return {name for name in names if name not in sys.stdlib_module_names and _file(name) is not None}
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                module = _absolute(node, package.replace("/", "."))
+                folder = _home(module) == module and _is_folder(module)
+                # What is imported from a folder is a module.
+                names |= {f"{module}.{alias.name}" for alias in node.names} if folder else {module}
+    found = {_home(name) for name in names if name and not _is_common(name)}
+    return {each for each in found if _file(each) is not None}
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """The module that an import is from; empty if a relative one leads out of everything."""
+    try:
+        return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+    except ImportError:
+        return ""
 
 
 def sources(home: str) -> Sources:
     """The Python files of a package, or of a module that stands alone; empty if it has none, as in a notebook."""
+    files = _files(home)
+    if not files:
+        return {}
+    up = home.count(".") + (files[0].name == "__init__.py")
+    folder = files[0].parents[up]
+    return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
+
+
+def _files(home: str) -> list[Path]:
+    """The Python files of a package, that of the package itself first."""
     file = _file(home)
     if file is None or file.suffix != ".py" or not file.exists():
-        return {}
-    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
-    folder = file.parent.parent if file.name == "__init__.py" else file.parent
-    return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
+        return []
+    others = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else []
+    return [file, *(each for each in others if each != file)]
 
 
 _seen: dict[str, tuple[str, dict[Path, int]]] = {}
@@ -178,7 +243,7 @@ def fingerprint(home: str) -> str:
     if home not in _seen:
         digest = blake2b(digest_size=8)
         files = sources(home)
-        for name, data in files.items():
+        for name, data in sorted(files.items()):
             digest.update(f"{name}\0{form(data)}\0".encode())
         if not files:
             return _typed(home)
@@ -198,11 +263,7 @@ def _typed(home: str) -> str:
 
 
 def _changed(home: str) -> dict[Path, int]:
-    file = _file(home)
-    if file is None or file.suffix != ".py" or not file.exists():
-        return {}
-    files = file.parent.rglob("*.py") if file.name == "__init__.py" else [file]
-    return {each: each.stat().st_mtime_ns for each in files}
+    return {each: each.stat().st_mtime_ns for each in _files(home)}
 
 
 def code_of(parts: Iterable[object]) -> dict[str, str]:
@@ -237,9 +298,11 @@ def pack(protocols: Mapping[str, Iterable[object]]) -> Packed:
     """The code of protocols, given for each name what the protocol is made of."""
     packages: dict[str, Package] = {}
     for name, parts in protocols.items():
-        modules = {part if isinstance(part, str) else str(getattr(part, "__module__", "")) for part in parts}
+        modules = {_module(part) for part in parts}
         for home in homes(modules):
             files = sources(home)
+            if not files and _is_installed(home):
+                continue  # compiled: it has to be installed there, too
             if home == "__main__" or not files:
                 problem = (
                     f"{name} is defined in a script or notebook, which workers cannot import; put it into a "
@@ -254,10 +317,12 @@ def pack(protocols: Mapping[str, Iterable[object]]) -> Packed:
 
 
 def unpack(packed: Packed) -> None:
-    """Make protocols known here; their code is written here unless the same code is here already."""
-    for package in packed.packages:
-        if not _is_here(package):
+    """Make protocols known here; their code is written here unless the same code is here already. Packages may
+    import each other, so all are written before one is loaded."""
+    if not all(_is_here(package) for package in packed.packages):
+        for package in packed.packages:
             _put_here(package)
+    for package in packed.packages:
         for module in package.modules:
             importlib.import_module(module)
     _targets.update(packed.targets)
@@ -265,9 +330,8 @@ def unpack(packed: Packed) -> None:
 
 def _is_here(package: Package) -> bool:
     try:
-        importlib.import_module(package.home)
-        return fingerprint(package.home) == package.fingerprint
-    except (ImportError, ConfigurationError):
+        return bool(_files(package.home)) and fingerprint(package.home) == package.fingerprint
+    except ConfigurationError:
         return False
 
 
@@ -280,6 +344,9 @@ def _put_here(package: Package) -> None:
         (folder / name).write_bytes(data)
     for loaded in [each for each in sys.modules if f"{each}.".startswith(f"{package.home}.")]:
         del sys.modules[loaded]
+    parent, _, name = package.home.rpartition(".")
+    if parent in sys.modules:
+        vars(sys.modules[parent]).pop(name, None)
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     _seen.pop(package.home, None)

@@ -2,7 +2,8 @@
 
 A `Link` is one life of a link. Each of its ends is first *to come*, then *up*, then *gone*, at its own time:
 frames wait for an end that is to come, and are dropped once it is gone. When the sender's end has gone, what is
-still on its way may or may not arrive. Hosts in the cell of a station hear it, and it hears them, over the air.
+still on its way may or may not arrive: a first part of it where the link keeps order, else some of it.
+Hosts in the cell of a station hear it, and it hears them, over the air.
 
 The wiring knows where frames are and tells nodes of their ends; it knows nothing of protocols.
 """
@@ -39,7 +40,7 @@ class Link:
     up: set[NodeId] = field(default_factory=set)
     gone: set[NodeId] = field(default_factory=set)
     lost: set[NodeId] = field(default_factory=set)
-    """Ends that nothing reaches any more: the link broke."""
+    """Ends that nothing reaches any more: the link broke, and keeps order."""
     held: list[Flight] = field(default_factory=list)
     """Frames that wait for an end to come up."""
     latest: dict[NodeId, int] = field(default_factory=dict)
@@ -212,7 +213,9 @@ class Wiring:
             link.held.append(flight)
             return False
         if sender in link.gone and to not in link.lost and self.random.random() < 0.5:
-            link.lost.add(to)
+            if self.fifo:
+                link.lost.add(to)
+            return False
         return to in link.up and to not in link.lost
 
     def queue(self, a: NodeId, b: NodeId) -> list[Frame]:
