@@ -75,6 +75,8 @@ def check(
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)
+    if promises is not None and Guarantee.DEADLINE in promises and spec.lifetime(fitted) is None:
+        raise ConfigurationError(f"{spec.name} has no lifetimes, so nothing is ever late", field="promise")
     first = Worlds(spec, fitted, scope, promises=promises)
     try:
         first.beginning()
