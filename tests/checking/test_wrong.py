@@ -11,7 +11,7 @@ from antecast.checking.counterexample import replay
 from antecast.checking.scope import Scope
 from antecast.core import ConfigurationError
 from antecast.core.settings import Offset
-from antecast.protocols import Guarantee
+from antecast.protocols import Guarantee, Need
 
 CAUSAL = frozenset({Guarantee.CAUSAL, Guarantee.INTEGRITY, Guarantee.AGREEMENT})
 
@@ -118,3 +118,11 @@ def test_lassos_are_looked_for_in_all_worlds_where_many_share_them(make, verdict
 def test_the_search_without_reduction_finds_lassos_too():
     found = check(spec_of(wrong.Talks), Scope(nodes=3, broadcasts=2), reduce=False, exact=True).found
     assert found.problem.words.endswith("everything repeats")
+
+
+def test_what_is_lost_twice_takes_a_timer_before_all_is_calm():
+    """The resend is lost, too. Without a timer in between it is never sent while frames can still be lost."""
+    spec = replace(spec_of(wrong.ResendsOnce), needs=lambda settings: frozenset({Need.STATIC_MEMBERS}))
+    calm, early = (check(spec, Scope(nodes=2, broadcasts=1, losses=2, timeouts=each)) for each in (0, 1))
+    assert (calm.found.verdict, calm.calm_timers) == ("exhausted", True)
+    assert (early.found.problem.property, early.calm_timers) == ("termination", False)

@@ -285,6 +285,16 @@ class Ticks(Flood):
         return [SetTimer(token, now + 10)]
 
 
+class ResendsOnce(Flood):
+    """Sends a message again when a timer fires, once."""
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        return [*super().broadcast(payload, now), SetTimer("again", now + 10)]
+
+    def timer(self, token, now):
+        return [Send(peer, message) for message in self.log for peer in self.links]
+
+
 class TakesTurns(Flood):
     """A message waits for a timer that sets another, which sets the first."""
 
