@@ -1,6 +1,7 @@
 """A search knows a protocol by its state. What is kept elsewhere is noticed, and the protocol refused."""
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -68,7 +69,51 @@ class LeavesOut(Direct):
         return self.seq
 
 
-@pytest.mark.parametrize("make", [Global, OfItsClass, Draws, Remembers, SharesWithItsClone, LeavesOut])
+class SharesLate(Direct):
+    """Clones share what only changes when a link goes down, hundreds of calls later."""
+
+    def __init__(self, node, settings):
+        super().__init__(node, settings)
+        self.lost = []
+
+    def clone(self):
+        made = super().clone()
+        made.lost = self.lost
+        return made
+
+    def link_down(self, peer, now):
+        if len(self.got) == 3:
+            self.lost.append(peer)
+        return super().link_down(peer, now)
+
+
+class SavesAndForgets(Direct):
+    def snapshot(self):
+        saved = super().snapshot()
+        self.got.clear()
+        return saved
+
+
+class CountsAndForgets(Direct):
+    def gauges(self):
+        return {"links": len(self.links), "got": self.got.clear() or 0}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (SharesWithItsClone, "clone() shares what can change"),
+        (SharesLate, "clone() shares what can change"),
+        (SavesAndForgets, "snapshot() changed the state"),
+        (CountsAndForgets, "gauges() changed the state"),
+    ],
+)
+def test_what_should_only_look_changes_nothing(make, words):
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        check(spec_of(make, guarantees=frozenset()), Scope(nodes=2, broadcasts=3, breaks=1, crashes=1))
+
+
+@pytest.mark.parametrize("make", [Global, OfItsClass, Draws, Remembers, LeavesOut])
 def test_a_protocol_that_does_two_things_in_one_state_is_refused(make):
     random.seed(18)
     with pytest.raises(ConfigurationError, match=r"all its state is in its attributes"):

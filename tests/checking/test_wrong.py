@@ -9,7 +9,9 @@ from small import SPEC
 from antecast.checking.check import check
 from antecast.checking.counterexample import replay
 from antecast.checking.scope import Scope
-from antecast.protocols import Guarantee
+from antecast.core import ConfigurationError
+from antecast.core.settings import Offset
+from antecast.protocols import Guarantee, Need
 
 CAUSAL = frozenset({Guarantee.CAUSAL, Guarantee.INTEGRITY, Guarantee.AGREEMENT})
 
@@ -48,6 +50,15 @@ def test_what_is_right_is_exhausted(make, scope):
         (wrong.CannotSave, Scope(nodes=2, broadcasts=1, crashes=1), "exception", "snapshot raised IndexError"),
         (wrong.SavesItself, Scope(nodes=2, broadcasts=1, crashes=1), "exception", "snapshot raised TypeError"),
         (wrong.CannotCount, Scope(nodes=2, broadcasts=2), "exception", "gauges raised ZeroDivisionError"),
+        (
+            wrong.CannotCountWhatWaits,
+            Scope(nodes=3, broadcasts=1, answers=1),
+            "exception",
+            "gauges raised KeyError",
+        ),
+        (wrong.CountsNothing, Scope(nodes=2, broadcasts=1), "exception", "pending is not a whole number"),
+        (wrong.SavesLessWithoutLinks, Scope(nodes=2, broadcasts=1, breaks=1, crashes=1), "integrity", "as 1:1"),
+        (wrong.HoldsItsOwnBack, Scope(nodes=3, broadcasts=1), "termination", "node 2 holds 1 back"),
         (wrong.RaisesAtTheStart, Scope(nodes=2, broadcasts=1), "exception", "no links today"),
         (wrong.DownTwice, Scope(nodes=2, broadcasts=1, breaks=1), "contract", "told that its link to 1 is gone"),
         (wrong.Talks, Scope(nodes=3, broadcasts=2), "termination", "everything repeats"),
@@ -64,6 +75,39 @@ def test_what_is_wrong_is_told_and_can_be_played_again(make, scope, broken, word
     assert replay(done.counterexample, spec_of(make)).problem.property == broken
 
 
+@pytest.mark.parametrize(("late", "clocks", "broken"), [(False, [], False), (True, [], True), (True, [1], False)])
+def test_a_delivery_after_the_longest_lifetime_breaks_the_deadline(late, clocks, broken):
+    spec = replace(spec_of(wrong.DeliversLate if late else wrong.Expires), lifetime=lambda settings: 10**9)
+    spec = replace(spec, guarantees=frozenset({Guarantee.DEADLINE, Guarantee.INTEGRITY}))
+    scope = Scope(nodes=2, broadcasts=1, ticks=2, clocks=[Offset(each * 10**9) for each in clocks])
+    done = check(spec, scope)
+    assert (done.found.verdict == "violated") is broken
+    if broken:
+        assert done.found.problem.words == "node 1 delivered 0:1 2 s after its broadcast; 1 s are allowed"
+        assert replay(done.counterexample, spec).problem == done.found.problem
+
+
+def test_a_deadline_is_not_judged_where_messages_do_not_expire():
+    with pytest.raises(ConfigurationError, match="nothing is ever late"):
+        check(spec_of(wrong.Flood), Scope(broadcasts=1), promises=frozenset({Guarantee.DEADLINE}))
+
+
+def test_what_order_does_not_need_of_the_calm_is_left_out():
+    """It breaks when nodes broadcast once more; that node 1 does, too, has nothing to do with it."""
+    spec = replace(spec_of(wrong.NumbersTheOtherWay), guarantees=frozenset({Guarantee.FIFO}))
+    done = check(spec, Scope(nodes=2, broadcasts=1))
+    verbs = [action[:2] for action in done.found.actions]
+    assert verbs == [("broadcast", 0), ("receive", 1), ("broadcast", 0), ("receive", 1)]
+    assert replay(done.counterexample, spec).problem == done.found.problem
+
+
+def test_the_order_of_a_source_is_that_of_its_broadcasts_whatever_their_numbers():
+    spec = replace(spec_of(wrong.NumbersTheOtherWay), guarantees=frozenset({Guarantee.FIFO}))
+    done = check(spec, Scope(nodes=2, broadcasts=2, probes=False))
+    assert done.found.problem.words == "node 1 delivered 0:2 after 0:1"
+    assert len(done.found.actions) == 4
+
+
 @pytest.mark.parametrize(("make", "verdict"), [(wrong.Talks, "violated"), (wrong.Asks, "exhausted")])
 def test_lassos_are_looked_for_in_all_worlds_where_many_share_them(make, verdict):
     found = check(spec_of(make), Scope(nodes=3, broadcasts=2), jobs=2, share_from=20).found
@@ -74,3 +118,11 @@ def test_lassos_are_looked_for_in_all_worlds_where_many_share_them(make, verdict
 def test_the_search_without_reduction_finds_lassos_too():
     found = check(spec_of(wrong.Talks), Scope(nodes=3, broadcasts=2), reduce=False, exact=True).found
     assert found.problem.words.endswith("everything repeats")
+
+
+def test_what_is_lost_twice_takes_a_timer_before_all_is_calm():
+    """The resend is lost, too. Without a timer in between it is never sent while frames can still be lost."""
+    spec = replace(spec_of(wrong.ResendsOnce), needs=lambda settings: frozenset({Need.STATIC_MEMBERS}))
+    calm, early = (check(spec, Scope(nodes=2, broadcasts=1, losses=2, timeouts=each)) for each in (0, 1))
+    assert (calm.found.verdict, calm.calm_timers) == ("exhausted", True)
+    assert (early.found.problem.property, early.calm_timers) == ("termination", False)

@@ -177,6 +177,73 @@ class DownTwice(Flood):
         return []
 
 
+class CannotCountWhatWaits(Flood):
+    """The first message of a source has no entry for it in its stamp. At rest nothing waits."""
+
+    def gauges(self):
+        counts = [each.stamp[each.origin] for each in self.pending]
+        return {"pending": len(self.pending), "oldest": min(counts, default=0)}
+
+
+class CountsNothing(Flood):
+    def gauges(self):
+        return {"pending": None}
+
+
+class SavesLessWithoutLinks(Flood):
+    """Node 1, while it has no links, does not save its own count: its next message has the name of an earlier."""
+
+    def snapshot(self):
+        saved = super().snapshot()
+        others = {source: count for source, count in self.clock.items() if source != self.node}
+        return {**saved, "clock": others} if self.node == 1 and not self.links else saved
+
+
+class HoldsItsOwnBack(Flood):
+    """Node 2 says that it holds something back if nobody but itself has spoken."""
+
+    def gauges(self):
+        alone = self.node == 2 and self.clock == {2: 1}
+        return {"pending": len(self.pending) + alone}
+
+
+class NumbersTheOtherWay(Flood):
+    """Messages are numbered 2, 1, 4, 3, and others deliver them in the order of these numbers."""
+
+    said = 0
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        self.said += 1
+        message = Message(self.node, self.said + (1 if self.said % 2 else -1), payload, {})
+        self.log.append(message)
+        self.known.add(message.id)
+        return [*(Send(peer, message) for peer in self.links), Deliver(message)]
+
+    def is_ready(self, message):
+        return message.seq % 2 == 1 or self.clock.get(message.origin, 0) == message.seq - 1
+
+
+class Expires(Flood):
+    """It is right: what is older than a second is dropped. The time of its broadcast is part of a message."""
+
+    grace = 0
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        *sends, delivery = super().broadcast(payload, now)
+        message = self.log[-1] = msgspec.structs.replace(delivery.message, stamp={99: now})
+        return [*(Send(each.to, message) for each in sends), Deliver(message)]
+
+    def receive(self, frame, sender, now):
+        return [] if now > frame.stamp[99] + 10**9 + self.grace else super().receive(frame, sender, now)
+
+    def is_ready(self, message):
+        return True
+
+
+class DeliversLate(Expires):
+    grace = 10**9
+
+
 # Never ending.
 
 
@@ -216,6 +283,16 @@ class Ticks(Flood):
 
     def timer(self, token, now):
         return [SetTimer(token, now + 10)]
+
+
+class ResendsOnce(Flood):
+    """Sends a message again when a timer fires, once."""
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        return [*super().broadcast(payload, now), SetTimer("again", now + 10)]
+
+    def timer(self, token, now):
+        return [Send(peer, message) for message in self.log for peer in self.links]
 
 
 class TakesTurns(Flood):

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from antecast.checking.hidden import Raised
 from antecast.checking.lassos import BY_ITSELF, REPEATS
-from antecast.checking.machine import ABSENT, Raised
+from antecast.checking.machine import ABSENT
 from antecast.checking.records import Problem
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds

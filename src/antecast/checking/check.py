@@ -12,7 +12,7 @@ import msgspec
 from antecast.checking.counterexample import Counterexample, counterexample
 from antecast.checking.limits import Limits, Meter, Progress, stopper
 from antecast.checking.properties import BoundedBuffers, Property, addresses, check_limits
-from antecast.checking.scope import BUDGET, Scope, check_scope
+from antecast.checking.scope import ADVERSITY, BUDGET, Scope, check_scope
 from antecast.checking.search import SHARED_FROM, Found, explore
 from antecast.checking.walks import shorten, walk
 from antecast.checking.ways import Order
@@ -43,6 +43,8 @@ class Checked:
     found: Found
     counterexample: Counterexample | None = None
     wall: float = 0.0
+    calm_timers: bool = False
+    """Whether there were faults and timers, and timers fired only once all was calm: none in between."""
 
 
 def check(
@@ -75,6 +77,8 @@ def check(
     limits = limits or Limits()
     fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
     check_scope(spec, fitted, scope)
+    if promises is not None and Guarantee.DEADLINE in promises and spec.lifetime(fitted) is None:
+        raise ConfigurationError(f"{spec.name} has no lifetimes, so nothing is ever late", field="promise")
     first = Worlds(spec, fitted, scope, promises=promises)
     try:
         first.beginning()
@@ -137,8 +141,14 @@ def check(
         found = shorten(made, found, properties)
         assert found.problem is not None
         example = counterexample(made, found.problem, found.actions, found.calm, properties=properties)
+    faults = any(getattr(scope, name) for name in ADVERSITY)
     return Checked(
-        protocol=spec.name, scope=scope, found=found, counterexample=example, wall=time.monotonic() - started
+        protocol=spec.name,
+        scope=scope,
+        found=found,
+        counterexample=example,
+        wall=time.monotonic() - started,
+        calm_timers=faults and not scope.timeouts and bool(made.machine.first_set),
     )
 
 

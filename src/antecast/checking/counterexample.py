@@ -18,8 +18,9 @@ import msgspec
 
 import antecast
 from antecast.checking.calm import Calm
+from antecast.checking.hidden import HiddenState
 from antecast.checking.lassos import REPEATS
-from antecast.checking.machine import HiddenState, LiveMachine
+from antecast.checking.machine import LiveMachine
 from antecast.checking.properties import BoundedBuffers, Property, addresses, broken_property, own_property
 from antecast.checking.records import Problem
 from antecast.checking.scope import Scope, check_scope

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import sys
-from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from antecast.checking.hidden import HiddenState, Raised, odd_gauges, outside_of
 from antecast.core import (
     Accepted,
     Alert,
@@ -38,7 +36,7 @@ from antecast.core import (
     SetTimer,
     Transmit,
 )
-from antecast.core.structure import NotAStructure, canonical_form
+from antecast.core.structure import NotAStructure
 from antecast.protocols.registry import Specification
 
 ABSENT: Final = 0
@@ -57,31 +55,20 @@ TWINS: Final = 200
 """States of which a second object is kept, that came there in another way."""
 
 
-_PLAIN_VALUES = (int, float, str, bytes, tuple, list, dict, set, frozenset, deque, bytearray)
+def payload(node: NodeId, count: int, now: int | None = None) -> bytes:
+    """What a node says in its broadcast with this count: no two are alike. Where deadlines count, when it was."""
+    return (f"{node}.{count}" if now is None else f"{node}.{count}.{now}").encode()
 
 
-class HiddenState(ConfigurationError):
-    """A protocol does two things in what should be one state."""
-
-    def __init__(self, problem: str) -> None:
-        rules = "draws no random numbers, and all its state is in its attributes (rules 1 and 8 of core.protocol)"
-        super().__init__(f"{problem}: a protocol {rules}")
-
-
-class Raised(Exception):
-    """A protocol raised where it is not called but asked: for its state, its gauges, or how far it is."""
-
-
-def payload(node: NodeId, count: int) -> bytes:
-    """What a node says in its broadcast with this count: no two are alike."""
-    return f"{node}.{count}".encode()
-
-
-def _count(message: Message[Any]) -> int:
-    """The count of the broadcast that a message has the payload of; -1 if its source never said that."""
-    of, _, count = bytes(message.payload).partition(b".")
-    known = count.isdigit() and message.payload == payload(message.origin, int(count))
-    return int(count) if known and of else -1
+def _said(message: Message[Any]) -> tuple[int, int | None]:
+    """The count of the broadcast that a message has the payload of, and when it was, if it says so; -1 if its
+    source never said that."""
+    _, *numbers = bytes(message.payload).split(b".")
+    if 1 <= len(numbers) <= 2 and all(each.isdigit() for each in numbers):
+        count, now = int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None
+        if message.payload == payload(message.origin, count, now):
+            return count, now
+    return -1, None
 
 
 class Down(NamedTuple):
@@ -120,7 +107,7 @@ class Step:
         self.state = state
         self.effects = effects
         """In their order: ("send", peer, frame), ("timer", token, at or None), and ("deliver", message, which
-        broadcast of its source has the payload)."""
+        broadcast of its source has the payload, and if it is too late, how long ago that was)."""
         self.sends = tuple((each[1], each[2]) for each in effects if each[0] == "send")
         self.deliveries = tuple(each[1] for each in effects if each[0] == "deliver")
         self.timers = tuple((each[1], each[2]) for each in effects if each[0] == "timer")
@@ -175,6 +162,9 @@ class Machine:
         """For each frame a step that sends it, by its key, and the place among its effects."""
         self.first_set: dict[tuple[NodeId, str], tuple[tuple[Any, ...], int]] = {}
         """The same for each timer of a node."""
+        self.latest: int | None = None
+        """How long after its broadcast a message may be delivered, in true time, if that is judged."""
+        self._odd_gauges: dict[int, str | None] = {}
         self._cause: tuple[Any, ...] = ()
         self._twins: dict[int, Protocol] = {}
         """Objects that came to a state in another way than the first."""
@@ -271,16 +261,8 @@ class Machine:
         return found
 
     def elsewhere(self) -> dict[tuple[str, str], object]:
-        """What the classes and modules of the protocol hold, in plain values: nothing that may change."""
-        kinds = {kind for state in self.states for kind in type(state).__mro__ if issubclass(kind, Protocol)}
-        homes: list[Any] = [*(kinds - {Protocol}), *(sys.modules.get(kind.__module__) for kind in kinds)]
-        found = {}
-        for home in homes:
-            for name, value in vars(home).items() if home is not None else ():
-                if isinstance(value, _PLAIN_VALUES) and not name.startswith("__"):
-                    with suppress(NotAStructure, RecursionError):
-                        found[getattr(home, "__qualname__", home.__name__), name] = canonical_form(value)
-        return found
+        """What the classes and modules of the protocol hold."""
+        return outside_of(state for state in self.states if isinstance(state, Protocol))
 
     def compare_again(self, *, every: int = 1) -> None:
         """Make calls again that were made long ago: they still do the same."""
@@ -293,15 +275,18 @@ class Machine:
         """Make a call again, on another copy of the state and on an object that came there in another way."""
         state, now, method, *arguments = key
         first = self.states[state]
+        assert isinstance(first, Protocol)
         for other in (first, self._twins.get(state, first)):
             self.states[state] = other
-            again = self._call(state, node, now, method, tuple(arguments))
+            if method == "crash":
+                again = self._stopped(other, node, *arguments)
+            else:
+                again = self._call(state, node, now, method, tuple(arguments))
             self.states[state] = first
             told = (again.state, again.effects, again.problem, again.refused)
             if told != (step.state, step.effects, step.problem, step.refused):
-                raise HiddenState(
-                    f"{self.spec.name}: {method} did two different things in one state of node {node}"
-                )
+                name = "snapshot" if method == "crash" else method
+                raise HiddenState(f"{self.spec.name}: {name} did two different things in one state of node {node}")
 
     def _call(self, state: int, node: NodeId, now: int, method: str, arguments: tuple[Any, ...]) -> Step:
         original = self.states[state]
@@ -313,7 +298,7 @@ class Machine:
             if method == "receive":
                 effects = protocol.receive(self.frames[arguments[0]], arguments[1], clock)
             elif method == "broadcast":
-                said = payload(node, arguments[1])
+                said = payload(node, arguments[1], None if self.latest is None else now)
                 effects = protocol.broadcast(said, clock, lifetime=arguments[0])
             elif method == "leave":
                 assert isinstance(protocol, Leaving)
@@ -329,7 +314,17 @@ class Machine:
             return Step(state, (), problem=f"{method} raised {misuse!r}")
         except Exception as error:
             return Step(state, (), problem=f"{method} raised {type(error).__name__}: {error}")
+        finally:
+            if type(original).clone is not Protocol.clone and protocol is not original:
+                self._must_be(
+                    state, original, "clone() shares what can change with its original (rule 8 of core.protocol)"
+                )
         return self._done(node, protocol, effects, method)
+
+    def _must_be(self, state: int, protocol: Protocol, else_said: str) -> None:
+        """Refuse a protocol if an object is no longer in the state that it is kept for."""
+        if self._digest((protocol.node, protocol.canonical())) != self.digests[state]:
+            raise ConfigurationError(f"{self.spec.name}: {else_said} (rule 8 of core.protocol)")
 
     def _before(self, original: Protocol) -> Protocol:
         try:
@@ -386,7 +381,17 @@ class Machine:
                 problem = f"a broadcast gave {len(names)} deliveries of its message; exactly one is due"
             elif not any(each[0] == "accepted" for each in told):
                 told.append(("accepted", names[0]))
-        return Step(self._intern(node, protocol), tuple(told), problem=problem, kind="contract")
+        number = self._intern(node, protocol)
+        if problem is None and (asked := self._asked(number, protocol)):
+            return Step(number, tuple(told), problem=asked)
+        return Step(number, tuple(told), problem=problem, kind="contract")
+
+    def _asked(self, state: int, protocol: Protocol) -> str | None:
+        """What is wrong with the gauges of a node: they may be asked for at any time."""
+        if state not in self._odd_gauges:
+            self._odd_gauges[state] = odd_gauges(protocol)
+            self._must_be(state, protocol, "gauges() changed the state of a node")
+        return self._odd_gauges[state]
 
     def _told(self, node: NodeId, protocol: Protocol, effect: object, place: int) -> list[tuple[Any, ...]]:
         """An effect in numbers; nothing if it changes nothing."""
@@ -396,7 +401,7 @@ class Machine:
             case Transmit(frame=frame):
                 return [("send", EVERYBODY, self.frame(protocol.codec, frame, place))]
             case Deliver(message=message):
-                return [("deliver", self.message(message.id), _count(message))]
+                return [("deliver", self.message(message.id), *self._judged(message))]
             case Accepted(id=name):
                 return [("accepted", self.message(name))]
             case SetTimer(token=token, at=at):
@@ -409,18 +414,34 @@ class Machine:
                 return []
         raise TypeError("it is not an effect")
 
+    def _judged(self, message: Message[Any]) -> tuple[int, ...]:
+        """Which broadcast a message has the payload of, and how long ago that was, if it was too long."""
+        count, said = _said(message)
+        if self.latest is None or said is None or self._cause[1] - said <= self.latest:
+            return (count,)
+        return count, self._cause[1] - said
+
     # Crashes.
 
     def crash(self, state: int, node: NodeId, owed: tuple[int, ...] = ()) -> int:
         """A node stops; what it saved stays."""
-        protocol = self.states[state]
-        assert isinstance(protocol, Protocol)
-        self._cause = (state, 0, "crash", owed)
+        key = (state, 0, "crash", owed)
+        found = self.memo.get(key)
+        if found is None:
+            self._cause = key
+            protocol = self.states[state]
+            assert isinstance(protocol, Protocol)
+            found = self.memo[key] = self._stopped(protocol, node, owed)
+            if self.settled:
+                self._must_be(state, protocol, "snapshot() changed the state of a node")
+        return found.state
+
+    def _stopped(self, protocol: Protocol, node: NodeId, owed: tuple[int, ...]) -> Step:
         try:
             saved = msgspec.msgpack.encode(protocol.snapshot())
         except Exception as error:
             raise Raised(f"node {node}: snapshot raised {type(error).__name__}: {error}") from None
-        return self._intern(node, Down(node, saved, owed))
+        return Step(self._intern(node, Down(node, saved, owed)), ())
 
     def recover(self, state: int, node: NodeId, now: int) -> Step:
         """A new object, its saved state, `resume`. What was owed is delivered first, by the world."""
@@ -448,6 +469,14 @@ class LiveMachine(Machine):
 
     settled = False
 
+    def _asked(self, state: int, protocol: Protocol) -> str | None:
+        return odd_gauges(protocol)
+
+    def _must_be(self, state: int, protocol: Protocol, else_said: str) -> None:
+        """Refuse a protocol if an object is no longer in the state that it is kept for."""
+        if self._digest((protocol.node, protocol.canonical())) != self.digests[state]:
+            raise ConfigurationError(f"{self.spec.name}: {else_said} (rule 8 of core.protocol)")
+
     def _before(self, original: Protocol) -> Protocol:
         return original
 
@@ -457,7 +486,12 @@ class LiveMachine(Machine):
         return number
 
     def step(self, state: int, node: NodeId, now: int, method: str, *arguments: Any) -> Step:
+        self._cause = (state, now, method, *arguments)
         return self._call(state, node, now, method, arguments)
+
+    def crash(self, state: int, node: NodeId, owed: tuple[int, ...] = ()) -> int:
+        self.memo.clear()
+        return super().crash(state, node, owed)
 
     def recover(self, state: int, node: NodeId, now: int) -> Step:
         self.memo.clear()

@@ -14,7 +14,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Raised, Step
+from antecast.checking.hidden import Raised
+from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Step
 from antecast.checking.records import Problem, Record, Records
 from antecast.checking.scope import BUDGET, UNREST, Scope
 from antecast.checking.wires import Wires
@@ -59,6 +60,7 @@ class Performing:
         self.nodes = range(len(self.hosts) + scope.stations)
         self.machine = machine(spec, settings, stations=self.stations, clocks=tuple(scope.clocks))
         fifo = Need.FIFO_LINKS in self.needs if scope.fifo is None else scope.fifo
+        self.machine.latest = self._latest()
         self.wires = Wires(fifo=fifo, contents=self.machine.frame_bytes)
         self.records = Records(self.machine.messages, self.promises)
         count = len(self.nodes)
@@ -85,6 +87,16 @@ class Performing:
         self.restless = any(getattr(scope, name) for name in UNREST)
         self.effects: tuple[tuple[Any, ...], ...] = ()
         """Of the last call that was performed without anything that goes with it."""
+
+    def _latest(self) -> int | None:
+        """How long after its broadcast a message may be delivered, if that is promised. A deadline is the source's
+        time, judged by the receiver's, and sources push it up by a nanosecond where their clocks stand still."""
+        longest = self.spec.lifetime(self.settings)
+        if Guarantee.DEADLINE not in self.promises or longest is None:
+            return None
+        scope = self.scope
+        ahead = [*map(int, scope.clocks), *[0] * (len(self.nodes) - len(scope.clocks))]
+        return longest + max(ahead) - min(ahead) + scope.broadcasts + scope.answers + 2 * len(self.nodes)
 
     def value(self, thing: Any) -> int:
         """Timers, cells, frames in the air and budgets, by number."""
@@ -185,6 +197,10 @@ class Performing:
             if past is not None and effect[2] not in (None, count):
                 words = f"node {node} delivered {self.machine.messages[effect[1]]} with another payload"
                 return Problem("integrity", words, (node, effect[1]))
+            if len(effect) > 3:
+                late, allowed = effect[3] / 1e9, (self.machine.latest or 0) / 1e9
+                words = f"node {node} delivered {self.machine.messages[effect[1]]} {late:g} s after its broadcast"
+                return Problem("deadline", f"{words}; {allowed:g} s are allowed", (node, effect[1]))
             made = self.records.deliver(world[place], node, effect[1], past)
         else:
             made = self.records.broadcast(world[place], node, effect[1])

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from antecast.checking.machine import Raised
+from antecast.checking.hidden import Raised
 from antecast.checking.records import Problem
 from antecast.core import ConfigurationError
 
@@ -76,6 +76,11 @@ def check_limits(limits: Mapping[str, int], worlds: Worlds) -> None:
 
 def are_local(properties: Iterable[Property]) -> bool:
     return all(getattr(each, "local", False) for each in properties)
+
+
+def limited(properties: Iterable[Property]) -> list[str]:
+    """The gauges that have a limit."""
+    return [name for each in properties if isinstance(each, BoundedBuffers) for name in each.limits]
 
 
 def broken_property(worlds: Worlds, world: World, properties: Iterable[Property]) -> Problem | None:

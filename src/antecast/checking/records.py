@@ -86,6 +86,7 @@ class Records:
             return Problem("causal", words, (node, message))
         if self._fifo:
             for other, each in enumerate(self._names):
-                if record.delivered >> other & 1 and each.origin == name.origin and each.seq > name.seq:
+                later = each.origin == name.origin and not past >> other & 1
+                if later and record.delivered >> other & 1:
                     return Problem("fifo", f"node {node} delivered {name} after {each}", (node, message))
         return self.number(Record(record.delivered | bit, record.covered | past, record.pasts))

@@ -59,7 +59,7 @@ class Scope(Settings, frozen=True, kw_only=True):
     moves: Small = 0
     """Hosts that change their cell."""
     timeouts: Small = 0
-    """Timers that fire although something is still under way."""
+    """Timers that fire before all is calm: while something is under way, or with faults still to come."""
     ticks: Small = 0
     """Times that a `tick` passes without anything else."""
     tick: Duration = Duration(10**9)

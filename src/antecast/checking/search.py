@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from antecast.checking.calm import Calm
+from antecast.checking.calm import HELD_BACK, HOLDS, Calm
 from antecast.checking.fingerprints import Fingerprints
 from antecast.checking.lassos import BY_ITSELF, REPEATS, Lassos, MayGoOn, Receptions
 from antecast.checking.limits import Meter, Progress
 from antecast.checking.machine import AGAIN
-from antecast.checking.properties import Property, are_local, broken_property
+from antecast.checking.properties import Property, are_local, broken_property, limited
 from antecast.checking.records import Problem
 from antecast.checking.reduction import Arriving, Eager, Followed, Unverified
 from antecast.checking.symmetry import NotSymmetric, Symmetry
@@ -177,12 +177,13 @@ class Search:
         worlds.inside = worlds.scope.inside and (eager is None or not eager.may_skip_inside(worlds.scope))
         self.beginning = worlds.beginning()
         worlds.machine.at_first = worlds.machine.at_first or worlds.machine.elsewhere()
-        symmetry = Symmetry(worlds, self.beginning) if symmetric else None
+        self.properties = tuple(properties)
+        judged = (*HELD_BACK, HOLDS, *limited(self.properties))
+        symmetry = Symmetry(worlds, self.beginning, judged) if symmetric else None
         self.symmetry = symmetry if symmetry is not None and symmetry.renamings else None
         self.reducer = Reducer(worlds, eager, self.symmetry, exact=exact)
         self.calm = Calm(worlds)
         self.graph = Graph(self.reducer)
-        self.properties = tuple(properties)
         self.progress = progress
         self.transitions = 0
         self.depth = 0

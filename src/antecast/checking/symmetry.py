@@ -6,20 +6,23 @@ and its image by the renamed call on the image of that state. So the image of a 
 from renamed calls, and the images of what a call sends are what the renamed call sends in the same place.
 
 This is a symmetry of the protocol if it agrees for every call, not only for the one by which a state first came
-about. `broken` verifies that for all local calls of the search: with renamed arguments on the image of the state,
-the image of the result. Protocols that look at numbers themselves (trees over a cube, orders by number, waits that
-differ from node to node) fail it, or have no renaming to begin with; they are searched without.
+about. `broken` verifies that for all local calls of the search, crashes included: with renamed arguments on the
+image of the state, the image of the result. What is judged of a state without a call, such as its gauges, has to
+be the same for its image, too. Protocols that look at numbers themselves (trees over a cube, orders by number,
+waits that differ from node to node) fail it, or have no renaming to begin with; they are searched without.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from antecast.checking.machine import Down, Raised, Step
+from antecast.checking.hidden import Raised
+from antecast.checking.machine import Step
 from antecast.checking.records import Record
 from antecast.checking.wires import Life, Link
-from antecast.core import MessageId
+from antecast.core import Leaving, LinkSafety, MessageId
 
 if TYPE_CHECKING:
     from antecast.checking.world import World, Worlds
@@ -80,14 +83,6 @@ class Renaming:
         machine, cause = self.worlds.machine, self.worlds.machine.first[state]
         if cause[0] == "start":
             return machine.start(self.nodes[cause[1]])
-        before, _, method = cause[:3]
-        if method == "crash":
-            down = machine.states[state]
-            assert isinstance(down, Down)
-            try:
-                return machine.crash(self.state(before), self.nodes[down.node], tuple(map(self.message, cause[3])))
-            except Raised:
-                raise NotSymmetric from None
         return self.step(cause).state
 
     def step(self, key: tuple[Any, ...]) -> Step:
@@ -97,9 +92,19 @@ class Renaming:
         node = machine.node(state)
         if method == "recover":
             return machine.recover(self.state(state), self.nodes[node], now)
+        if method == "crash":
+            return self._crash(state, *arguments)
         return machine.step(
             self.state(state), self.nodes[node], now, method, *self._arguments(node, method, arguments)
         )
+
+    def _crash(self, state: int, owed: tuple[int, ...]) -> Step:
+        machine, image = self.worlds.machine, self.state(state)
+        try:
+            stopped = machine.crash(image, machine.node(image), tuple(map(self.message, owed)))
+        except Raised:
+            raise NotSymmetric from None
+        return Step(stopped, ())
 
     def _arguments(self, node: int, method: str, arguments: list[Any]) -> tuple[Any, ...]:
         match method:
@@ -186,6 +191,30 @@ class Renaming:
                 return False
         return image.state == self.state(step.state)
 
+    def looks_alike(self, state: int, judged: Iterable[str]) -> bool:
+        """Whether what is judged of a node is the same for the image of its state: gauges, which links are safe,
+        and whether others have let it go."""
+        worlds = self.worlds
+        image = self.state(state)
+        first, second = worlds.machine.protocol(state), worlds.machine.protocol(image)
+        if first is None or second is None:
+            return first is second
+        try:
+            gauges, others = worlds.gauges(state), worlds.gauges(image)
+        except Raised:
+            return False
+        if any(gauges.get(name) != others.get(name) for name in judged):
+            return False
+        one: object = first
+        other: object = second
+        if isinstance(one, LinkSafety) and isinstance(other, LinkSafety):
+            peers = [peer for peer in worlds.hosts if peer != first.node]
+            if any(one.safe(peer) != other.safe(self.nodes[peer]) for peer in peers):
+                return False
+        if isinstance(one, Leaving) and isinstance(other, Leaving):
+            return one.left == other.left
+        return True
+
     def _same(self, to: int, effect: tuple[Any, ...], renamed: tuple[Any, ...]) -> bool:
         match effect[0]:
             case "send":
@@ -201,11 +230,15 @@ class Renaming:
 class Symmetry:
     """The renamings of a check."""
 
-    def __init__(self, worlds: Worlds, beginning: World) -> None:
+    def __init__(self, worlds: Worlds, beginning: World, judged: Iterable[str] = ()) -> None:
         self.worlds = worlds
+        self.judged = tuple(judged)
+        """Gauges that promises and limits are about."""
         self.renamings: list[Renaming] = []
         self._agreed = 0
         """Calls for which the renamings are known to agree."""
+        self._alike = 0
+        """Local states that are known to look like their images to whoever judges a world at rest."""
         scope = worlds.scope
         if worlds.cells or len(set(scope.clocks)) > 1 or (scope.clocks and len(scope.clocks) < scope.nodes):
             return
@@ -238,7 +271,7 @@ class Symmetry:
         return best
 
     def broken(self) -> bool:
-        """Whether a renaming turned out not to be a symmetry of the protocol, by all calls so far."""
+        """Whether a renaming turned out not to be a symmetry of the protocol, by all calls and states so far."""
         memo = self.worlds.machine.memo
         try:
             while self._agreed < len(memo):  # images make calls of their own, which have to agree too
@@ -246,6 +279,11 @@ class Symmetry:
                     if not all(renaming.agrees(key, step) for renaming in self.renamings):
                         return True
                     self._agreed += 1
+            states = self.worlds.machine.states
+            while self._alike < len(states):
+                if not all(renaming.looks_alike(self._alike, self.judged) for renaming in self.renamings):
+                    return True
+                self._alike += 1
         except NotSymmetric:
             return True
         return False

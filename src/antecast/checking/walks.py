@@ -38,6 +38,10 @@ KEPT = 2_000
 """Worlds with a new local state that patient walks start from."""
 
 
+ENDS = ("termination", "agreement")
+"""Properties of the end: all that happens in the calm is part of how they are broken."""
+
+
 def walk(
     worlds: Worlds,
     *,
@@ -142,12 +146,34 @@ def shorten(worlds: Worlds, found: Found, properties: tuple[Property, ...] = ())
     place = len(actions) - 1
     while place >= 0:
         fewer = actions[:place] + actions[place + 1 :]
-        again = _played(worlds, fewer, calm, found.problem.property, properties)
+        again = _played(worlds, fewer, calm, found.problem.property, properties, judged=bool(tail))
         if again is not None:
             problem, actions, tail = again
             place = min(place, len(actions))
         place -= 1
+    if tail and problem.property not in ENDS:
+        problem, tail = _trimmed(worlds, actions, problem, tail)
     return _replaced(found, problem, actions, tail)
+
+
+def _trimmed(
+    worlds: Worlds, actions: list[Action], problem: Problem, tail: tuple[Action, ...]
+) -> tuple[Problem, tuple[Action, ...]]:
+    """A violation of order in the calm after some actions, without what it does not need of that calm."""
+    calm = worlds.beginning()
+    for action in actions:
+        calm, _ = worlds.perform(calm, action)
+    for place in range(len(tail) - 2, -1, -1):
+        fewer, world = tail[:place] + tail[place + 1 :], calm
+        for done, action in enumerate(fewer, start=1):
+            if not worlds.is_possible(world, action, free=True):
+                break
+            world, broken = worlds.perform(world, action, free=True)
+            if broken is not None:
+                if broken.property == problem.property:
+                    problem, tail = broken, fewer[:done]
+                break
+    return problem, tail
 
 
 def _replaced(found: Found, problem: Problem, actions: list[Action], tail: tuple[Action, ...]) -> Found:
@@ -157,9 +183,16 @@ def _replaced(found: Found, problem: Problem, actions: list[Action], tail: tuple
 
 
 def _played(
-    worlds: Worlds, actions: list[Action], calm: Calm, broken: str, properties: tuple[Property, ...]
+    worlds: Worlds,
+    actions: list[Action],
+    calm: Calm,
+    broken: str,
+    properties: tuple[Property, ...],
+    *,
+    judged: bool,
 ) -> tuple[Problem, list[Action], tuple[Action, ...]] | None:
-    """Whether these actions still break the same property: then how, and in how many of them."""
+    """Whether these actions still break the same property, or if that is `judged`, the calm behind them: then how,
+    and in how many of them."""
     world = worlds.beginning()
     for place, action in enumerate(actions):
         if not worlds.is_possible(world, action):
@@ -169,7 +202,7 @@ def _played(
         if problem is not None:
             same = problem.property == broken
             return (problem, actions[: place + 1], ()) if same else None
-    if broken in ("termination", "agreement") and calm.is_quiet(world):
+    if (broken in ENDS or judged) and calm.is_quiet(world):
         bad = calm.judge(world)
         if bad is not None and bad[0].property == broken:
             return bad[0], actions, tuple(bad[1])

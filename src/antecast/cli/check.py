@@ -66,7 +66,7 @@ def check(
     leaves: Annotated[int, _count("Nodes that leave for good.")] = 0,
     partitions: Annotated[int, _count("Cuts of the network in two.")] = 0,
     moves: Annotated[int, _count("Hosts that change their cell.")] = 0,
-    timeouts: Annotated[int, _count("Timers that fire while something is under way.")] = 0,
+    timeouts: Annotated[int, _count("Timers that fire before all is calm.")] = 0,
     ticks: Annotated[int, _count("Times that a tick passes.")] = 0,
     more: Annotated[
         list[str] | None,

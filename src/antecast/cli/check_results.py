@@ -32,6 +32,8 @@ def tell(done: Checked, save: Path | None) -> None:
     out.print(f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}{reduced}")
     if found.verdict == "exhausted" and not found.exact:
         out.print(f"probability that a state was missed (two with one fingerprint): {found.collision:.0e}")
+    if found.verdict == "exhausted" and done.calm_timers:
+        out.print("timers fired only once all was calm; --timeouts 1 lets one fire before the last fault")
     if done.counterexample is not None:
         from antecast.checking.counterexample import replay
         from antecast.protocols import specification

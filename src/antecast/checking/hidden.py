@@ -1,0 +1,53 @@
+"""What a search cannot see through: state outside of a protocol's attributes, and questions that go wrong.
+
+A search rests on rules 1 and 8 of `core.protocol`: what a call does depends on the state and the call alone, and
+all of the state is in the object. A protocol that hides some of it elsewhere is refused, as far as that can be
+noticed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from antecast.core import ConfigurationError, Protocol
+from antecast.core.structure import NotAStructure, canonical_form
+
+_PLAIN_VALUES = (int, float, str, bytes, tuple, list, dict, set, frozenset, deque, bytearray)
+
+
+class HiddenState(ConfigurationError):
+    """A protocol does two things in what should be one state."""
+
+    def __init__(self, problem: str) -> None:
+        rules = "draws no random numbers, and all its state is in its attributes (rules 1 and 8 of core.protocol)"
+        super().__init__(f"{problem}: a protocol {rules}")
+
+
+class Raised(Exception):
+    """A protocol raised where it is not called but asked: for its state, its gauges, or how far it is."""
+
+
+def outside_of(protocols: Iterable[Protocol]) -> dict[tuple[str, str], object]:
+    """What the classes and modules of some protocols hold, in plain values: nothing that may change."""
+    kinds = {kind for protocol in protocols for kind in type(protocol).__mro__ if issubclass(kind, Protocol)}
+    homes: list[Any] = [*(kinds - {Protocol}), *(sys.modules.get(kind.__module__) for kind in kinds)]
+    found = {}
+    for home in homes:
+        for name, value in vars(home).items() if home is not None else ():
+            if isinstance(value, _PLAIN_VALUES) and not name.startswith("__"):
+                with suppress(NotAStructure, RecursionError):
+                    found[getattr(home, "__qualname__", home.__name__), name] = canonical_form(value)
+    return found
+
+
+def odd_gauges(protocol: Protocol) -> str | None:
+    """What is wrong with the gauges of a node, in words, or None."""
+    try:
+        odd = [name for name, size in protocol.gauges().items() if not hasattr(size, "__index__")]
+    except Exception as error:
+        return f"gauges raised {type(error).__name__}: {error}"
+    return f"the gauge {odd[0]} is not a whole number" if odd else None
