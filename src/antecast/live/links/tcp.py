@@ -83,6 +83,12 @@ class Tcp(Transport):
         for address in self.peers:
             self.dial(address)
 
+    @property
+    def places(self) -> list[Address]:
+        """Where it listens, by number: a name may have addresses of both families, each with a socket."""
+        sockets = [] if self._server is None else self._server.sockets
+        return [Address(*each.getsockname()[:2]) for each in sockets]
+
     def greeting(self, by: NodeId | None = None) -> Hello:
         """What this node says of itself now, and who has introduced it."""
         return msgspec.structs.replace(
