@@ -107,6 +107,38 @@ def test_parts_find_each_other_after_partitions_crashes_departures_and_newcomers
     assert world.reached() == world.members.keys()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_contact_that_is_up_later_is_joined_even_by_one_whom_others_have_joined_meanwhile(seed):
+    """All machines are switched on at once: 1 has neighbours of its own before its contact answers."""
+    world = World(seed)
+    world.join(1, [0])
+    world.join(2, [1])
+    world.run(15.0)
+    world.join(0)
+    world.run(20.0)
+    assert world.reached() == {0, 1, 2}
+
+
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_members_that_start_and_crash_in_any_order_are_one_overlay_in_the_end(random):
+    """Each knows one that was there before it, and keeps its state; the first knows nobody."""
+    n = random.randrange(3, 9)
+    contacts = {number: [random.randrange(number)] if number else [] for number in range(n)}
+    world = World(random.randrange(1000))
+    for number in range(n):
+        world.later(5 * random.random(), world.join, number, contacts[number])
+    world.run(5.0)
+    for _ in range(8):
+        world.run(random.choice([0.3, 3.0]) * random.random())
+        number = random.randrange(n)
+        if number in world.members:
+            world.crash(number)
+            world.later(random.choice([0.3, 8.0]) * random.random(), world.join, number, contacts[number])
+    world.run(8 + 16 * 10.0)
+    assert world.reached() == set(range(n))
+
+
 @given(st.binary(max_size=200))
 def test_what_is_no_word_is_refused(data):
     try:

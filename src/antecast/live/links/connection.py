@@ -148,6 +148,8 @@ class Connection(asyncio.Protocol, Link):
 
     def finish(self, reason: str) -> None:
         """Take nothing more to send, and close when all that was written has been sent."""
+        if self.closed:
+            return  # a TLS transport that is closed twice can no longer be asked or aborted
         if self._up:
             self.node.lives.tell_position(self)
         self._finishing, self._reason = True, reason

@@ -13,8 +13,10 @@ lost with their link:
 - *Lost words.* If the lender's link breaks, or no answer comes in time, the lender keeps its arc. The borrower
   may have taken it: then there is one too many, and it pays for that with the next arc it loses.
 - *Contacts* are addresses that were given by hand. A newcomer asks one of them, and is sent on a few times, so
-  that others are told of it by a random member. A member without neighbours asks them again; any member tries one
-  of them now and then, which heals splits that nobody remembers.
+  that others are told of it by a random member. Each is dialled until it has answered once, whoever has come to
+  this member meanwhile: when all start at once, some have neighbours before their contact is there. A member
+  without neighbours asks them again; any member tries one of them now and then, which heals splits that nobody
+  remembers.
 
 A member whose words make no sense cannot do more than waste a few arcs and dials: all that is kept is bounded.
 """
@@ -71,6 +73,8 @@ class Member:
         self.memory = Memory()
         self.counts = {"exchanges": 0, "introductions": 0, "dropped": 0, "found": 0}
         self._ground, self._contacts = ground, list(contacts)
+        self._unanswered = {each: None for each in contacts if each != place}
+        """Contacts given by hand that no link has led to in this life."""
         self.options = options if options is not None else SprayOptions()
         self._random = random if random is not None else Random()
         self._token = self._random.getrandbits(40)
@@ -93,6 +97,8 @@ class Member:
         """One more address to begin with, or to fall back on."""
         if place not in self._contacts:
             self._contacts.append(place)
+            if place != self.place:
+                self._unanswered[place] = None
 
     # What the transport tells.
 
@@ -142,6 +148,7 @@ class Member:
         """An attempt to connect has ended: in a link to a member, or in none."""
         if peer is not None:
             self._retry.pop(place, None)
+            self._unanswered.pop(place, None)
             if place in self._contacts:
                 self._names[place] = peer
         for wanted, opening in list(self._opening.items()):
@@ -223,11 +230,13 @@ class Member:
         return neighbour is not None and neighbour.safe and self._ground.safe(peer)
 
     def _reach(self, now: float) -> None:
-        """Dial those that an arc leads to without a link; and a contact, if there is nobody at all."""
+        """Dial those that an arc leads to without a link, contacts that have not answered, anyone if alone."""
         for arc in self.view:
             if arc.peer not in self.neighbours:
                 self._down.setdefault(arc.peer, now)
                 self._dial_again(arc.place, now)
+        for place in self._unanswered:
+            self._dial_again(place, now)
         if not self.view and not self.neighbours and self._contacts:
             self._dial_again(self._random.choice(self._contacts), now)
 
@@ -248,6 +257,7 @@ class Member:
     def _met(self, peer: NodeId, neighbour: Neighbour, place: str, near: Iterable[NodeId]) -> None:
         """The other end of a link says where it listens. It may be one that was looked for."""
         neighbour.place, neighbour.near = place, frozenset(near) - {self.number}
+        self._unanswered.pop(place, None)
         close = self._is_close(peer, {peer, *near})
         if peer in self.memory:
             owed = self.memory.find(peer)
@@ -512,6 +522,7 @@ class Member:
     def load(self, state: dict[str, Any]) -> None:
         self.view = [Arc(int(peer), str(place)) for peer, place in state["view"][:MOST_ARCS]]
         for place in state["neighbours"][:KEPT]:  # a view may be empty while others have arcs to this member
-            self.add_contact(str(place))
+            if str(place) not in self._contacts:
+                self._contacts.append(str(place))
         self.memory.load(state["memory"])
         self._new = bool(state["new"])
