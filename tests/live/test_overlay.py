@@ -13,7 +13,7 @@ from overlays import World
 from antecast.core import ConfigurationError
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, new_group
-from antecast.live.links.tcp import Tcp
+from antecast.live.links.tcp import Address, Tcp
 from antecast.live.overlay.records import SprayOptions
 from antecast.live.overlay.transport import Spray
 from antecast.live.overlay.view import Memory
@@ -362,6 +362,22 @@ def test_a_word_for_a_node_without_an_overlay_or_a_place_elsewhere_costs_the_lin
                 await until(lambda: 1 in two.links)
                 two.transports[1].tell(1, Here("192.0.2.1:80", []))
                 await until(lambda: one.counters["dropped_malformed"])
+
+    asyncio.run(main())
+
+
+def test_a_contact_that_is_the_member_itself_under_another_name_is_dialled_once():
+    async def main() -> None:
+        async with member(0) as alone:
+            tcp, spray = alone.transports
+            spray.add_contact(Address("localhost", tcp.listen.port))
+            await until(lambda: not spray.member._contacts.unanswered)
+            refused = alone.counters["refused_hello"] + alone.counters["refused_in_use"]
+            for _ in range(5):
+                spray.member.turn(spray.loop.time() + 60)
+            await asyncio.sleep(0)
+            assert alone.counters["refused_hello"] + alone.counters["refused_in_use"] == refused
+            assert not spray._dialling
 
     asyncio.run(main())
 

@@ -13,10 +13,8 @@ lost with their link:
 - *Lost words.* If the lender's link breaks, or no answer comes in time, the lender keeps its arc. The borrower
   may have taken it: then there is one too many, and it pays for that with the next arc it loses.
 - *Contacts* are addresses that were given by hand. A newcomer asks one of them, and is sent on a few times, so
-  that others are told of it by a random member. Each is dialled until it has answered once, whoever has come to
-  this member meanwhile: when all start at once, some have neighbours before their contact is there. A member
-  without neighbours asks them again; any member tries one of them now and then, which heals splits that nobody
-  remembers.
+  that others are told of it by a random member. Each is dialled until it has answered once. A member without
+  neighbours asks them again; any member tries one of them now and then, which heals splits that nobody remembers.
 
 A member whose words make no sense cannot do more than waste a few arcs and dials: all that is kept is bounded.
 """
@@ -28,6 +26,7 @@ from random import Random
 from typing import Any, Final
 
 from antecast.core import NodeId
+from antecast.live.overlay.contacts import Contacts
 from antecast.live.overlay.records import Asked, Ground, Loan, Neighbour, Opening, SprayOptions
 from antecast.live.overlay.view import KEPT, Arc, Memory, choose
 from antecast.live.overlay.words import (
@@ -72,9 +71,7 @@ class Member:
         self.neighbours: dict[NodeId, Neighbour] = {}
         self.memory = Memory()
         self.counts = {"exchanges": 0, "introductions": 0, "dropped": 0, "found": 0}
-        self._ground, self._contacts = ground, list(contacts)
-        self._unanswered = {each: None for each in contacts if each != place}
-        """Contacts given by hand that no link has led to in this life."""
+        self._ground, self._contacts = ground, Contacts(place, contacts)
         self.options = options if options is not None else SprayOptions()
         self._random = random if random is not None else Random()
         self._token = self._random.getrandbits(40)
@@ -89,16 +86,11 @@ class Member:
         """Where to dial again, when, and the pause after that."""
         self._down: dict[NodeId, float] = {}
         """Since when there is no link to the end of an arc."""
-        self._names: dict[str, NodeId] = {}
-        """Who answered at a contact's address, which may have several names."""
         self._next = 0.0
 
     def add_contact(self, place: str) -> None:
         """One more address to begin with, or to fall back on."""
-        if place not in self._contacts:
-            self._contacts.append(place)
-            if place != self.place:
-                self._unanswered[place] = None
+        self._contacts.add(place)
 
     # What the transport tells.
 
@@ -145,12 +137,10 @@ class Member:
             self.memory.lose(peer, gone.place, owed=0)
 
     def dialled(self, place: str, peer: NodeId | None, now: float) -> None:
-        """An attempt to connect has ended: in a link to a member, or in none."""
+        """An attempt to connect has ended: in a link to a member, at this member itself, or in none."""
         if peer is not None:
             self._retry.pop(place, None)
-            self._unanswered.pop(place, None)
-            if place in self._contacts:
-                self._names[place] = peer
+            self._contacts.answered(place, peer)
         for wanted, opening in list(self._opening.items()):
             if opening.place == place and wanted not in self.neighbours:
                 self._give_up(wanted)
@@ -235,15 +225,17 @@ class Member:
             if arc.peer not in self.neighbours:
                 self._down.setdefault(arc.peer, now)
                 self._dial_again(arc.place, now)
-        for place in self._unanswered:
+        contacts = self._contacts
+        for place in contacts.unanswered:
             self._dial_again(place, now)
-        if not self.view and not self.neighbours and self._contacts:
-            self._dial_again(self._random.choice(self._contacts), now)
+        if not self.view and not self.neighbours and contacts.places:
+            self._dial_again(self._random.choice(contacts.places), now)
 
     def _dial(self, place: str) -> None:
         """Try an address, unless it is this member's own or a neighbour's."""
         linked = any(each.place == place for each in self.neighbours.values())
-        if place != self.place and not linked and self._names.get(place) not in self.neighbours:
+        there = self._contacts.names.get(place)
+        if place != self.place and not linked and there != self.number and there not in self.neighbours:
             self._ground.dial(place, None)
 
     def _dial_again(self, place: str, now: float) -> None:
@@ -257,7 +249,6 @@ class Member:
     def _met(self, peer: NodeId, neighbour: Neighbour, place: str, near: Iterable[NodeId]) -> None:
         """The other end of a link says where it listens. It may be one that was looked for."""
         neighbour.place, neighbour.near = place, frozenset(near) - {self.number}
-        self._unanswered.pop(place, None)
         close = self._is_close(peer, {peer, *near})
         if peer in self.memory:
             owed = self.memory.find(peer)
@@ -287,8 +278,8 @@ class Member:
     def _tick(self, now: float) -> None:
         self._forget_unreachable(now)
         self._look_for_the_lost()
-        if self._contacts and self._random.random() < 0.1:
-            self._dial(self._random.choice(self._contacts))
+        if self._contacts.places and self._random.random() < 0.1:
+            self._dial(self._random.choice(self._contacts.places))
         near = Near(sorted(self.neighbours)[:MOST_NEAR])
         for peer in self.neighbours:
             self._ground.tell(peer, near)
@@ -517,12 +508,11 @@ class Member:
 
     def places(self) -> list[str]:
         """All addresses that may be dialled."""
-        return [*(arc.place for arc in self.view), *self._contacts, *self.memory.places()]
+        return [*(arc.place for arc in self.view), *self._contacts.places, *self.memory.places()]
 
     def load(self, state: dict[str, Any]) -> None:
         self.view = [Arc(int(peer), str(place)) for peer, place in state["view"][:MOST_ARCS]]
         for place in state["neighbours"][:KEPT]:  # a view may be empty while others have arcs to this member
-            if str(place) not in self._contacts:
-                self._contacts.append(str(place))
+            self._contacts.fall_back_on(str(place))
         self.memory.load(state["memory"])
         self._new = bool(state["new"])
