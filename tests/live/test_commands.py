@@ -89,6 +89,8 @@ def test_a_chat_needs_a_name_that_can_be_that_of_a_folder(antecast, name):
             "belongs to node 0 with vector, not to node 7 with vector",
         ),
         (("--journal", "other.journal", "--protocol", "fifo"), "not to node 0 with fifo"),
+        (("--journal", "other.journal", "--protocol", "barrier"), "not to node 0 with barrier"),
+        (("--journal", "nowhere/journal", "--number", "0"), "nowhere/journal: cannot open: No such file"),
     ],
 )
 def test_mistakes_are_one_line(antecast, arguments, problem):

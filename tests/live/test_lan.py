@@ -1,14 +1,17 @@
 """Nodes that find each other on a network, here the loopback interface."""
 
 import asyncio
+import secrets
 import socket
+from ipaddress import ip_address
 from types import SimpleNamespace
 
 import pytest
 
 from antecast.core import ConfigurationError
 from antecast.live import Node
-from antecast.live.links.lan import Lan, found
+from antecast.live.links.address import Address
+from antecast.live.links.lan import Lan, addresses_of, found
 from antecast.live.links.tcp import Tcp, TcpOptions
 
 pytest.importorskip("zeroconf")
@@ -16,8 +19,14 @@ pytest.importorskip("zeroconf")
 QUICK = TcpOptions(retry_least=0.01, retry_most=0.1)
 
 
-def node(number: int, protocol: str = "barrier") -> Node:
-    tcp = Tcp(listen="127.0.0.1:0", options=QUICK)
+@pytest.fixture(autouse=True)
+def apart(monkeypatch):
+    """Other nodes on this machine, those of another run of the tests too, are not found."""
+    monkeypatch.setattr("antecast.live.links.lan.SERVICE", f"_t{secrets.token_hex(5)}._tcp.local.")
+
+
+def node(number: int, protocol: str = "barrier", host: str = "127.0.0.1") -> Node:
+    tcp = Tcp(listen=f"{host}:0", options=QUICK)
     return Node(number, protocol, transports=[tcp, Lan(tcp)])
 
 
@@ -33,18 +42,18 @@ def multicast() -> bool:
 
 
 @pytest.mark.skipif(not multicast(), reason="no multicast on loopback")
-def test_nodes_find_each_other_and_exchange_what_was_said_before():
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+def test_nodes_find_each_other_and_exchange_what_was_said_before(host):
     async def main():
         async with asyncio.timeout(30):
-            async with node(0) as ada:
+            async with node(0, host=host) as ada:
                 await ada.broadcast(b"before they met")
                 async with node(1) as ben:
                     async for each in ben.deliveries():
                         assert each.payload == b"before they met"
                         break
-                    assert [str(each) for each in ben.transports[1].known.values()] == [
-                        str(ada.transports[0].listen)
-                    ]
+                    (known,) = ben.transports[1].known.values()
+                    assert known in ada.transports[0].places
 
     asyncio.run(main())
 
@@ -59,6 +68,37 @@ def test_only_members_with_smaller_numbers_are_dialled():
     assert str(found(announcement(), "g", 5)) == "192.0.2.7:7000"
     for strange in ({"group": b"other"}, {"number": b"5"}, {"number": b"9"}, {"number": b"x"}, {"number": None}):
         assert found(announcement(**strange), "g", 5) is None
+
+
+def test_what_is_announced_can_be_dialled():
+    """Addresses of both families, under the one port; for everywhere, one of this machine's."""
+
+    def announced(*places):
+        return [str(ip_address(each)) for each in addresses_of([Address(*place) for place in places])]
+
+    assert announced(("192.0.2.7", 7000)) == ["192.0.2.7"]
+    assert announced(("fe80::1%eth0", 7000)) == ["fe80::1"]
+    assert announced(("127.0.0.1", 7000), ("::1", 7000)) == ["127.0.0.1", "::1"]
+    assert announced(("127.0.0.1", 7000), ("::1", 7001)) == ["127.0.0.1"]
+    (four,), (six,) = announced(("0.0.0.0", 7000)), announced(("::", 7000))
+    assert four != "0.0.0.0" and "." in four and six != "::" and ":" in six
+
+
+def test_without_keys_an_announcement_of_somewhere_else_is_not_dialled():
+    async def main():
+        tcp = Tcp(listen="127.0.0.1:0", options=QUICK)
+        lan = Lan(tcp)
+        async with Node(5, transports=[tcp, lan]):
+            info = announcement(group=lan._group.encode())
+            info.async_request = lambda *_: asyncio.sleep(0, True)
+            lan._info = lambda *_: info
+            await lan._look(None, "someone")
+            assert not lan.known
+            info.parsed_addresses = lambda: ["127.0.0.1"]
+            await lan._look(None, "someone")
+            assert [str(each) for each in lan.known.values()] == ["127.0.0.1:7000"]
+
+    asyncio.run(main())
 
 
 def test_a_node_that_does_not_listen_has_nothing_to_announce():

@@ -13,7 +13,7 @@ from overlays import World
 from antecast.core import ConfigurationError
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, new_group
-from antecast.live.links.tcp import Tcp
+from antecast.live.links.tcp import Address, Tcp
 from antecast.live.overlay.records import SprayOptions
 from antecast.live.overlay.transport import Spray
 from antecast.live.overlay.view import Memory
@@ -105,6 +105,38 @@ def test_parts_find_each_other_after_partitions_crashes_departures_and_newcomers
             world.join(number, [0])
     world.run(300.0)
     assert world.reached() == world.members.keys()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_contact_that_is_up_later_is_joined_even_by_one_whom_others_have_joined_meanwhile(seed):
+    """All machines are switched on at once: 1 has neighbours of its own before its contact answers."""
+    world = World(seed)
+    world.join(1, [0])
+    world.join(2, [1])
+    world.run(15.0)
+    world.join(0)
+    world.run(20.0)
+    assert world.reached() == {0, 1, 2}
+
+
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_members_that_start_and_crash_in_any_order_are_one_overlay_in_the_end(random):
+    """Each knows one that was there before it, and keeps its state; the first knows nobody."""
+    n = random.randrange(3, 9)
+    contacts = {number: [random.randrange(number)] if number else [] for number in range(n)}
+    world = World(random.randrange(1000))
+    for number in range(n):
+        world.later(5 * random.random(), world.join, number, contacts[number])
+    world.run(5.0)
+    for _ in range(8):
+        world.run(random.choice([0.3, 3.0]) * random.random())
+        number = random.randrange(n)
+        if number in world.members:
+            world.crash(number)
+            world.later(random.choice([0.3, 8.0]) * random.random(), world.join, number, contacts[number])
+    world.run(8 + 16 * 10.0)
+    assert world.reached() == set(range(n))
 
 
 @given(st.binary(max_size=200))
@@ -330,6 +362,22 @@ def test_a_word_for_a_node_without_an_overlay_or_a_place_elsewhere_costs_the_lin
                 await until(lambda: 1 in two.links)
                 two.transports[1].tell(1, Here("192.0.2.1:80", []))
                 await until(lambda: one.counters["dropped_malformed"])
+
+    asyncio.run(main())
+
+
+def test_a_contact_that_is_the_member_itself_under_another_name_is_dialled_once():
+    async def main() -> None:
+        async with member(0) as alone:
+            tcp, spray = alone.transports
+            spray.add_contact(Address("localhost", tcp.listen.port))
+            await until(lambda: not spray.member._contacts.unanswered)
+            refused = alone.counters["refused_hello"] + alone.counters["refused_in_use"]
+            for _ in range(5):
+                spray.member.turn(spray.loop.time() + 60)
+            await asyncio.sleep(0)
+            assert alone.counters["refused_hello"] + alone.counters["refused_in_use"] == refused
+            assert not spray._dialling
 
     asyncio.run(main())
 

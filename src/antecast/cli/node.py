@@ -204,7 +204,8 @@ def make_node(
         begun.close()
         number = known.number if number is None else number
         protocol = known.protocol if protocol is None else protocol
-        settings = {**known.settings, **settings}
+        if protocol == known.protocol:  # else the journal is refused, and its settings mean nothing to the other
+            settings = {**known.settings, **settings}
         members, role = None, known.role
     security: Security | None = None
     if keys is not None:

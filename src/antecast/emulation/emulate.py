@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecast.core import AntecastError, ConfigurationError, OutputError
+from antecast.emulation.introductions import Introductions
 from antecast.emulation.process import Part, play
 from antecast.emulation.timetable import Delivered, Step, Timetable, deliveries_of, make_timetable
 from antecast.history.log_audit import audit_log
@@ -27,14 +28,18 @@ from antecast.live.replay import write_event_log
 from antecast.protocols.registry import address
 from antecast.sim.scenario import Scenario
 from antecast.sim.topology import Spray
-from antecast.torture.group import Life
+from antecast.torture.group import Life, Patience
 from antecast.torture.nursery import nursery
 
 MOST_NODES = 200
 """Processes that one machine is asked to run."""
 START_SECONDS = 60.0
-QUIET_SECONDS = 1.5
-"""Nothing was delivered anywhere for so long: the emulation is over."""
+STOP_SECONDS = 20.0
+LOOK = 0.05
+"""Seconds between two looks at what was delivered."""
+QUIET_SECONDS = 3.0, 10.0
+"""Nothing was delivered anywhere for so long: the emulation is over. The scenario's `drain`, in real time, but at
+least the first and at most the second."""
 
 Show = Callable[[float, str], None]
 
@@ -134,9 +139,8 @@ class _Stage:
         self._links: set[tuple[int, int]] = set()
         self._wanted: set[tuple[int, int]] = set()
         """Links that wait until the process of an end listens."""
-        self._alone: set[int] = set()
-        """Members of an overlay to whom nobody has been named yet."""
         self._overlay = _overlay_of(timetable.scenario, speed)
+        self._introductions = Introductions()
         self._lives_left = Counter(timetable.present)
         self._lives_left.update(step.node for step in timetable.steps if step.kind in ("join", "recover"))
         self._epoch = 0
@@ -182,7 +186,7 @@ class _Stage:
         life = self._lives[number] = self._standing_by.pop(number)
         life.tell("begin")
         if self._overlay is not None:
-            self._alone.add(number)
+            self._introductions.begun(life)
 
     def _stand_by(self, number: int) -> None:
         """Start a process for the next life of a node, if it has one."""
@@ -209,22 +213,10 @@ class _Stage:
             life.hear()
         for pair in list(self._wanted):
             self._link(*pair)
-        for number in sorted(self._alone):
-            self._meet(number)
-
-    def _meet(self, number: int) -> None:
-        """Name another member to one that has begun, once both listen; the very first has nobody."""
-        if self._lives[number].port is None:
-            return
-        self._alone.discard(number)
-        others = [life.port for each, life in sorted(self._lives.items()) if each != number and not life.dead]
-        contact = next((port for port in others if port is not None), None)
-        if contact is not None:
-            self._lives[number].tell("meet", contact)
+        self._introductions.make()
 
     async def _up(self, numbers: Any) -> None:
-        end = time.monotonic() + START_SECONDS
-        waiting = set(numbers)
+        patience, waiting = Patience(START_SECONDS), set(numbers)
         while waiting:
             self._hear()
             for number in list(waiting):
@@ -233,7 +225,7 @@ class _Stage:
                     waiting.discard(number)
                 elif life.dead:
                     raise Failed(f"node {number} did not start: {life.failure or life.process.exitcode}")
-            if time.monotonic() > end:
+            if patience.is_over():
                 raise Failed(f"nodes {sorted(waiting)} did not start within {START_SECONDS:g} s")
             await asyncio.sleep(0.002)
 
@@ -285,8 +277,8 @@ class _Stage:
 
     async def _spoken(self, life: Life) -> None:
         """A broadcast that was made before a crash is in the journal by then, as in the simulator."""
-        end = time.monotonic() + 5.0
-        while life.asked and not life.dead and time.monotonic() < end:
+        patience = Patience(5.0)
+        while life.asked and not life.dead and not patience.is_over():
             self._hear()
             await asyncio.sleep(0.001)
 
@@ -294,31 +286,43 @@ class _Stage:
 
     async def _quiet(self) -> None:
         """Wait until all is delivered that the simulator has, or nothing more comes."""
-        end = time.monotonic() + max(10.0, self._timetable.scenario.drain / 1e9 / self._speed)
-        last, since = -1, time.monotonic()
+        least, most = QUIET_SECONDS
+        silence = min(most, max(least, self._timetable.scenario.drain / 1e9 / self._speed))
+        last, quiet = -1, 0.0
         wanted = len(self._timetable.delivered)
-        while time.monotonic() < end:
-            await asyncio.sleep(0.05)
-            for number, life in self._lives.items():
-                if not life.dead:
-                    life.tell("count")
-                    life.hear()
-                    self._counts[number] = life.passed
-                    if life.failure is not None:
-                        raise Failed(f"node {number} failed: {life.failure}")
-            now = sum(self._counts.values())
-            if now != last:
-                last, since = now, time.monotonic()
+        while quiet < (0.2 if last == wanted else silence):
+            now = await self._count()
+            quiet = quiet + LOOK if now == last else 0.0
+            last = now
             self._show(0.9, f"{now} of {wanted} deliveries")
-            if time.monotonic() - since > (0.2 if now == wanted else QUIET_SECONDS):
-                return
+            await asyncio.sleep(LOOK)
+
+    async def _count(self) -> int:
+        """Ask all nodes for their deliveries, and wait for the answers: a busy machine may keep nodes silent."""
+        asked = {number: life.answers for number, life in self._lives.items() if not life.dead}
+        for number in asked:
+            self._lives[number].tell("count")
+        patience = Patience(START_SECONDS)
+        while asked:
+            self._hear()
+            for number, before in list(asked.items()):
+                life = self._lives[number]
+                if life.failure is not None:
+                    raise Failed(f"node {number} failed: {life.failure}")
+                if life.answers > before or life.dead:
+                    self._counts[number] = life.passed
+                    del asked[number]
+            if patience.is_over():
+                raise Failed(f"nodes {sorted(asked)} did not answer within {START_SECONDS:g} s")
+            await asyncio.sleep(0.002)
+        return sum(self._counts.values())
 
     async def _stop(self) -> None:
         running = [life for life in self._lives.values() if not life.dead]
         for life in running:
             life.tell("stop")
-        end = time.monotonic() + 20.0
-        while time.monotonic() < end and not all(life.dead for life in running):
+        patience = Patience(STOP_SECONDS)
+        while not all(life.dead for life in running) and not patience.is_over():
             await asyncio.sleep(0.01)
 
 

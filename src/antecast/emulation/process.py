@@ -90,7 +90,7 @@ async def _play(part: Part, pipe: Connection) -> None:
         for task in done:
             task.result()
         await node.stop()
-        pipe.send(("stopped", 0))
+        pipe.send(("stopped", actor.number))
     except AntecastError as error:
         pipe.send(("failed", f"{type(error).__name__}: {error}"))
         os._exit(3)
@@ -104,7 +104,8 @@ class _Actor:
     ) -> None:
         self._node, self._transport, self._overlay, self._pipe, self._ended = node, transport, overlay, pipe, ended
         self._work: asyncio.Queue[int] = asyncio.Queue()
-        self._number = 0
+        self.number = 0
+        """Of the last delivery."""
 
     def obey(self) -> None:
         try:
@@ -124,7 +125,7 @@ class _Actor:
             if link is not None:
                 link.close("cut by the timetable")
         elif verb == "count":
-            self._pipe.send(("passed", self._number))
+            self._pipe.send(("passed", self.number))
         elif verb == "stop":
             self._begin(self._stop())
         elif verb == "leave":
@@ -155,6 +156,6 @@ class _Actor:
 
     async def listen(self) -> None:
         async for each in self._node.deliveries():
-            self._number = each.number
+            self.number = each.number
             if each.number % 64 == 0:
                 self._node.acknowledge(each.number)

@@ -43,7 +43,8 @@ class Mark:
             raise JournalError(problem, path=journal) from None
         except OSError as error:
             self.close()
-            raise JournalError(f"cannot open: {error.strerror}", path=each) from None
+            named = each if path.parent.is_dir() else journal
+            raise JournalError(f"cannot open: {error.strerror}", path=named) from None
         self._file = self._held[0]
 
     def read(self) -> Marked | None:

@@ -60,7 +60,7 @@ class Recording:
             version = self.journal.meta("version")
             raise JournalError(
                 f"was written by other code of {self.identity.protocol} (Antecast {version}); replay it with that "
-                "code, or see how this code differs with --any-code",
+                "code, or see how this code differs with antecast replay --any-code",
                 path=path,
             )
         settings = spec.configure(self.identity.settings)

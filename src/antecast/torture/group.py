@@ -40,6 +40,8 @@ class Life:
         self.port: int | None = None
         self.failure: str | None = None
         self.passed = 0
+        self.answers = 0
+        """How often it has said what was passed on."""
         self.asked = 0
         """Requests to broadcast that it has not confirmed."""
 
@@ -64,6 +66,7 @@ class Life:
                     self.asked -= value
                 elif word in ("passed", "stopped"):
                     self.passed = value
+                    self.answers += 1
         except (EOFError, OSError):
             pass
 

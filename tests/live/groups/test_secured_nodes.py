@@ -159,6 +159,26 @@ def test_a_node_without_the_key_says_so(tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("by_the_peer", [False, True])
+def test_a_link_that_is_ended_twice_stops_neither_broadcasts_nor_the_node(group, tmp_path, by_the_peer):
+    """An overlay ends a link that nobody needs at every look, until it is gone."""
+
+    async def main():
+        async with make(tmp_path, "bob") as bob, make(tmp_path, "ada", peers=[place(bob)]) as ada:
+            await until(lambda: ada.links and bob.links)
+            link = bob.links[0]
+            if by_the_peer:
+                link._transport.close()  # as asyncio does when the peer ends the connection
+            else:
+                link.finish("nobody needs it")
+            link.finish("nobody needs it")
+            assert link.waiting >= 0
+            await bob.broadcast(b"goes on")
+            link.finish("nobody needs it")
+
+    asyncio.run(main())
+
+
 def test_a_forged_packet_costs_its_sender_the_link_and_nobody_else(group, tmp_path):
     group.invite("cat", tmp_path / "cat.node")
 

@@ -148,10 +148,16 @@ class Connection(asyncio.Protocol, Link):
 
     def finish(self, reason: str) -> None:
         """Take nothing more to send, and close when all that was written has been sent."""
+        if self.closed:
+            return
         if self._up:
             self.node.lives.tell_position(self)
         self._finishing, self._reason = True, reason
-        if self._transport is not None:
+        self._close_transport()
+
+    def _close_transport(self) -> None:
+        """A TLS transport that is closed twice, once perhaps by its peer, can no longer be asked or aborted."""
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
 
     def close(self, reason: str) -> None:
@@ -422,7 +428,7 @@ class Connection(asyncio.Protocol, Link):
         if not self.dialled and not self._closed:
             self._put(encode_refusal(reason, self.node.number))
         self._closed, self._reason = True, reason
-        self._transport.close()
+        self._close_transport()
 
     async def _decide(self, theirs: Hello) -> None:
         try:

@@ -6,7 +6,9 @@ what is missing whenever there is one. The links themselves are those of `Tcp`: 
 the same.
 
 An announcement proves nothing: whoever is on the network can make one. It only says where to dial; who answers
-there has to show that it is a member.
+there has to show that it is a member, and a node without keys dials nobody beyond this machine.
+
+Announcements travel by IPv4 multicast, and name addresses of the family on which their node listens.
 
 Needs the package zeroconf (`pip install 'antecast[lan]'`).
 """
@@ -16,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
 from hashlib import blake2b
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from antecast.core import ConfigurationError
@@ -33,7 +37,9 @@ log = logging.getLogger("antecast.live.lan")
 
 SERVICE: Final = "_antecast._tcp.local."
 MOST_KNOWN: Final = 1000
-"""Announcements that are followed at a time; more are ignored, and counted."""
+"""Announcements that are followed or looked into at a time; more are ignored, and counted."""
+_FAR: Final = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses somewhere else: from which one of its own would this machine send there?"""
 
 
 class Lan(Transport):
@@ -57,18 +63,16 @@ class Lan(Transport):
         if listen is None:
             raise ConfigurationError("a node that announces itself has to listen somewhere", field="listen")
         self.node = node
-        local = isinstance(node.security, Unsecured)
+        self._local = isinstance(node.security, Unsecured)
         # A hash: the network need not know what the group is called.
         self._group = blake2b(node.security.group.encode(), digest_size=8).hexdigest()
         self._name = f"{self.tcp.instance.hex()}.{SERVICE}"
         self._info: Any = AsyncServiceInfo
-        interfaces: Any = ["127.0.0.1"] if local else _interfaces(listen)
-        self._zeroconf = AsyncZeroconf(interfaces=interfaces, ip_version=IPVersion.V4Only)
-        addresses = [socket.inet_aton("127.0.0.1")] if local else _addresses(listen)
+        self._zeroconf = AsyncZeroconf(interfaces=_interfaces(self.tcp.places), ip_version=IPVersion.V4Only)
         announced = AsyncServiceInfo(
             SERVICE,
             self._name,
-            addresses=addresses,
+            addresses=addresses_of(self.tcp.places),
             port=listen.port,
             properties={"group": self._group, "number": str(node.number)},
         )
@@ -83,7 +87,7 @@ class Lan(Transport):
         if state_change.name == "Removed":
             self._gone(name)
             return
-        if len(self.known) >= MOST_KNOWN and name not in self.known:
+        if len(self.known) + len(self._tasks) >= MOST_KNOWN and name not in self.known:
             self.node.counters["refused_room"] += 1
             return
         task = asyncio.get_running_loop().create_task(self._look(zeroconf, name))
@@ -95,7 +99,7 @@ class Lan(Transport):
         if not await info.async_request(zeroconf, 3000):
             return
         address = found(info, self._group, self.node.number)
-        if address is None:
+        if address is None or (self._local and not address.loopback):
             return
         before = self.known.get(name)
         if before is not None and before != address:
@@ -134,19 +138,27 @@ def found(info: Any, group: str, number: int) -> Address | None:
     return Address(addresses[0], info.port) if addresses else None
 
 
-def _interfaces(listen: Address) -> Any:
+def addresses_of(places: Sequence[Address]) -> list[bytes]:
+    """What to announce of the sockets that listen: those that share the port of the first."""
+    found = [ip_address(each.host.partition("%")[0]) for each in places if each.port == places[0].port]
+    return [(_own_address(each) if each.is_unspecified else each).packed for each in found]
+
+
+def _own_address(everywhere: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """For a node that listens everywhere: the address from which this machine would send."""
+    family = socket.AF_INET if everywhere.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_FAR[family], 9))  # nothing is sent
+            return ip_address(probe.getsockname()[0])
+        except OSError:
+            return ip_address("127.0.0.1" if everywhere.version == 4 else "::1")
+
+
+def _interfaces(places: Sequence[Address]) -> Any:
     from zeroconf import InterfaceChoice
 
-    return InterfaceChoice.All if listen.host in ("0.0.0.0", "::") else [listen.host]
-
-
-def _addresses(listen: Address) -> list[bytes]:
-    """What to announce for a node that listens everywhere: the address this machine would send from."""
-    if listen.host not in ("0.0.0.0", "::"):
-        return [socket.inet_aton(socket.gethostbyname(listen.host))]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-            return [socket.inet_aton(probe.getsockname()[0])]
-        except OSError:
-            return [socket.inet_aton("127.0.0.1")]
+    if all(each.loopback for each in places):
+        return ["127.0.0.1"]
+    hosts = [each.host for each in places if ":" not in each.host]
+    return InterfaceChoice.All if not hosts or "0.0.0.0" in hosts else hosts

@@ -83,6 +83,12 @@ class Tcp(Transport):
         for address in self.peers:
             self.dial(address)
 
+    @property
+    def places(self) -> list[Address]:
+        """Where it listens, by number: a name may have addresses of both families, each with a socket."""
+        sockets = [] if self._server is None else self._server.sockets
+        return [Address(*each.getsockname()[:2]) for each in sockets]
+
     def greeting(self, by: NodeId | None = None) -> Hello:
         """What this node says of itself now, and who has introduced it."""
         return msgspec.structs.replace(
@@ -148,11 +154,13 @@ class Tcp(Transport):
             wait = min(2 * wait, options.retry_most)
 
     async def connect_once(self, address: Address, by: NodeId | None = None) -> NodeId | None:
-        """Try to connect, introduced by a neighbour; who is linked then, if anyone."""
+        """Try to connect, introduced by a neighbour; who is linked then, or this node itself, or nobody."""
         connection = await self._connect(address, by)
-        if connection is None or not await connection.outcome:
+        if connection is None:
             return None
-        return connection.peer
+        if await connection.outcome:
+            return connection.peer
+        return self.node.number if connection.number == self.node.number else None
 
     async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
         try:

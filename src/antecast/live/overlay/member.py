@@ -13,8 +13,8 @@ lost with their link:
 - *Lost words.* If the lender's link breaks, or no answer comes in time, the lender keeps its arc. The borrower
   may have taken it: then there is one too many, and it pays for that with the next arc it loses.
 - *Contacts* are addresses that were given by hand. A newcomer asks one of them, and is sent on a few times, so
-  that others are told of it by a random member. A member without neighbours asks them again; any member tries one
-  of them now and then, which heals splits that nobody remembers.
+  that others are told of it by a random member. Each is dialled until it has answered once. A member without
+  neighbours asks them again; any member tries one of them now and then, which heals splits that nobody remembers.
 
 A member whose words make no sense cannot do more than waste a few arcs and dials: all that is kept is bounded.
 """
@@ -26,6 +26,7 @@ from random import Random
 from typing import Any, Final
 
 from antecast.core import NodeId
+from antecast.live.overlay.contacts import Contacts
 from antecast.live.overlay.records import Asked, Ground, Loan, Neighbour, Opening, SprayOptions
 from antecast.live.overlay.view import KEPT, Arc, Memory, choose
 from antecast.live.overlay.words import (
@@ -70,7 +71,7 @@ class Member:
         self.neighbours: dict[NodeId, Neighbour] = {}
         self.memory = Memory()
         self.counts = {"exchanges": 0, "introductions": 0, "dropped": 0, "found": 0}
-        self._ground, self._contacts = ground, list(contacts)
+        self._ground, self._contacts = ground, Contacts(place, contacts)
         self.options = options if options is not None else SprayOptions()
         self._random = random if random is not None else Random()
         self._token = self._random.getrandbits(40)
@@ -85,14 +86,11 @@ class Member:
         """Where to dial again, when, and the pause after that."""
         self._down: dict[NodeId, float] = {}
         """Since when there is no link to the end of an arc."""
-        self._names: dict[str, NodeId] = {}
-        """Who answered at a contact's address, which may have several names."""
         self._next = 0.0
 
     def add_contact(self, place: str) -> None:
         """One more address to begin with, or to fall back on."""
-        if place not in self._contacts:
-            self._contacts.append(place)
+        self._contacts.add(place)
 
     # What the transport tells.
 
@@ -139,11 +137,10 @@ class Member:
             self.memory.lose(peer, gone.place, owed=0)
 
     def dialled(self, place: str, peer: NodeId | None, now: float) -> None:
-        """An attempt to connect has ended: in a link to a member, or in none."""
+        """An attempt to connect has ended: in a link to a member, at this member itself, or in none."""
         if peer is not None:
             self._retry.pop(place, None)
-            if place in self._contacts:
-                self._names[place] = peer
+            self._contacts.answered(place, peer)
         for wanted, opening in list(self._opening.items()):
             if opening.place == place and wanted not in self.neighbours:
                 self._give_up(wanted)
@@ -223,18 +220,22 @@ class Member:
         return neighbour is not None and neighbour.safe and self._ground.safe(peer)
 
     def _reach(self, now: float) -> None:
-        """Dial those that an arc leads to without a link; and a contact, if there is nobody at all."""
+        """Dial those that an arc leads to without a link, contacts that have not answered, anyone if alone."""
         for arc in self.view:
             if arc.peer not in self.neighbours:
                 self._down.setdefault(arc.peer, now)
                 self._dial_again(arc.place, now)
-        if not self.view and not self.neighbours and self._contacts:
-            self._dial_again(self._random.choice(self._contacts), now)
+        contacts = self._contacts
+        for place in contacts.unanswered:
+            self._dial_again(place, now)
+        if not self.view and not self.neighbours and contacts.places:
+            self._dial_again(self._random.choice(contacts.places), now)
 
     def _dial(self, place: str) -> None:
         """Try an address, unless it is this member's own or a neighbour's."""
         linked = any(each.place == place for each in self.neighbours.values())
-        if place != self.place and not linked and self._names.get(place) not in self.neighbours:
+        there = self._contacts.names.get(place)
+        if place != self.place and not linked and there != self.number and there not in self.neighbours:
             self._ground.dial(place, None)
 
     def _dial_again(self, place: str, now: float) -> None:
@@ -277,8 +278,8 @@ class Member:
     def _tick(self, now: float) -> None:
         self._forget_unreachable(now)
         self._look_for_the_lost()
-        if self._contacts and self._random.random() < 0.1:
-            self._dial(self._random.choice(self._contacts))
+        if self._contacts.places and self._random.random() < 0.1:
+            self._dial(self._random.choice(self._contacts.places))
         near = Near(sorted(self.neighbours)[:MOST_NEAR])
         for peer in self.neighbours:
             self._ground.tell(peer, near)
@@ -507,11 +508,11 @@ class Member:
 
     def places(self) -> list[str]:
         """All addresses that may be dialled."""
-        return [*(arc.place for arc in self.view), *self._contacts, *self.memory.places()]
+        return [*(arc.place for arc in self.view), *self._contacts.places, *self.memory.places()]
 
     def load(self, state: dict[str, Any]) -> None:
         self.view = [Arc(int(peer), str(place)) for peer, place in state["view"][:MOST_ARCS]]
         for place in state["neighbours"][:KEPT]:  # a view may be empty while others have arcs to this member
-            self.add_contact(str(place))
+            self._contacts.fall_back_on(str(place))
         self.memory.load(state["memory"])
         self._new = bool(state["new"])
