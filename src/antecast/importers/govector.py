@@ -16,7 +16,8 @@ is one for the lines between executions; its group `trace`, if it has one, names
 `@file` as a delimiter makes each file an execution of its own.
 
 In the layout of one line, a line without a clock is no event; such lines are kept as `unmatched`. Everything else
-that does not fit is refused: a line that is skipped could be the event that matters.
+that does not fit is refused: a line that is skipped could be the event that matters. So is a line with events
+behind a carriage return or another end of a line that is not LF, since they would pass for the text of the first.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _CLOCK = re.compile(rf"\{{\s*(?:{_PAIR}(?:,\s*{_PAIR})*)?\}}")
 EACH_FILE = "@file"
 """As a delimiter: every file is an execution of its own."""
 
+_OTHER_ENDS = "several events on one line, with line ends that are not LF or CR LF between them"
 _PEEKED = 200
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -110,7 +112,10 @@ class _Line(NamedTuple):
 def _lines(source: Source, file: Path) -> Iterator[_Line]:
     name = str(file)
     for number, raw in source.raw_lines(file):
-        yield _Line(Place(name, number), decoded(name, number, raw), raw.endswith(b"\n"))
+        line = _Line(Place(name, number), decoded(name, number, raw), raw.endswith(b"\n"))
+        if any(map(_stamp, line.text.splitlines()[1:])):
+            raise line.place.error(_OTHER_ENDS)
+        yield line
 
 
 def layout_of(lines: Iterable[str]) -> Layout:
@@ -238,6 +243,9 @@ def _read_by_regex(source: Source, file: Path, events: ClockEvents) -> None:
             clock = _decode(found["clock"])
         except msgspec.MsgspecError as error:
             raise place.error(f"the clock is not an object of whole numbers: {error}") from None
+        inside = (piece for text in found["event"].split("\n") for piece in text.splitlines()[1:])
+        if any(map(pattern.search, inside)):
+            raise place.error(_OTHER_ENDS)
         _add(events, found["host"], clock, found["clock"], found["event"].strip(), place)
         end = found.end()
     if parts:

@@ -93,7 +93,7 @@ def _settle(
             outcomes[level] = "violated" if exhausted else "inconclusive"
         if not (exhausted and left):
             analysis = first
-    if len(resolved.unknown) or not len(resolved):
+    if len(resolved.unknown) or _is_void(history):
         outcomes = {level: "inconclusive" if each == "kept" else each for level, each in outcomes.items()}
     if history.lists:  # of lists, only convergence is judged in full
         unclear = [level for level in LEVELS if level not in ("CCv", "CM") and outcomes["CCv"] != "kept"]
@@ -143,7 +143,12 @@ def what_is_missing(unknown: int, opened: int, misreads: LongArray, levels: Mapp
     lost = int(misreads[[Misread.THIN_AIR, Misread.ABORTED]].sum())
     if lost:
         said.append(f"reads of what no committed transaction wrote: {lost}; log all writers")
-    return said or ["the history has no committed transaction; nothing was judged"]
+    return said or ["the history has no operation that was committed; nothing was judged"]
+
+
+def _is_void(history: History) -> bool:
+    """Whether there is nothing to judge: transactions that did nothing are none."""
+    return not (history.status[history.txn] == Status.COMMITTED).any()
 
 
 def _violated(analysis: Analysis, options: Options) -> set[Level]:
@@ -207,8 +212,8 @@ def _table(history: History, found: list[Finding]) -> pa.Table:
 
 def _missing(history: History, resolved: Resolved, options: Options, levels: Mapping[Level, Outcome]) -> list[str]:
     """What keeps levels from being judged, and what would settle it."""
-    if not len(resolved):
-        return ["the history has no committed transaction; nothing was judged"]
+    if _is_void(history):
+        return ["the history has no operation that was committed; nothing was judged"]
     if "inconclusive" not in levels.values():
         return []
     said = []
