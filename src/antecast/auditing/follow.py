@@ -173,6 +173,8 @@ class Follower:
         new, self._open = [], ""
         labels = {str(tail.label): tail.number for tail in self.tails}
         for finding in self._judge():
+            if finding.level == "note":
+                continue
             if finding.level != "error":
                 self._open = self._open or finding.words
                 continue
