@@ -41,7 +41,7 @@ _UNITS = {"milli": 10**6, "ms": 10**6, "micro": 10**3, "us": 10**3, "nano": 1, "
 
 def recognises(head: Head) -> bool:
     lines = head.lines
-    if not lines or (len(lines) < 2 and head.whole) or lines[0].lstrip()[:1] in ("{", "["):
+    if not lines or lines[0].lstrip()[:1] in ("{", "["):
         return False
     found = find_columns(next(csv.reader(lines[:1]), []), {})
     return {"trace", "span", "parent", "start"} <= found.keys()
