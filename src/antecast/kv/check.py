@@ -111,9 +111,10 @@ def _settle(
 
 
 def judged_levels(
-    analysis: Analysis, misreads: LongArray, unknown: int, opened: int, options: Options
+    analysis: Analysis, misreads: LongArray, unknown: int, opened: int, options: Options, *, committed: bool
 ) -> dict[Level, Outcome]:
-    """The outcomes of a history of which only numbers are known; values that several wrote leave them open."""
+    """The outcomes of a history of which only numbers are known; values that several wrote leave them open, and so
+    does a history in which nothing was committed."""
     violated = set(analysis.violated)
     wrong = misreads.copy()
     if not options.complete:
@@ -122,7 +123,7 @@ def judged_levels(
         violated |= {"read-committed", "read-atomic", *CAUSAL}
     if misreads[[Misread.NOT_MY_OWN, Misread.NOT_MY_LAST]].any():
         violated.add("read-your-writes")
-    unclear = set(LEVELS) if unknown or opened or not len(analysis.graph) else set()
+    unclear = set(LEVELS) if unknown or opened or not committed else set()
     if misreads[[Misread.THIN_AIR, Misread.ABORTED]].any():
         unclear |= set(SESSION if options.complete else LEVELS)
     open_or_kept: dict[Level, Outcome] = {
