@@ -16,6 +16,7 @@ import antecast
 from antecast.api import audit_files
 from antecast.auditing import gate
 from antecast.auditing.findings import Finding
+from antecast.auditing.follow import Follower
 from antecast.auditing.foreign import Request
 from antecast.auditing.gate import exit_code
 from antecast.core.errors import ConfigurationError, InputError
@@ -174,11 +175,24 @@ def test_requests_that_contradict_the_log_are_refused(tmp_path: Path) -> None:
         antecast.audit(put(tmp_path, "w(1,1,1,1)\nr(1,1,2,2)\n", "p.txt"), require=["serial"])
 
 
+def test_a_result_without_a_place_is_located_in_the_log(tmp_path: Path) -> None:
+    file = put(tmp_path, "node,pos,kind,origin,seq\nb,0,deliver,a,1\na,0,broadcast,a,2\n", "log.csv")
+    (result,) = json.loads(audit_files([file]).sarif())["runs"][0]["results"]
+    assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": file.as_uri()}}}]
+
+
 def test_levels_that_are_not_required_do_not_count(tmp_path: Path) -> None:
     text = "w(1,1,1,1)\nr(1,1,2,2)\nw(1,2,1,3)\nr(1,2,2,4)\nr(1,1,2,5)\n"
     file = put(tmp_path, text, "p.txt")
     assert antecast.audit(file).outcome == "violated"
     assert antecast.audit(file, require=["read-atomic"]).outcome == "kept"
+    done = audit_files([file], Request(require=["read-atomic"]))
+    assert [each.level for each in done.findings] == ["note"]
+    assert 'failures="0"' in done.junit() and "<failure" not in done.junit("inconclusive")
+    assert json.loads(done.sarif())["runs"][0]["results"][0]["level"] == "note"
+    assert [line.split()[0] for line in done.annotations()] == ["::notice", "::notice"]
+    follower = Follower([file], Request(require=["read-atomic"]))
+    assert follower.poll() == [] and follower.result().outcome == "sound"
     done = audit_files([file])
     assert {(each.file, each.line) for each in done.findings} == {(str(file), 5)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sound_logs import CHAT, SPANS, chat, clock_events, govector, otlp, put, shifted
+from sound_logs import CHAT, SPANS, chat, clock_events, govector, otlp, put, shifted, spans_csv
 
 from antecast.auditing.follow import Follower
 from antecast.auditing.foreign import Request
@@ -46,6 +46,16 @@ def test_a_violation_is_said_when_it_is_certain_and_once(tmp_path: Path) -> None
         said.append([finding.kind for finding in follower.poll()])
     assert said == [[], [], [], [], [], ["early", "late"], []]
     assert follower.result().outcome == "violated"
+
+
+def test_spans_may_come_after_their_header(tmp_path: Path) -> None:
+    header, *rows = spans_csv(shifted(SPANS, "c3", 100_000)).splitlines(keepends=True)
+    file = put(tmp_path, header, "spans.csv")
+    follower = Follower([file], Request())
+    assert follower.poll() == [] and follower.result().outcome == "inconclusive"
+    assert f"waiting for the rest of {file}:1" in str(follower.result())
+    append(file, "".join(rows))
+    assert [finding.kind for finding in follower.poll()] == ["child before parent"]
 
 
 def test_what_may_still_come_is_no_violation(tmp_path: Path) -> None:

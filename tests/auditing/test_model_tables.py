@@ -164,3 +164,42 @@ def test_blank_lines_of_a_table_count_as_lines(name: str, tmp_path: Path) -> Non
         text = "\n\n\n".join(json.dumps(dict(zip(header, row, strict=True))) for row in rows) + "\n"
     verdict = antecast.audit(put(tmp_path, text, name), model="kv")
     assert verdict.violations["line"].to_pylist() == [5 if name == "a.csv" else 4]
+
+
+def _span(trace: str, span: str, at: int, **more: Any) -> dict[str, Any]:
+    times = {"startTimeUnixNano": str(at), "endTimeUnixNano": str(at + 10)}
+    return {"traceId": trace, "spanId": span, "name": span, "serviceName": f"s{span}"} | times | more
+
+
+def _link(trace: str, span: str) -> list[dict[str, str]]:
+    return [{"traceId": trace, "spanId": span}]
+
+
+WITH_LINKS = {
+    "to a later span of another trace": [_span("t", "a", 0, links=_link("u", "b")), _span("u", "b", 90)],
+    "to an earlier start that is no parent": [_span("t", "a", 5, links=_link("t", "b")), _span("t", "b", 9)],
+    "to a span that is missing": [_span("t", "a", 0, links=_link("u", "b")), _span("t", "b", 0)],
+    "a cycle": [_span("t", "a", 0, parentSpanId="b"), _span("t", "b", 0, parentSpanId="a"), _span("t", "c", 5)],
+}
+
+
+@pytest.mark.parametrize("form", ["otlp", "csv", "parquet"])
+@pytest.mark.parametrize("name", WITH_LINKS)
+def test_links_of_spans_are_exported_with_their_traces(name: str, form: Any, tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, "".join(f"{json.dumps(span)}\n" for span in WITH_LINKS[name]))])
+    again = antecast.audit(done.export(form, tmp_path / f"again.{form}"), format=form, model="spans")
+    assert (again.outcome, dict(again.found)) == (done.verdict.outcome, dict(done.verdict.found))
+
+
+@pytest.mark.parametrize("form", ["otlp", "csv", "parquet"])
+def test_all_parents_of_a_commit_are_exported(form: Any, tmp_path: Path) -> None:
+    merged, early, late = ("a" * 40, "b" * 40, "c" * 40)
+    rows = [(merged, f"{early} {late}", "ann", 100, "m"), (early, "", "ann", 90, "b"), (late, "", "bob", 200, "c")]
+    done = audit_files([put(tmp_path, "".join("\t".join(map(str, row)) + "\n" for row in rows))])
+    again = antecast.audit(done.export(form, tmp_path / f"again.{form}"), format=form, model="spans")
+    assert again.outcome == done.verdict.outcome == "violated"
+
+
+def test_events_on_a_cycle_are_exported_too(tmp_path: Path) -> None:
+    done = audit_files([put(tmp_path, "".join(f"{json.dumps(span)}\n" for span in WITH_LINKS["a cycle"]))])
+    assert antecast.audit(done.export("shiviz", tmp_path / "again.log")).counts["events"] == 3

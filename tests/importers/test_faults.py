@@ -6,8 +6,10 @@ renamed everywhere) it is still sound, and the test says so.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,46 @@ def test_a_compressed_stream_cut_short_is_refused(form: str, tmp_path: Path) -> 
     for cut in (9, len(packed) // 2):
         with pytest.raises(AntecastError, match=r"\.gz:\d+: the compressed stream is cut short"):
             audit(put(tmp_path, packed[:-cut], f"{name_of(form)}.gz"))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+@pytest.mark.parametrize("form", ["govector clock first", "otlp", "chat", "plume"])
+def test_what_stands_behind_a_compressed_stream_is_read_or_refused(form: str, pack: Any, tmp_path: Path) -> None:
+    lines = TEXTS[form].encode().splitlines(keepends=True)
+    first, second = (b"".join(some) for some in (lines[: len(lines) // 4 * 2], lines[len(lines) // 4 * 2 :]))
+    whole = audit(put(tmp_path, TEXTS[form], name_of(form)))
+    joined = pack(b"") + pack(first) + pack(second) + pack(b"")
+    assert str(audit(put(tmp_path, joined, f"packed-{name_of(form)}"))).split("\n")[0] == str(whole).split("\n")[0]
+    for behind in (b"what else there is", second, b"X" + pack(second)[1:], pack(second)[:3]):
+        with pytest.raises(AntecastError):
+            audit(put(tmp_path, pack(first) + behind, f"packed-{name_of(form)}"))
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\x85", "\u2028"])
+@pytest.mark.parametrize("form", TEXTS)
+def test_other_ends_of_lines_never_make_a_shorter_log_that_is_sound(form: str, end: str, tmp_path: Path) -> None:
+    whole = audit(put(tmp_path, TEXTS[form], name_of(form)))
+    try:
+        other = audit(put(tmp_path, TEXTS[form].replace("\n", end), name_of(form)))
+    except AntecastError:
+        return
+    assert other.outcome == "inconclusive" or str(other).split("\n")[0] == str(whole).split("\n")[0]
+
+
+def test_the_end_of_a_line_in_the_text_of_an_event_is_no_event(tmp_path: Path) -> None:
+    text = 'a {"a": 1}\n10 %\r20 %\r{done}\nb {"b": 1}\nends\n'
+    assert audit(put(tmp_path, text), format="govector").counts["events"] == 2
+    regex = r"(?<clock>\{.*?\}) (?<host>\S+): (?<event>.*)"
+    assert audit(put(tmp_path, '{"a": 1} a: 10 %\r20 %\n'), regex=regex).counts["events"] == 1
+    with pytest.raises(InputError, match=r":1: several events on one line"):
+        audit(put(tmp_path, '{"a": 1} a: one\r{"a": 2} a: two\n'), regex=regex)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-32"])
+@pytest.mark.parametrize("form", [form for form in TEXTS if form != "chat"])
+def test_an_encoding_with_a_mark_is_named(form: str, encoding: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f":1: the file is {encoding}; UTF-8 is expected"):
+        audit(put(tmp_path, TEXTS[form].encode(encoding)))
 
 
 @pytest.mark.parametrize("form", [form for form in TEXTS if form != "chat"])

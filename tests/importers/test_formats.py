@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from sound_logs import SPANS, TRACES, clock_events, govector, otlp_proto, put
 
+import antecast
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.log_files import find_files
 from antecast.importers.registry import importer, recognise
@@ -182,3 +183,13 @@ def test_git_log_without_parents_is_refused_and_dates_of_authors_are_not_used(tm
         importer("git-log").read(Source((put(tmp_path, text.replace(" " + "a" * 40, "", 1)),)))
     with pytest.raises(InputError, match=":1: the commit has no CommitDate"):
         importer("git-log").read(Source((put(tmp_path, text.replace("CommitDate", "Date")),)))
+
+
+@pytest.mark.parametrize("layout", ["clock first", "event first", "one line"])
+@pytest.mark.parametrize(
+    "host", ["app/h1", "<0.1.0>", "[::1]:80", "http://h/", "h:", '"q"', "two words", "h\u00a0x"]
+)
+def test_a_host_may_have_any_name_that_its_clocks_count(host: str, layout: str, tmp_path: Path) -> None:
+    events = [(host, {host: 1}, "sends"), ("b", {host: 1, "b": 1}, "gets"), (host, {host: 2}, "ends")]
+    verdict = antecast.audit(put(tmp_path, govector(events, layout).replace(f"[app/{host}]", host)))
+    assert verdict.outcome == "sound" and verdict.counts["hosts"] == 2

@@ -56,6 +56,12 @@ def ok(process, *operations):
     return f"{{:type :ok, :process {process}, :f :txn, :value [{' '.join(operations)}]}}\n"
 
 
+def test_a_keyword_is_not_its_text(tmp_path):
+    assert judged(ok(0, "[:w :x :a]") + ok(1, "[:r :x :a]"), tmp_path).outcome == "kept"
+    assert judged(ok(0, "[:w :x :a]") + ok(1, '[:r "x" :a]'), tmp_path).counts == {"thin-air-read": 1}
+    assert judged(ok(0, "[:w :x :a]") + ok(1, '[:r :x "a"]'), tmp_path).counts == {"thin-air-read": 1}
+
+
 def test_lists_that_agree_are_kept(tmp_path):
     text = ok(0, "[:append x 1]") + ok(1, "[:append x 2]") + ok(2, "[:r x [1]]") + ok(2, "[:r x [1 2]]")
     assert judged(text + ok(3, "[:r x [1 2]]", "[:r y nil]"), tmp_path).outcome == "kept"

@@ -90,6 +90,8 @@ BROKEN = {
         ("w(1,2,3,4)\nx(1,2,3,4)\n", 2, "is not w(key"),
         ("w(1,2,3,4)\nw(1,2,3,4) w(1,2,3,5)\n", 2, "is not w(key"),
         ("w(1,2,3,4)\nw(1,2,3,99999999999999999999)\n", 2, "64 bits"),
+        (f"w(1,2,3,4)\nw(1,2,3,{'9' * 9_999})\n", 2, "64 bits"),
+        ("w(1,2,3,4)\nw(2,2,3,5)\nw(1,2,3,4)\n", 3, "transaction 4 goes on after another of session 3"),
         ("w(1,2,3,4)\nw(1,2,3,\n", 2, "is not w(key"),
         ("w(1,2,3,4)\nw(1,2,3,\udcff)\n", 2, "not UTF-8"),
         ("w(1,2,3,4)\nw(1,2,\0,4)\n", 2, "NUL"),
@@ -104,6 +106,15 @@ BROKEN = {
         ("{:type :ok :type :ok, :process 0, :f :txn, :value []}", 1, "twice"),
         ("{:type :ok, :process 0, :f :txn, :value [[:r 1 [3]] [:append 2 4] [:r 2 5]]}", 1, "a list is expected"),
         ("{:type :ok, :process 0, :f :txn, :value [}]}", 1, "closes nothing"),
+        (f"{{:type :ok, :process 0, :f :txn, :value [[:w 1 {'9' * 9_999}]]}}", 1, "9999 digits"),
+        ("{:type :ok, :process 0, :f :txn}", 1, "what it did is not told"),
+        ("{:type :ok, :process 0, :f :cas, :value nil}", 1, "what it did is not told"),
+        (
+            "{:type :invoke, :process 0, :f :txn, :value [[:w 1 1]]}\n"
+            + 2 * "{:type :ok, :process 0, :f :txn, :value [[:w 1 1]]}\n",
+            3,
+            "an answer to an operation that it did not begin",
+        ),
         ('{:type :ok, :process 0, :f :txn, :value ["a]}', 1, "a text without an end"),
     ],
     "dbcop": [

@@ -13,7 +13,7 @@ def outcomes(transactions, **options):
 
 
 def test_nothing_judged_is_no_verdict():
-    for transactions in ([], [t(0, w(X, 1), status=ABORTED)]):
+    for transactions in ([], [t(0)], [t(0, w(X, 1), status=ABORTED), t(0)]):
         verdict = check(build(transactions))
         assert verdict.outcome == "inconclusive" and verdict.exit_code == 3
         assert "nothing was judged" in verdict.missing[0]

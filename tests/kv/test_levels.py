@@ -44,6 +44,7 @@ def test_convergence_and_causal_memory_are_told_apart():
         ("read-your-writes", [t(0, w(X, 1)), t(0, w(X, 2)), t(0, r(X, 1))]),
         ("monotonic-reads", [t(0, w(X, 1)), t(0, w(X, 2)), t(1, r(X, 2)), t(1, r(X, 1))]),
         ("monotonic-reads", [t(0, w(X, 1)), t(1, r(X, 1)), t(1, r(X, 0))]),
+        ("monotonic-reads", [t(0, w(X, 1)), t(1, r(X, 1), r(X, 0))]),
         ("monotonic-writes", [t(0, w(X, 1)), t(0, w(Y, 1)), t(1, r(Y, 1), r(X, 0))]),
         ("writes-follow-reads", [t(0, w(X, 1)), t(1, r(X, 1)), t(1, w(Y, 1)), t(2, r(Y, 1), r(X, 0))]),
         ("writes-follow-reads", [t(0, w(X, 1)), t(1, r(X, 1), w(Y, 1)), t(2, r(Y, 1), r(X, 0))]),

@@ -37,6 +37,13 @@ def test_a_read_without_a_value_is_unknown():
     assert check(history_of(table)).outcome == "inconclusive"
 
 
+def test_a_transaction_that_goes_on_after_the_next_has_begun_is_refused():
+    table = pa.table({**ROWS, "session": ["a"] * 6, "txn": [1, 1, 2, 2, 1, 3]})
+    with pytest.raises(InputError, match="table:5: transaction 1 goes on after another of session a has begun"):
+        history_of(table)
+    history_of(table.append_column("pos", pa.array([1, 2, 1, 2, 3, 1])))  # positions in each transaction
+
+
 def test_the_initial_value_and_statuses():
     rows = {
         "session": ["a", "b", "b"],

@@ -67,6 +67,13 @@ def test_what_an_indeterminate_transaction_wrote_like_others_is_open(spark):
     assert set(there.levels.values()) == {"inconclusive"} and "write each value once" in there.missing[0]
 
 
+def test_nothing_that_was_committed_is_no_verdict(spark):
+    history = build([t(0, w(X, 1), status=ABORTED), t(1, w(X, 2), status=INDETERMINATE)])
+    there, here = check(frame_of(spark, history), initial="none"), check_here(history)
+    assert there.levels == here.levels and set(there.levels.values()) == {"inconclusive"}
+    assert there.missing == here.missing and "nothing was judged" in there.missing[0]
+
+
 def test_reads_of_the_initial_state_may_be_marked(spark):
     rows = {"session": ["a", "a"], "txn": [0, 1], "pos": [0, 1], "kind": ["write", "read"], "key": ["x", "x"]}
     table = pa.table({**rows, "value": pa.array([7, None], pa.int64()), "initial": [False, True]})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -81,13 +81,15 @@ def table_of(data: Any, only: Collection[Place] | None = None) -> pa.Table:
             }
         )
     if isinstance(data, SpanLog):
-        chosen, parents = _chosen(data, only), _first_parents(data)
+        chosen, edges = _chosen(data, only), _edges_of(data)
+        parents = [edges.get(each, _Edges()) for each in chosen]
         places = [data.place(each) for each in chosen]
         return pa.table(
             {
                 "trace_id": [data.traces[data.trace[each]] for each in chosen],
                 "span_id": [data.ids[each] for each in chosen],
-                "parent_id": [parents.get(each, "") for each in chosen],
+                "parent_id": [each.parent for each in parents],
+                "span_links": [json.dumps(each.links) if each.links else "" for each in parents],
                 "service": [data.services[data.service[each]] for each in chosen],
                 "name": [data.names[each] for each in chosen],
                 "kind": [data.kind_of(each) for each in chosen],
@@ -141,11 +143,24 @@ def _chosen(data: ClockLog | SpanLog, only: Collection[Place] | None) -> list[in
     return [each for each in range(len(data)) if data.place(each) in wanted]
 
 
-def _first_parents(log: SpanLog) -> dict[int, str]:
-    parents: dict[int, str] = {}
+@dataclass
+class _Edges:
+    """The parent of a span and what it links to, as pairs of a trace and a span."""
+
+    parent: str = ""
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+def _edges_of(log: SpanLog) -> dict[int, _Edges]:
+    """Formats have one parent per span: further ones, such as those of a commit, become links."""
+    found: dict[int, _Edges] = {}
     for edge, child in enumerate(log.child.tolist()):
-        parents.setdefault(child, log.parent_ids[edge])
-    return parents
+        mine = found.setdefault(child, _Edges())
+        if not mine.parent and not log.link[edge]:
+            mine.parent = log.parent_ids[edge]
+        else:
+            mine.links.append((log.traces[log.parent_trace[edge]], log.parent_ids[edge]))
+    return found
 
 
 def shiviz_lines(data: Any, only: Collection[Place] | None = None) -> Iterator[str]:
@@ -158,7 +173,7 @@ def shiviz_lines(data: Any, only: Collection[Place] | None = None) -> Iterator[s
                 data.clock(each),
                 text,
             )
-            for each in _chosen(data, only)
+            for each in sorted(_chosen(data, only), key=lambda each: int(data.execution_of[data.host[each]]))
             for text in [data.texts[each]]
         )
     else:
@@ -202,7 +217,7 @@ def _clocked(events: list[Event]) -> Iterator[tuple[str, str, dict[str, int], st
 
 
 def in_causal_order(events: list[Event]) -> Iterator[int]:
-    """Numbers of events, causes first, else in the order given. Events on a cycle have no place in it."""
+    """Numbers of events, causes first, else in the order given; on a cycle, one goes before its causes."""
     waiting = [len(event.causes) for event in events]
     effects: dict[int, list[int]] = {}
     for number, event in enumerate(events):
@@ -210,8 +225,14 @@ def in_causal_order(events: list[Event]) -> Iterator[int]:
             effects.setdefault(cause, []).append(number)
     ready = [number for number, count in enumerate(waiting) if not count]
     heapq.heapify(ready)
-    while ready:
-        number = heapq.heappop(ready)
+    first = 0
+    while True:
+        while first < len(events) and waiting[first] <= 0:
+            first += 1
+        if not ready and first == len(events):
+            return
+        number = heapq.heappop(ready) if ready else first
+        waiting[number] = -1
         yield number
         for effect in effects.get(number, ()):
             waiting[effect] -= 1
@@ -285,24 +306,19 @@ def otlp_lines(data: Any, only: Collection[Place] | None = None) -> Iterator[str
     """A document of OTLP per service, one a line."""
     spans: dict[str, list[dict[str, Any]]] = {}
     if isinstance(data, SpanLog):
-        parents: dict[int, list[int]] = {}
-        for edge, child in enumerate(data.child.tolist()):
-            parents.setdefault(child, []).append(edge)
+        edges = _edges_of(data)
         for each in _chosen(data, only):
-            edges = parents.get(each, [])
-            calls = [edge for edge in edges if not data.link[edge]]
-            linked = [edge for edge in edges if data.link[edge]]
-            trace = data.traces[data.trace[each]]
+            mine = edges.get(each, _Edges())
             spans.setdefault(data.services[data.service[each]], []).append(
                 {
-                    "traceId": trace,
+                    "traceId": data.traces[data.trace[each]],
                     "spanId": data.ids[each],
-                    "parentSpanId": data.parent_ids[calls[0]] if calls else "",
+                    "parentSpanId": mine.parent,
                     "name": data.names[each],
                     "kind": _KINDS[data.kind_of(each)],
                     "startTimeUnixNano": str(int(data.start[each])),
                     "endTimeUnixNano": str(int(data.end[each])),
-                    "links": [{"traceId": trace, "spanId": data.parent_ids[edge]} for edge in linked],
+                    "links": [{"traceId": trace, "spanId": span} for trace, span in mine.links],
                 }
             )
     else:

@@ -10,6 +10,7 @@ from antecast.history.log_files import Log
 from antecast.history.log_places import locate
 from antecast.history.verdict import Verdict
 from antecast.kv import KvVerdict
+from antecast.text.wording import plural
 
 PLACED = 50
 """Violations of a table of broadcasts that are looked up in their files."""
@@ -24,7 +25,7 @@ class Finding:
     file: str | None = None
     line: int | None = None
     level: str = "error"
-    """`error` for a violation, `warning` for what is not settled."""
+    """`error` for a violation, `warning` for what is not settled, `note` for either at levels not required."""
 
 
 def findings(verdict: Any, log: Log | None = None, *, placed: int | None = PLACED) -> Iterator[Finding]:
@@ -44,14 +45,18 @@ def findings(verdict: Any, log: Log | None = None, *, placed: int | None = PLACE
 
 
 def _of_operations(verdict: KvVerdict) -> Iterator[Finding]:
+    """Where what is required is kept, what breaks other levels, or leaves them open, is told and fails nothing."""
+    violated = "error" if verdict.outcome == "violated" else "note"
+    unsettled = "note" if verdict.outcome == "kept" else "warning"
     for row in verdict.violations.to_pylist():
         words = f"session {row['session']}, transaction {row['txn']}: {row['operation']}"
         if row["other"] is not None:
             where = f" ({row['other_file']}:{row['other_line']})" if row["other_line"] else ""
             words += f", though {row['other']}{where}"
-        yield Finding(row["anomaly"], f"{words} (violates {row['level']})", row["file"], row["line"] or None)
+        words += f" (violates {row['level']})"
+        yield Finding(row["anomaly"], words, row["file"], row["line"] or None, violated)
     for each in verdict.missing:
-        yield Finding("inconclusive", each, level="warning")
+        yield Finding("inconclusive", each, level=unsettled)
 
 
 def _of_broadcasts(verdict: Verdict, log: Log | None, placed: int | None) -> Iterator[Finding]:
@@ -63,7 +68,8 @@ def _of_broadcasts(verdict: Verdict, log: Log | None, placed: int | None) -> Ite
         yield Finding(row["problem"], _words(row), file, line)
     if verdict.tally.unknown:
         examples = "; ".join(verdict.unknown_examples)
-        words = f"{verdict.tally.unknown:,} deliveries without a broadcast in the log, for example {examples}"
+        unknown = plural(verdict.tally.unknown, "delivery", "deliveries")
+        words = f"{unknown} without a broadcast in the log, for example {examples}"
         yield Finding("inconclusive", words, level="warning")
     elif not verdict.tally.deliveries:
         yield Finding("inconclusive", "nothing was delivered", level="warning")

@@ -173,6 +173,8 @@ class Follower:
         new, self._open = [], ""
         labels = {str(tail.label): tail.number for tail in self.tails}
         for finding in self._judge():
+            if finding.level == "note":
+                continue
             if finding.level != "error":
                 self._open = self._open or finding.words
                 continue
@@ -276,7 +278,7 @@ class Follower:
             cut[label] = (first + max(1, min(line - top, there)), last)
             return True
         if line >= bottom - 1 and last < _LONGEST_RECORD:
-            self._waiting = f"waiting for the rest of {label}:{error.line}"
+            self._waiting = f"waiting for the rest of {label}:{line}"
             cut[label] = (first, min(len(tail.lines) - first, _before_last_record(tail, last)))
             return True
         return False

@@ -17,7 +17,7 @@ from antecast.history.log_formats import FORMATS as TABLES
 from antecast.history.log_formats import format_of
 from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
-from antecast.importers.source import MAX_LINE, Source
+from antecast.importers.source import MAX_LINE, Source, encoding_of
 from antecast.importers.source import Options as ReadOptions
 from antecast.importers.tables import TableReader
 
@@ -146,8 +146,11 @@ def _recognised(source: Source, request: Request) -> Importer | None:
         tables = [file for file in source.files if format_of(file) is not None]
         if not tables or request.model not in (None, "broadcast"):
             strange = source.files[0]
-            if not source.head(strange).data.strip():
+            start = source.head(strange).data
+            if not start.strip():
                 raise InputError("the file is empty", path=strange)
+            if encoding := encoding_of(start):
+                raise InputError(f"the file is {encoding}; UTF-8 is expected", path=strange, line=1)
             known = ", ".join((*TABLES, *importers()))
             problem = f"the format is not recognised; say which it is with --format ({known}), or --regex"
             raise InputError(problem, path=strange)

@@ -49,7 +49,9 @@ def junit(outcome: str, headline: str, found: Sequence[Finding], *, name: str, f
         attributes = f"name={quoteattr(kind)} classname={quoteattr(name)}"
         if some[0].file is not None:
             attributes += f" file={quoteattr(some[0].file)} line={quoteattr(str(some[0].line))}"
-        if some[0].level == "error" or fail_on != "violated":
+        if some[0].level == "note":
+            cases.append(f"<testcase {attributes}><system-out>{text}</system-out></testcase>")
+        elif some[0].level == "error" or fail_on != "violated":
             failures += 1
             cases.append(f"<testcase {attributes}><failure message={message}>{text}</failure></testcase>")
         else:
@@ -67,8 +69,11 @@ def junit(outcome: str, headline: str, found: Sequence[Finding], *, name: str, f
     )
 
 
-def sarif(found: Sequence[Finding]) -> str:
-    """Static analysis results, version 2.1.0: a rule per kind, a result per finding."""
+def sarif(found: Sequence[Finding], *, file: str | None = None) -> str:
+    """Static analysis results, version 2.1.0: a rule per kind, a result per finding.
+
+    GitHub takes no result without a location: `file` is that of findings that speak of the log as a whole.
+    """
     kinds = list(dict.fromkeys(each.kind for each in found))
     results: list[dict[str, Any]] = []
     for each in found[:MOST_RESULTS]:
@@ -78,8 +83,8 @@ def sarif(found: Sequence[Finding]) -> str:
             "level": each.level,
             "message": {"text": each.words},
         }
-        if each.file is not None:
-            where: dict[str, Any] = {"artifactLocation": {"uri": _uri(each.file)}}
+        if (place := each.file or file) is not None:
+            where: dict[str, Any] = {"artifactLocation": {"uri": _uri(place)}}
             if each.line is not None:
                 where["region"] = {"startLine": max(1, each.line)}
             result["locations"] = [{"physicalLocation": where}]
@@ -110,7 +115,8 @@ def workflow_commands(headline: str, outcome: str, found: Sequence[Finding]) -> 
     for each in found[: MOST_ANNOTATIONS - 1]:
         where = "" if each.file is None else f"file={_property(each.file)},"
         where += "" if each.line is None else f"line={each.line},"
-        lines.append(f"::{each.level} {where}title={_property(each.kind)}::{_data(each.words)}")
+        level = "notice" if each.level == "note" else each.level
+        lines.append(f"::{level} {where}title={_property(each.kind)}::{_data(each.words)}")
     return lines
 
 

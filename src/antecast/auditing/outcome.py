@@ -118,7 +118,7 @@ class Audit:
 
     def sarif(self) -> str:
         """The violations as SARIF."""
-        return gate.sarif(self.findings)
+        return gate.sarif(self.findings, file=self.files[0])
 
     def annotations(self) -> list[str]:
         """The violations as commands of a GitHub workflow."""

@@ -72,7 +72,7 @@ def follow_log(
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
     told = (result.outcome, str(result), follower.findings)
     texts = {} if junit is None else {junit: gate.junit(*told, name=name, fail_on=fail_on)}
-    write_texts(texts | ({} if sarif is None else {sarif: gate.sarif(follower.findings)}))
+    write_texts(texts | ({} if sarif is None else {sarif: gate.sarif(follower.findings, file=str(paths[0]))}))
     if as_json:
         violations = [asdict(finding) for finding in follower.findings]
         print(json.dumps({"verdict": result.outcome} | asdict(result) | {"violations": violations}, indent=2))

@@ -4,7 +4,9 @@ What is promised:
 - All of a folder counts, links to folders included. What cannot be looked at, a broken symbolic link, and what
   is no file (a pipe, a device) are errors: a part of the log would be missing otherwise.
 - A file counts once, whatever names and links lead to it: read twice, its events would seem to happen twice.
-- gzip, bzip2, xz and zstd are known by their first bytes, not by the name of the file.
+- gzip, bzip2, xz and zstd are known by their first bytes, not by the name of the file. What stands behind a
+  compressed stream must be another one: Python's readers of bzip2 and xz pass over anything else, and over a
+  second stream whose beginning is damaged, as if the log ended there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
-from typing import IO, NoReturn, cast
+from typing import IO, Any, NoReturn, cast
 
 from antecast.core.errors import InputError
 
@@ -113,12 +115,44 @@ def open_file(file: Path) -> IO[bytes]:
     if kind == "gzip":
         return cast("IO[bytes]", io.BufferedReader(gzip.open(file), _BUFFER))
     if kind == "bzip2":
-        return cast("IO[bytes]", bz2.open(file))
+        return cast("IO[bytes]", io.BufferedReader(_Streams(file, bz2.BZ2Decompressor), _BUFFER))
     if kind == "xz":
-        return cast("IO[bytes]", lzma.open(file))
+        return cast("IO[bytes]", io.BufferedReader(_Streams(file, lzma.LZMADecompressor), _BUFFER))
     if kind == "zstd":
         import pyarrow as pa
 
         stream = pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
         return cast("IO[bytes]", io.BufferedReader(stream, _BUFFER))
     return file.open("rb", _BUFFER)
+
+
+class _Streams(io.RawIOBase):
+    """A file of compressed streams one after the other, and nothing else."""
+
+    def __init__(self, file: Path, new: type[bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> None:
+        self._file = file.open("rb")
+        self._new = new
+        self._stream = new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            if self._stream.eof:
+                rest = self._stream.unused_data or self._file.read(_BUFFER)
+                if not rest:
+                    return 0
+                self._stream = self._new()
+            else:
+                rest = self._file.read(_BUFFER) if self._stream.needs_input else b""
+                if not rest and self._stream.needs_input:
+                    raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            data = self._stream.decompress(rest, len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -30,6 +30,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CHARACTERS = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t"}
 _NAMED = {"nil": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[+-]?\d+N?")
+_LONGEST_NUMBER = 1000
 _FLOAT = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?M?")
 
 
@@ -148,6 +149,8 @@ def _atom(kind: str, token: str, place: Place) -> Any:
             raise place.error("not EDN: a keyword without a name")
         return Keyword(token[1:])
     if _INTEGER.fullmatch(token):
+        if len(token) > _LONGEST_NUMBER:
+            raise place.error(f"a number of {len(token)} digits")
         return int(token.rstrip("N"))
     if _FLOAT.fullmatch(token):
         return float(token.rstrip("M"))

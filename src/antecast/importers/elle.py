@@ -3,7 +3,8 @@
 A process is a session. An operation that is `:ok` committed, `:fail` aborted; `:info`, and what has no answer
 when the file ends, is indeterminate. Of what did not commit, only writes are known. `nil` and the empty list are
 the initial state. Lists: a read of [1 2 3] is a read of 3, and depends on 1 and 2, whose order it tells.
-`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted.
+`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted. A history may have
+answers alone; but where a process begins its operations, each answer needs one.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def recognises(head: Head) -> bool:
 def read(source: Source) -> History:
     answers: list[_Answer] = []
     waiting: dict[Any, _Answer] = {}
+    begun: set[Any] = set()
     skipped = 0
     for file in source.files:
         for place, form in forms(source, file):
@@ -53,8 +55,11 @@ def read(source: Source) -> History:
                 if process in waiting:
                     raise place.error(f"process {process} begins an operation before the last one has an answer")
                 waiting[process] = _Answer(process, Status.INDETERMINATE, value, place)
+                begun.add(process)
                 continue
             asked = waiting.pop(process, None)
+            if asked is None and process in begun:
+                raise place.error(f"process {process} has an answer to an operation that it did not begin")
             if kind != "ok" and asked is not None and not value:
                 value = asked.value
             answers.append(_Answer(process, _TYPES[kind], value, place))
@@ -76,6 +81,8 @@ def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | No
         return None
     if f not in _KNOWN:
         raise place.error(f"an operation :{f} of a client is not known; those of {', '.join(_KNOWN)} are judged")
+    if value is None and kind == "ok" and f in ("txn", "cas"):
+        raise place.error("the operation was committed, but has no :value: what it did is not told")
     if f == "txn":
         if value is not None and not isinstance(value, tuple):
             raise place.error(":value of a transaction is a vector of operations")

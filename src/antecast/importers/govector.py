@@ -10,19 +10,21 @@ The layouts that are recognised:
 
     12:00:01 [app/HOST] {"HOST": 3} what happened         all on one line, behind any prefix
 
-The host is the last word before the clock, without brackets and without the path before it. Any other layout takes
-`Options.regex`, a regular expression as ShiViz has it, with the groups host, clock and event. `Options.delimiter`
-is one for the lines between executions; its group `trace`, if it has one, names the execution that follows.
-`@file` as a delimiter makes each file an execution of its own.
+The host is the last word before the clock, or the last words, as the clock counts it; without brackets and the
+path before it if that is its name in the clock. Any other layout takes `Options.regex`, a regular expression as
+ShiViz has it, with the groups host, clock and event. `Options.delimiter` is one for the lines between
+executions; its group `trace`, if it has one, names the execution that follows. `@file` as a delimiter makes each
+file an execution of its own.
 
 In the layout of one line, a line without a clock is no event; such lines are kept as `unmatched`. Everything else
-that does not fit is refused: a line that is skipped could be the event that matters.
+that does not fit is refused: a line that is skipped could be the event that matters. So is a line with events
+behind a carriage return or another end of a line that is not LF, since they would pass for the text of the first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -43,6 +45,7 @@ _CLOCK = re.compile(rf"\{{\s*(?:{_PAIR}(?:,\s*{_PAIR})*)?\}}")
 EACH_FILE = "@file"
 """As a delimiter: every file is an execution of its own."""
 
+_OTHER_ENDS = "several events on one line, with line ends that are not LF or CR LF between them"
 _PEEKED = 200
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
@@ -58,7 +61,7 @@ class _Stamp(NamedTuple):
 
     @property
     def host(self) -> str:
-        return _host(self.before)
+        return _host(self.before, self.clock)
 
 
 def _stamp(line: str) -> _Stamp | None:
@@ -110,7 +113,10 @@ class _Line(NamedTuple):
 def _lines(source: Source, file: Path) -> Iterator[_Line]:
     name = str(file)
     for number, raw in source.raw_lines(file):
-        yield _Line(Place(name, number), decoded(name, number, raw), raw.endswith(b"\n"))
+        line = _Line(Place(name, number), decoded(name, number, raw), raw.endswith(b"\n"))
+        if any(map(_stamp, line.text.splitlines()[1:])):
+            raise line.place.error(_OTHER_ENDS)
+        yield line
 
 
 def layout_of(lines: Iterable[str]) -> Layout:
@@ -238,6 +244,9 @@ def _read_by_regex(source: Source, file: Path, events: ClockEvents) -> None:
             clock = _decode(found["clock"])
         except msgspec.MsgspecError as error:
             raise place.error(f"the clock is not an object of whole numbers: {error}") from None
+        inside = (piece for text in found["event"].split("\n") for piece in text.splitlines()[1:])
+        if any(map(pattern.search, inside)):
+            raise place.error(_OTHER_ENDS)
         _add(events, found["host"], clock, found["clock"], found["event"].strip(), place)
         end = found.end()
     if parts:
@@ -260,12 +269,21 @@ def _trace(found: re.Match[str]) -> str:
     return str(found.groupdict().get("trace") or "").strip()
 
 
-def _host(before: str) -> str:
+def _host(before: str, clock: Mapping[str, int]) -> str:
     """
-    >>> _host("[INFO] [akka://Broadcast/user/node0]"), _host("24464")
-    ('node0', '24464')
+    >>> _host("[INFO] [akka://Broadcast/user/node0]", {"node0": 1}), _host("<0.1.0>", {"<0.1.0>": 1})
+    ('node0', '<0.1.0>')
     """
-    return before.split()[-1].strip("[](){}<>,;:\"'").rpartition("/")[2]
+    word = before.split()[-1]
+    if word in clock:
+        return word
+    bare = word.strip("[](){}<>,;:\"'")
+    named = (bare, bare.rpartition("/")[2])
+    found = next((name for name in named if name in clock), None)
+    if found is None:  # a name of several words
+        whole = f" {before.strip()}"
+        found = max((name for name in clock if whole.endswith(f" {name}")), key=len, default=named[1])
+    return found
 
 
 def _add(events: ClockEvents, host: str, clock: dict[str, int], text: str, event: str, place: Place) -> None:

@@ -1,7 +1,8 @@
 """Plume's text, which PolySI and AWDIT read as well: an operation per line, `w(key,value,session,transaction)`.
 
-All four are whole numbers. Transactions of a session run in the order of their first lines. Transaction -1 is
-one that was aborted. The value 0 is the initial state; where it is written, too, a read of it may mean either.
+All four are whole numbers. Transactions of a session run one after the other, in the order of their lines: one
+that goes on after the next has begun shows that the lines are not in order. Transaction -1 is one that was
+aborted. The value 0 is the initial state; where it is written, too, a read of it may mean either.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import pyarrow.csv as pc_csv
 from numpy.typing import NDArray
 
 from antecast.importers.source import Head, Place, Source, decoded
-from antecast.kv.history import INITIAL_CODE, History, Kind, LongArray, Status
+from antecast.kv.history import INITIAL_CODE, History, Kind, LongArray, Status, resumed
 
 NAME = "plume"
 MODEL = "kv"
 
 _LINE = re.compile(r"\s*([rw])\s*\(\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*\)\s*")
 _ABORTED = -1
+_LONG = 64
+"""Digits beyond which a number does not fit, leading zeros or not."""
 _COMMAS = bytes.maketrans(b"rw(", b"01,")
 _DIGITS = np.zeros(256, np.bool_)
 _DIGITS[list(b"0123456789-")] = True
@@ -87,7 +90,7 @@ def _line_by_line(source: Source, name: str, data: bytes) -> NDArray[np.int64]:
         if found is None:
             problem = f"{line[:80]!r} is not w(key,value,session,transaction) or r(...) of whole numbers"
             raise Place(name, number).error(problem)
-        values = [int(each) for each in found.groups()[1:]]
+        values = [int(each) if len(each) < _LONG else 2**63 for each in found.groups()[1:]]
         if max(map(abs, values)) >= 2**63:
             raise Place(name, number).error("a number does not fit into 64 bits")
         rows.append([found.group(1) == "w", *values, number])
@@ -102,6 +105,12 @@ def _history(source: Source, rows: NDArray[np.int64], line: LongArray, file: NDA
     # Each aborted operation is a transaction by itself: which belong together is not told.
     apart = np.where(aborted, len(names) + np.arange(n), name)
     _, txn = _codes(session.astype(np.int64) * (len(names) + n) + apart)
+    for number, name_of_file in enumerate(map(str, source.files)):
+        told = np.flatnonzero((file == number) & ~aborted)
+        if (again := resumed(session[told], txn[told])) is not None:
+            op = told[again]
+            problem = f"transaction {rows[op, 4]} goes on after another of session {rows[op, 3]} has begun"
+            raise Place(name_of_file, int(line[op])).error(problem)
     first = np.full(int(txn.max(initial=-1)) + 1, n, np.int64)
     np.minimum.at(first, txn, np.arange(n)) if n else None
     order = np.argsort(txn, kind="stable")

@@ -32,7 +32,12 @@ HEAD_BYTES = 64 << 10
 
 _CHUNK = 1 << 20
 
-_BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
+_BOMS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 
 
 class Place(NamedTuple):
@@ -147,12 +152,16 @@ class Source:
             yield file, b"".join(parts)
 
 
+def encoding_of(start: bytes) -> str | None:
+    """The encoding that the mark at the beginning of a file names, if it is not UTF-8."""
+    return next((encoding for bom, encoding in _BOMS.items() if start.startswith(bom)), None)
+
+
 def decoded(name: str, number: int, raw: bytes) -> str:
     """A line as text, without its end."""
     if number == 1:
-        for bom, encoding in _BOMS.items():
-            if raw.startswith(bom):
-                raise Place(name, 1).error(f"the file is {encoding}; UTF-8 is expected")
+        if encoding := encoding_of(raw):
+            raise Place(name, 1).error(f"the file is {encoding}; UTF-8 is expected")
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
         line = raw.decode("utf-8")

@@ -52,6 +52,8 @@ class SpanLog:
     link: NDArray[np.bool_]
     """Whether the edge is a link and not a call."""
     parent_ids: tuple[str, ...]
+    parent_trace: NDArray[np.int32]
+    """The trace of each parent, which links may have elsewhere."""
     twins: tuple[tuple[int, int], ...]
     """Spans with the same id in the same trace: the first one and another."""
     noun: str = "span"
@@ -152,6 +154,7 @@ class Spans:
             parent=np.array([edge[0] for edge in edges], np.int64),
             child=np.array([edge[1] for edge in edges], np.int64),
             parent_ids=tuple(edge[2] for edge in edges),
+            parent_trace=np.array([edge[1] for edge in self._edges], np.int32),
             link=np.array([edge[3] for edge in edges], np.bool_),
             twins=tuple(twins),
             noun=self._noun,

@@ -3,7 +3,7 @@
 Columns are known by the names that tools give them (`TraceID`, `trace_id`, `ParentSpanId`, `PodName`,
 `StartTimeUnixNano`); others are named with `Options.columns`. The unit of a time is in the name of its column
 (nano, micro or milli; nanoseconds if it says nothing), or the time is written out. A root's parent is `root` or
-nothing.
+nothing. What exports write has `span_links` where spans have links: a JSON array of pairs of a trace and a span.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import msgspec
 
 from antecast.core.errors import InputError
 from antecast.importers.source import MAX_LINE, Head, Place, Source
@@ -30,6 +32,7 @@ _KNOWN = {
     "start": ("starttimeunixnano", "starttime", "start", "starttimens", "starttimenano", "timestamp", "startts"),
     "end": ("endtimeunixnano", "endtime", "end", "endtimens", "endtimenano", "endts"),
     "duration": ("duration", "durationns", "durationnano"),
+    "links": ("spanlinks",),
 }
 _ROOTS = ("", "root", "none", "null", "-1")
 csv.field_size_limit(MAX_LINE)
@@ -38,7 +41,7 @@ _UNITS = {"milli": 10**6, "ms": 10**6, "micro": 10**3, "us": 10**3, "nano": 1, "
 
 def recognises(head: Head) -> bool:
     lines = head.lines
-    if not lines or (len(lines) < 2 and head.whole) or lines[0].lstrip()[:1] in ("{", "["):
+    if not lines or lines[0].lstrip()[:1] in ("{", "["):
         return False
     found = find_columns(next(csv.reader(lines[:1]), []), {})
     return {"trace", "span", "parent", "start"} <= found.keys()
@@ -134,4 +137,12 @@ def add_row(
         kind=kind_of(cell("kind")),
         start=start,
         end=time("end") if "end" in columns else start + time("duration"),
+        links=_links(cell("links"), place),
     )
+
+
+def _links(text: str, place: Place) -> list[tuple[str, str]]:
+    try:
+        return msgspec.json.decode(text, type=list[tuple[str, str]]) if text else []
+    except msgspec.MsgspecError:
+        raise place.error(f"span_links is {text!r}, where [[TRACE, SPAN], ...] is expected") from None

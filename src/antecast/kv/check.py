@@ -93,7 +93,7 @@ def _settle(
             outcomes[level] = "violated" if exhausted else "inconclusive"
         if not (exhausted and left):
             analysis = first
-    if len(resolved.unknown) or not len(resolved):
+    if len(resolved.unknown) or _is_void(history):
         outcomes = {level: "inconclusive" if each == "kept" else each for level, each in outcomes.items()}
     if history.lists:  # of lists, only convergence is judged in full
         unclear = [level for level in LEVELS if level not in ("CCv", "CM") and outcomes["CCv"] != "kept"]
@@ -111,9 +111,10 @@ def _settle(
 
 
 def judged_levels(
-    analysis: Analysis, misreads: LongArray, unknown: int, opened: int, options: Options
+    analysis: Analysis, misreads: LongArray, unknown: int, opened: int, options: Options, *, committed: bool
 ) -> dict[Level, Outcome]:
-    """The outcomes of a history of which only numbers are known; values that several wrote leave them open."""
+    """The outcomes of a history of which only numbers are known; values that several wrote leave them open, and so
+    does a history in which nothing was committed."""
     violated = set(analysis.violated)
     wrong = misreads.copy()
     if not options.complete:
@@ -122,7 +123,7 @@ def judged_levels(
         violated |= {"read-committed", "read-atomic", *CAUSAL}
     if misreads[[Misread.NOT_MY_OWN, Misread.NOT_MY_LAST]].any():
         violated.add("read-your-writes")
-    unclear = set(LEVELS) if unknown or opened or not len(analysis.graph) else set()
+    unclear = set(LEVELS) if unknown or opened or not committed else set()
     if misreads[[Misread.THIN_AIR, Misread.ABORTED]].any():
         unclear |= set(SESSION if options.complete else LEVELS)
     open_or_kept: dict[Level, Outcome] = {
@@ -143,7 +144,12 @@ def what_is_missing(unknown: int, opened: int, misreads: LongArray, levels: Mapp
     lost = int(misreads[[Misread.THIN_AIR, Misread.ABORTED]].sum())
     if lost:
         said.append(f"reads of what no committed transaction wrote: {lost}; log all writers")
-    return said or ["the history has no committed transaction; nothing was judged"]
+    return said or ["the history has no operation that was committed; nothing was judged"]
+
+
+def _is_void(history: History) -> bool:
+    """Whether there is nothing to judge: transactions that did nothing are none."""
+    return not (history.status[history.txn] == Status.COMMITTED).any()
 
 
 def _violated(analysis: Analysis, options: Options) -> set[Level]:
@@ -207,8 +213,8 @@ def _table(history: History, found: list[Finding]) -> pa.Table:
 
 def _missing(history: History, resolved: Resolved, options: Options, levels: Mapping[Level, Outcome]) -> list[str]:
     """What keeps levels from being judged, and what would settle it."""
-    if not len(resolved):
-        return ["the history has no committed transaction; nothing was judged"]
+    if _is_void(history):
+        return ["the history has no operation that was committed; nothing was judged"]
     if "inconclusive" not in levels.values():
         return []
     said = []

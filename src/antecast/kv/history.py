@@ -171,14 +171,28 @@ class History:
         )
 
 
+def resumed(session: NDArray[Any], txn: NDArray[Any]) -> int | None:
+    """The first operation, of those that stand in order, that goes on with a transaction after its session has
+    begun another: a session runs one at a time, so such rows are not in order. `txn` are codes.
+
+    >>> resumed(np.array([0, 0, 1, 0]), np.array([0, 1, 2, 0]))
+    3
+    """
+    order = np.argsort(session, kind="stable")
+    begins = np.flatnonzero(np.diff(txn[order], prepend=-1))
+    _, first = np.unique(txn[order][begins], return_index=True)
+    again = np.delete(order[begins], first)
+    return int(again.min()) if len(again) else None
+
+
 def _named(names: Names, codes: NDArray[Any]) -> pa.Array:
     """The names that codes stand for; -1 is the last one."""
     return pa.array([str(name) for name in names], pa.string()).take(pa.array(codes % max(1, len(names))))
 
 
-def _told_apart(value: Hashable) -> tuple[bool, Hashable]:
-    """A key for a table of names: in Python True equals 1, in a history it does not."""
-    return isinstance(value, bool), value
+def _told_apart(value: Hashable) -> tuple[type | None, Hashable]:
+    """A key for a table of names: in Python True equals 1, and a keyword of EDN its text; in a history not."""
+    return type(value) if isinstance(value, bool | str) else None, value
 
 
 @dataclass
@@ -205,8 +219,8 @@ class HistoryBuilder:
     _session: list[int] = field(default_factory=list)
     _status: list[int] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
-    _keys: dict[tuple[bool, Hashable], int] = field(default_factory=dict)
-    _values: dict[tuple[bool, Hashable], int] = field(default_factory=dict)
+    _keys: dict[tuple[type | None, Hashable], int] = field(default_factory=dict)
+    _values: dict[tuple[type | None, Hashable], int] = field(default_factory=dict)
     _sessions: dict[Hashable, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -226,15 +226,18 @@ def _session(
     }
     violated: set[Level] = set()
     for t, txn in enumerate(txns):
-        for key, value in txn.reads():
+        reads = list(txn.reads())
+        for place, (key, value) in enumerate(reads):
             w = source.get((key, value))
             if w == t or (w is None and value != INITIAL_CODE):
                 continue
             if w is not None and txns[w].writes().get(key) != value:
                 continue
+            earlier = {source[each] for each in reads[:place] if each in source} - {t}
             for u, other in enumerate(txns):
                 if key in other.writes() and u != t and (w is None or (w, u) in co):
                     violated |= {level for level, pairs in visible.items() if (u, t) in pairs}
+                    violated |= {"monotonic-reads"} if u in earlier else set()
         own: dict[int, int] = {}
         for place, (kind, key, value) in enumerate(txn.operations):
             if kind == Kind.WRITE:

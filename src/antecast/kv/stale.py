@@ -9,7 +9,7 @@ to be in the past of t:
 | u | broken |
 |---|---|
 | is of the same session | read-your-writes |
-| was read by an earlier transaction of the session | monotonic-reads |
+| was read in the session before, by t itself or by an earlier transaction | monotonic-reads |
 | precedes in its session something that t reads | monotonic-writes |
 | was read in a session before that session wrote something that t reads | writes-follow-reads |
 | is read by t before x | read-committed |
@@ -166,7 +166,7 @@ def _find_stale(
                             found |= 32
                     for other in range(read_at[t], r):
                         if r_entry[other] >= 0 and w_node[r_entry[other]] == u:
-                            found |= 16
+                            found |= 2 | 16
                     # The write that is shown is one that breaks the weakest level.
                     if breaks[r] < 0 or (found & 48) > (breaks[r] & 48):
                         newer[r] = u

@@ -2,10 +2,10 @@
 
 A transaction is named by its session and `txn`; those of a session run in the order of their first rows. `kind`
 is read or write (r or w), `status` committed, aborted or indeterminate (default: all are committed). With a
-column `pos` rows are put into its order, else they stand in order. A read whose value is null has an unknown
-result, unless a column `initial` says that it found the initial state; the argument `initial` is a value that
-stands for it. In histories of lists, `append` is a write, and `observe` an element that a read shows before its
-last one.
+column `pos` rows are put into its order. Else they stand in order, and a transaction that goes on after its
+session has begun another is refused. A read whose value is null has an unknown result, unless a column `initial`
+says that it found the initial state; the argument `initial` is a value that stands for it. In histories of lists,
+`append` is a write, and `observe` an element that a read shows before its last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, Status
+from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, Status, resumed
 
 COLUMNS = ("session", "txn", "kind", "key", "value")
 OPTIONAL = ("status", "pos", "initial", "file", "line")
@@ -70,6 +70,11 @@ def history_of(
     sessions, session = codes(there["session"])
     _, label = codes(there["txn"])
     _, txn = codes(pa.chunked_array([pa.array(session * (int(label.max(initial=0)) + 1) + label)]))
+    again = None if "pos" in there else resumed(session, txn)  # positions may begin anew in each transaction
+    if again is not None:
+        names_of = there["session"][again].as_py(), there["txn"][again].as_py()
+        problem = "transaction {1} goes on after another of session {0} has begun".format(*names_of)
+        raise wrong(again, f"{problem}; rows must stand in order, or have a column pos")
     order = np.argsort(txn, kind="stable")
     first = np.zeros(int(txn.max(initial=-1)) + 1, np.int64)
     first[txn[::-1]] = np.arange(len(txn))[::-1]

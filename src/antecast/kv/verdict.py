@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from antecast.kv.levels import LEVELS, Level, Outcome
 from antecast.kv.witness import Witness
+from antecast.text.wording import plural
 
 EXIT_CODES: dict[Outcome, int] = {"kept": 0, "violated": 1, "inconclusive": 3}
 """What the command line exits with; 2 is for a history that cannot be read."""
@@ -103,8 +104,8 @@ class KvVerdict:
         return f"<p><b>{escape(headline)}</b></p>" + (f"<pre>{escape(rest)}</pre>" if rest else "")
 
     def _headline(self) -> str:
-        size = f"{self.operations} operations in {self.transactions} transactions of {self.sessions} sessions"
-        return f"{self.outcome}: {size}"
+        size = f"{plural(self.operations, 'operation')} in {plural(self.transactions, 'transaction')}"
+        return f"{self.outcome}: {size} of {plural(self.sessions, 'session')}"
 
     def __str__(self) -> str:
         """The verdict for people: the outcome first, then what it rests on."""

@@ -102,7 +102,7 @@ class _Check:
         self._kept = kept
 
     def run(self) -> KvVerdict:
-        sessions, start, total = self._sessions()
+        sessions, start, total, committed = self._sessions()
         shards = self._shards(sessions, start, total)
         self._note(f"{total:,} operations in {len(shards)} shards")
         resolved, graph = assemble(shards, start, Stored(self._folder))
@@ -115,7 +115,7 @@ class _Check:
             analysis.violated |= set(LEVELS)
         else:
             self._judge(analysis)
-        levels = judged_levels(analysis, misreads, unknown, opened, self._options)
+        levels = judged_levels(analysis, misreads, unknown, opened, self._options, committed=committed)
         found = [] if not analysis.violated else findings(analysis, 5)
         counts = {misread_name(kind): int(misreads[kind]) for kind in Misread if misreads[kind]}
         counts |= tally(analysis, found)
@@ -139,14 +139,20 @@ class _Check:
             else ("transactions may be missing",),
         )
 
-    def _sessions(self) -> tuple[list[Any], LongArray, int]:
-        """The sessions by name, the number of the first transaction of each, and how many operations there are."""
+    def _sessions(self) -> tuple[list[Any], LongArray, int, bool]:
+        """The sessions by name, the number of the first transaction of each, how many operations there are, and
+        whether any was committed."""
         from pyspark.sql import functions as F  # noqa: N812
 
         with job_description(self._spark, "kv: count the sessions"):
             found = (
                 self._rows.groupBy("session")
-                .agg(F.max("txn").alias("last"), F.min("txn").alias("first"), F.count("*").alias("rows"))
+                .agg(
+                    F.max("txn").alias("last"),
+                    F.min("txn").alias("first"),
+                    F.count("*").alias("rows"),
+                    F.count_if(F.col("status") == int(Status.COMMITTED)).alias("committed"),
+                )
                 .collect()
             )
         found.sort(key=lambda row: str(row["session"]))
@@ -157,7 +163,8 @@ class _Check:
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         if start[-1] >= 2**31:
             raise InputError(f"{start[-1]:,} transactions; 2 147 483 647 are the most", path="DataFrame")
-        return [row["session"] for row in found], start, sum(row["rows"] for row in found)
+        committed = any(row["committed"] for row in found)
+        return [row["session"] for row in found], start, sum(row["rows"] for row in found), committed
 
     def _shards(self, sessions: list[Any], start: LongArray, total: int) -> list[Shard]:
         from pyspark.sql import functions as F  # noqa: N812
