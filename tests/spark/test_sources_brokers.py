@@ -1,6 +1,7 @@
 """Sources that follow brokers, as Spark calls them but without Spark, against real servers on loopback."""
 
 import asyncio
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -294,6 +295,30 @@ def test_mqtt_messages_are_in_the_spool_before_they_are_acknowledged(tmp_path):
         with pytest.raises(AntecastError, match="from 3 on were asked for, and the spool has none"):
             other.latestOffset(end, ReadAllAvailable())
         other.stop()
+
+
+def test_a_spool_that_takes_no_more_ends_the_query(tmp_path, monkeypatch):
+    """As when the disk is full: without a word, the query would go on, and no message would ever come."""
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with mqtt_broker() as (port, _):
+        import paho.mqtt.publish as publish
+
+        options = {"port": port, "topics": "t/#", "clientId": "full", "spool": tmp_path / "spool"}
+        reader = reader_of(MqttSource, **options)
+        try:
+            assert reader.newest() == {"number": 1}
+            monkeypatch.setattr(reader.spool, "add", full)
+            publish.single("t/1", b"x", 1, False, "127.0.0.1", port)
+            deadline = time.monotonic() + 60
+            with pytest.raises(AntecastError, match="spool: messages cannot be kept: database or disk is full"):
+                while time.monotonic() < deadline:
+                    reader.newest()
+                    time.sleep(0.02)
+        finally:
+            reader.stop()
 
 
 def test_a_spool_gives_no_number_twice(tmp_path):
