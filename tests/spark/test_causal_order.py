@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,55 @@ def test_a_table_is_ordered_and_what_is_missing_is_named(spark: Any) -> None:
     assert [row.reason for row in found if row.reason] == ["a row with the same key has come before"]
 
 
+@pytest.mark.parametrize("setting", ["spark.sql.session.timeZone=America/St_Johns"], indirect=True)
+@pytest.mark.usefixtures("setting")
+def test_timestamps_of_a_table_pass_in_any_time_zone(spark: Any) -> None:
+    """Those inside structures as well, and with the observer as with explicit dependencies."""
+    fields = "'b' id, array('a') needs, timestamp'2026-03-29 02:30:00' at, 1L r, 0L c"
+    frame = spark.sql(f"select {fields}, named_struct('times', array(timestamp'2026-07-01 12:00:00')) more")
+    by_needs = causal_order(frame, id="id", needs="needs")
+    by_stamps = causal_order(frame, epsilon=1, delta=1, stamps="physical", columns={"r": "r"})
+    for ordered in (by_needs, by_stamps):
+        assert ordered.select(frame.columns).exceptAll(frame).count() == 0
+        assert ordered.count() == 1
+
+
+def test_columns_may_be_called_anything(spark: Any, tmp_path: Path) -> None:
+    """Names that Spark would take for a field, that its state store refuses, or that are used on the way."""
+    names = ("order.id", "its needs", "rows", "antecast_now", "größe.`x`")
+    types = ("string", "array<string>", "string", "long", "string")
+    schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in zip(names, types, strict=True))
+    (tmp_path / "in").mkdir()
+    values = [("b", ["a"], "k", 1, "x"), ("a", [], "k", 1, "x"), ("a", [], "l", 1, None)]
+    lines = [json.dumps(dict(zip(names, value, strict=True))) for value in values]
+    (tmp_path / "in" / "1.json").write_text("\n".join(lines))
+    options: dict[str, Any] = {"id": "order.id", "needs": "its needs", "key": ("rows", "größe.`x`")}
+
+    stream = spark.readStream.schema(schema).json(str(tmp_path / "in"))
+    query = causal_order(stream, **options).writeStream.format("memory").queryName("any_name")
+    query = query.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    query.start().awaitTermination()
+    table = causal_order(spark.createDataFrame(values, schema), **options)
+    for ordered in (spark.table("any_name"), table):
+        assert ordered.columns[:5] == list(names)
+        assert sorted((row["order.id"], row["rows"], row["position"]) for row in ordered.collect()) == [
+            ("a", "k", 0),
+            ("a", "l", 0),
+            ("b", "k", 1),
+        ]
+
+
+def test_columns_that_cannot_be_told_apart_and_keys_of_many_values_are_told(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(ConfigurationError, match="two columns are called 'line'"):
+        causal_order(frame.select("*", "line"), id="id", needs="needs")
+    stream = spark.readStream.schema(SCHEMA).json(str(tmp_path)).withColumn("both", F.struct("id", "line"))
+    with pytest.raises(ConfigurationError, match="key: 'both' is struct<id:string,line:bigint>; name columns"):
+        causal_order(stream, id="id", needs="needs", key="both")
+
+
 @pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
 def test_a_stream_with_a_watermark_of_its_own_is_ordered_over_restarts(spark: Any, tmp_path: Path) -> None:
     """Rows wait in the state from run to run, with somebody's watermark before and foreachBatch behind."""
@@ -115,6 +165,21 @@ def test_what_never_comes_is_given_up_by_the_watermark(spark: Any, tmp_path: Pat
     found = {row.id: (row.reason, row.missing) for row in spark.table("given_up").collect()}
     never = "what it needs did not come in time"
     assert found == {"b": (never, ["a"]), "c": (never, ["b"]), "d": (None, None), "e": (None, None)}
+
+
+def test_a_row_without_a_time_does_not_move_the_watermark(spark: Any, tmp_path: Path) -> None:
+    put(tmp_path / "in", 1, ("b", "a"))
+    (tmp_path / "in" / "002.json").write_text('{"id": "x", "needs": [], "line": 200}\n')
+    put(tmp_path / "in", 3, ("c", ""))
+    put(tmp_path / "in", 4, ("a", ""))
+    for file in (tmp_path / "in").glob("*.json"):
+        os.utime(file, (int(file.stem), int(file.stem)))  # the order in which they are read
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    ordered = causal_order(frame, id="id", needs="needs", event="when", wait="5min", arrival="line")
+    query = ordered.writeStream.format("memory").queryName("no_time").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+    found = {row.id: (row.position, row.missing) for row in spark.table("no_time").collect()}
+    assert found == {"x": (0, None), "c": (1, None), "a": (2, None), "b": (3, None)}
 
 
 @pytest.mark.parametrize(

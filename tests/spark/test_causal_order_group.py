@@ -145,6 +145,14 @@ def test_the_rows_that_wait_are_bounded():
     assert [each["reason"] for each in left] == [CROWD] * 6
 
 
+def test_no_more_rows_are_given_up_than_the_bound_asks_for():
+    """The first that is given up takes others along; then there is room for the rest."""
+    rows = [row(1, 1000), row(2, 2000), row(3, 1), row(4, 1)]
+    left, state = play(group(most=2), [(None, rows)], flush=False)
+    assert [each["id"] for each in left] == [1, 3, 4]
+    assert state.waiting == 1
+
+
 def test_the_state_is_bounded_however_long_the_stream():
     how = group(remember=50, most=50)
     sizes = []

@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from antecast.core import AntecastError, ConfigurationError, OutputError
@@ -308,6 +309,11 @@ def test_a_missing_bucket_and_a_wrong_address_are_one_line(
         (f"s3://{bucket}/x?endpoint_override=127.0.0.1:9&scheme=http", "nobody answers at the store's address"),
         (f"s3://{bucket}/x?endpoint=1", "unknown option 'endpoint' in the address"),
         ("ftp://host/x", "no store of this kind is known"),
+        ("s3://", "names no bucket; s3://BUCKET/FOLDER does"),
+        (
+            f"gs://anonymous@{bucket}/x?endpoint_override=127.0.0.1:9&scheme=http&retry_limit_seconds=1",
+            "nobody answers at the store's address",
+        ),
     ):
         ended, out, err = antecast("sweep", study, "--out", place, "--no-spark", "--quiet")
         assert (ended, out) == (2, "")
@@ -383,3 +389,17 @@ def test_other_errors_keep_their_kind(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(AntecastError, match="file/x: cannot be used: Cannot create directory"):
         store.write("file/x", b"1")
+
+
+def test_troubles_of_a_store_that_arrow_has_no_kind_for_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Azure, and of Google without credentials."""
+
+    class Refusing:
+        def get_file_info(self, _: object) -> None:
+            raise pa.ArrowException("Unknown error: AuthenticationException: Failed to get token\nSee elsewhere")
+
+    monkeypatch.setattr("antecast.history.store._system", lambda *_: Refusing())
+    with pytest.raises(AntecastError) as error:
+        Store("abfs://c@account.dfs.core.windows.net/x").list("")
+    words = "there are no credentials for this store; docs/sweeps.md says where they are looked for"
+    assert str(error.value) == f"abfs://c@account.dfs.core.windows.net/x: {words}"

@@ -1,6 +1,7 @@
 """Sources that follow brokers, as Spark calls them but without Spark, against real servers on loopback."""
 
 import asyncio
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address, monkeypatch,
     fill(nats_address, name, [f"{letter}.>"], [(f"{letter}.{n % 2}", b"%d" % n) for n in range(30)])
     reader = reader_of(NatsSource, servers=nats_address, stream=name, startingOffsets="earliest", partitions=3)
     start, end = reader.initialOffset(), reader.newest()
-    assert (start, end) == ({"seq": 1}, {"seq": 31})
+    assert (start["seq"], end["seq"]) == (1, 31)
     assert len(reader.partitions(start, end)) == 3
     whole = rows_between(reader, start, end)
     assert [int(row["value"]) for row in whole] == list(range(30)) == [row["seq"] - 1 for row in whole]
@@ -69,19 +70,19 @@ def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address, monkeypatch,
     assert rows_between(reader, end, end) == []
     odd = reader_of(NatsSource, servers=nats_address, stream=name, subject=f"{letter}.1")
     assert [row["seq"] for row in rows_between(odd, {"seq": 4}, {"seq": 9})] == [4, 6, 8]
-    assert odd.initialOffset() == {"seq": 31}  # the latest
+    assert odd.initialOffset() == end  # the latest
 
 
 def test_a_rate_limit_is_kept_and_available_now_ends(nats_address):
     fill(nats_address, "B", ["b"], [("b", b"x")] * 10)
     reader = reader_of(NatsSource, servers=nats_address, stream="B", maxRowsPerTrigger=4)
     assert reader.getDefaultReadLimit() == ReadMaxRows(4)
-    assert reader.latestOffset({"seq": 1}, ReadMaxRows(4)) == {"seq": 5}
-    assert reader.latestOffset({"seq": 1}, ReadAllAvailable()) == {"seq": 11}
+    assert reader.latestOffset({"seq": 1}, ReadMaxRows(4))["seq"] == 5
+    assert reader.latestOffset({"seq": 1}, ReadAllAvailable())["seq"] == 11
     reader.prepareForTriggerAvailableNow()
     fill(nats_address, "B", ["b"], [("b", b"more")])
-    assert reader.latestOffset({"seq": 9}, ReadMaxRows(4)) == {"seq": 11}
-    assert reader.latestOffset({"seq": 11}, ReadMaxRows(4)) == {"seq": 11}
+    assert reader.latestOffset({"seq": 9}, ReadMaxRows(4))["seq"] == 11
+    assert reader.latestOffset({"seq": 11}, ReadMaxRows(4))["seq"] == 11
 
 
 def test_messages_that_are_gone_are_an_error_unless_that_is_fine(nats_address):
@@ -93,17 +94,21 @@ def test_messages_that_are_gone_are_an_error_unless_that_is_fine(nats_address):
     assert [row["seq"] for row in rows_between(lenient, {"seq": 2}, {"seq": 9})] == [6, 7, 8]
 
 
-def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_address):
-    """Its numbers begin at 1 again: without a word, the first of them would never be read."""
+def remove(address, stream):
     import nats
 
-    async def forget():
-        client = await nats.connect(nats_address)
-        await client.jetstream().delete_stream("E")
+    async def work():
+        client = await nats.connect(address)
+        await client.jetstream().delete_stream(stream)
         await client.close()
 
+    asyncio.run(work())
+
+
+def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_address):
+    """Its numbers begin at 1 again: without a word, the first of them would never be read."""
     fill(nats_address, "E", ["e"], [("e", b"old")] * 8)
-    asyncio.run(forget())
+    remove(nats_address, "E")
     fill(nats_address, "E", ["e"], [("e", b"new %d" % n) for n in range(3)])
     strict = reader_of(NatsSource, servers=nats_address, stream="E")
     said = "stream E: the checkpoint is at 9, and the next message will be 4: was this deleted and made anew"
@@ -116,6 +121,28 @@ def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_addres
     end = lenient.latestOffset(middle, ReadMaxRows(2))
     found = rows_between(lenient, {"seq": 9}, middle) + rows_between(lenient, middle, end)
     assert [row["value"] for row in found] == [b"new 0", b"new 1", b"new 2"]
+
+
+def test_a_stream_that_was_made_anew_is_known_however_long_it_is(nats_address):
+    """It has passed the checkpoint already: by numbers alone, what came before would be left out in silence."""
+    fill(nats_address, "G", ["g"], [("g", b"old")] * 3)
+    strict = reader_of(NatsSource, servers=nats_address, stream="G")
+    lenient = reader_of(NatsSource, servers=nats_address, stream="G", failOnDataLoss="false")
+    start = strict.newest()
+    fill(nats_address, "G", ["g"], [("g", b"old")] * 2)
+    planned = strict.newest()
+    remove(nats_address, "G")
+    fill(nats_address, "G", ["g"], [("g", b"new %d" % n) for n in range(9)])
+    said = "the checkpoint is at 4, and the next message will be 10: this was deleted and made anew"
+    with pytest.raises(AntecastError, match=said):
+        strict.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(AntecastError, match="this was deleted and made anew"):
+        rows_between(strict, start, planned)
+    middle = lenient.latestOffset(start, ReadMaxRows(5))
+    end = lenient.latestOffset(middle, ReadAllAvailable())
+    found = rows_between(lenient, start, middle) + rows_between(lenient, middle, end)
+    assert [row["value"] for row in found] == [b"new %d" % n for n in range(9)]
+    assert strict.latestOffset({"seq": 4}, ReadAllAvailable()) == end  # a checkpoint of an older version
 
 
 def written(source, **options):
@@ -268,6 +295,30 @@ def test_mqtt_messages_are_in_the_spool_before_they_are_acknowledged(tmp_path):
         with pytest.raises(AntecastError, match="from 3 on were asked for, and the spool has none"):
             other.latestOffset(end, ReadAllAvailable())
         other.stop()
+
+
+def test_a_spool_that_takes_no_more_ends_the_query(tmp_path, monkeypatch):
+    """As when the disk is full: without a word, the query would go on, and no message would ever come."""
+
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with mqtt_broker() as (port, _):
+        import paho.mqtt.publish as publish
+
+        options = {"port": port, "topics": "t/#", "clientId": "full", "spool": tmp_path / "spool"}
+        reader = reader_of(MqttSource, **options)
+        try:
+            assert reader.newest() == {"number": 1}
+            monkeypatch.setattr(reader.spool, "add", full)
+            publish.single("t/1", b"x", 1, False, "127.0.0.1", port)
+            deadline = time.monotonic() + 60
+            with pytest.raises(AntecastError, match="spool: messages cannot be kept: database or disk is full"):
+                while time.monotonic() < deadline:
+                    reader.newest()
+                    time.sleep(0.02)
+        finally:
+            reader.stop()
 
 
 def test_a_spool_gives_no_number_twice(tmp_path):

@@ -51,10 +51,15 @@ _PLAIN: tuple[tuple[str, str], ...] = (
      "the store does not know these credentials"),
     (r"ACCESS_DENIED|AccessDenied|HTTP status 403|code: 403|Forbidden", "no permission"),
     (r"curlCode: 28|Timeout was reached", "the store does not answer in time"),
-    (r"curlCode: (5|6|7|35|60)|NETWORK_CONNECTION|Couldn't connect|resolve host",
+    (r"OAuth2 access token|AuthenticationException|failed to get token",
+     "there are no credentials for this store; docs/sweeps.md says where they are looked for"),
+    (r"curlCode: (5|6|7|35|60)|CURL error \[(5|6|7|35|60)\]|NETWORK_CONNECTION|Couldn't connect|resolve host",
      "nobody answers at the store's address"),
     (r"libhdfs|CLASSPATH|libjvm", "Arrow finds no Hadoop here (libhdfs; docs/cluster.md says what it needs)"),
 )  # fmt: skip
+
+_GS_PATIENCE = 30
+"""Seconds for which Google's client asks again; by itself it takes a quarter of an hour."""
 
 _PIECE = 8 << 20
 
@@ -91,6 +96,8 @@ class Store:
                     f"{text}: no store of this kind is known; known are {known}", field="--out"
                 )
             base, question, options = text.partition("?")
+            if not base.partition("://")[2].partition("/")[0] and scheme not in ("hdfs", "viewfs"):
+                raise ConfigurationError(f"{text}: names no bucket; {scheme}://BUCKET/FOLDER does", field="--out")
             self.url = base.rstrip("/") + question + options
             return
         # Workers may have another working folder.
@@ -211,12 +218,13 @@ class Store:
         try:
             parts = urlsplit(self.url)
             system = _system(parts.scheme, parts.netloc, parts.query)
-        except (OSError, ValueError, pa.ArrowInvalid, NotImplementedError) as error:
+        except (OSError, ValueError, pa.ArrowException, NotImplementedError) as error:
             raise self._told(name, error) from error
         inside = parts.path.strip("/")
         if parts.scheme in ("hdfs", "viewfs"):
             return system, "/" + "/".join(part for part in (inside, name) if part)
-        bucket = parts.netloc.rpartition("@")[0] if parts.scheme in ("abfs", "abfss") else parts.netloc
+        before, _, after = parts.netloc.rpartition("@")
+        bucket = before if parts.scheme in ("abfs", "abfss") else after
         return system, "/".join(part for part in (bucket, inside, name) if part)
 
     @contextmanager
@@ -250,7 +258,7 @@ class Store:
                 if not re.search(_PLAIN[0][0], str(error)):
                     raise
                 raise self._told(name, error) from error
-            except (OSError, pa.ArrowInvalid) as error:
+            except (OSError, pa.ArrowException) as error:  # Azure's troubles are of a kind of their own
                 if pause is None or not _BUSY.search(str(error)):
                     raise self._told(name, error) from error
                 time.sleep(pause)
@@ -274,7 +282,10 @@ def _system(scheme: str, host: str, options: str) -> Any:
     given = {key: values[-1] for key, values in parse_qs(options).items()}
     if scheme in ("s3", "s3a", "s3n"):
         return _s3(given)
-    address = f"{'gs' if scheme == 'gcs' else scheme}://{host}/" + (f"?{options}" if options else "")
+    if scheme in ("gs", "gcs"):
+        scheme = "gs"
+        options = options if "retry_limit_seconds" in given else f"{options}&retry_limit_seconds={_GS_PATIENCE}"
+    address = f"{scheme}://{host}/" + (f"?{options.strip('&')}" if options else "")
     return fs.FileSystem.from_uri(address)[0]
 
 

@@ -282,9 +282,8 @@ class NeedsGroup:
         self, work: _Work, arrived: Sequence[int], clock: int, refused: dict[int, str], *, flush: bool
     ) -> None:
         waiting = sorted(work.here.values(), key=lambda row: work.numbers[row])
-        over = len(waiting) - self.most
-        for place, row in enumerate(waiting):
-            crowded = place < over
+        for row in waiting:
+            crowded = len(work.here) > self.most  # a row that goes may take others along
             late = flush or (self.wait is not None and arrived[row] + self.wait <= clock)
             if not (crowded or late) or work.here.get(work.ids[row]) != row:
                 continue

@@ -31,8 +31,18 @@ from pyspark.sql.types import (
 from antecast.core.errors import ConfigurationError
 from antecast.core.settings import parse_duration
 from antecast.spark.causal_order_group import GiveUp, Late, NeedsGroup, State, Step
-from antecast.spark.observe import check_protobuf, choose_store, text_type, with_texts
+from antecast.spark.observe import check_protobuf, choose_store
 from antecast.spark.observe_rows import pack_groups, read_stream, unpack, write_stream
+from antecast.spark.ordered_frames import (
+    NOW,
+    by_groups,
+    check_frame,
+    column,
+    drained,
+    in_arrow,
+    not_ahead,
+    packed_schema,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +51,7 @@ if TYPE_CHECKING:
 Timers: TypeAlias = Literal["none", "processing"]
 
 ADDED = ("position", "waited", "late", "reason", "missing")
-_ALL, _EVENT = "__group", "__event_time"
-_NOW = "antecast_now"  # Spark renames columns that begin with an underscore on their way to the operator
+_ALL, _EVENT, _NOW = "__group", "__event_time", "__now"
 
 
 def order_by_needs(
@@ -138,10 +147,7 @@ def _check(frame: DataFrame, roles: dict[str, str | None], keys: Sequence[str]) 
         if name not in frame.columns:
             problem = f"no column {name!r}; the columns are {', '.join(frame.columns)}"
             raise ConfigurationError(problem, field=role)
-    taken = [name for name in frame.columns if name in ADDED or name.startswith("__")]
-    if taken:
-        problem = f"{', '.join(ADDED)} and names with two underscores are added; rename the column"
-        raise ConfigurationError(f"a column is called {taken[0]!r} already; {problem}", field="columns")
+    check_frame(frame, keys, ADDED)
     own, listed = frame.schema[str(roles["id"])].dataType, frame.schema[str(roles["needs"])].dataType
     if _kind(own) is None:
         problem = f"expected a text, a whole number or binary data, got {own.simpleString()}"
@@ -166,10 +172,9 @@ def _table(frame: DataFrame, group: NeedsGroup, output: StructType) -> DataFrame
     def whole(table: pa.Table) -> pa.Table:
         out = group.step(State.load(None), [table], flush=True).out
         assert out is not None  # a group has rows, and flushed they all leave
-        return with_texts(out, texts)
+        return out
 
-    texts = text_type(frame)
-    return frame.groupBy(*group.key).applyInArrow(whole, output)
+    return by_groups(frame, group.key, whole, output)
 
 
 def _stream(
@@ -178,27 +183,25 @@ def _stream(
     choose_store(frame.sparkSession)
     check_protobuf()
     names = list(frame.columns)
-    fields = [*(frame.schema[name] for name in group.key), StructField("rows", BinaryType())]
+    packed_as = packed_schema(frame, group.key, **{NOW: LongType()})
     # The time of the micro-batch, the same if it runs again, comes along with the rows.
-    now = F.unix_millis(F.current_timestamp()).alias(_NOW)
-    frame = frame.select("*", now)
+    now = F.unix_millis(F.current_timestamp())
+    frame = frame.withColumn(_NOW, now)
     if group.event is not None:
-        # A clock that is ahead of real time would move the watermark for good: it counts as real time.
-        event = F.least(F.col(group.event), F.current_timestamp())
-        frame = frame.withColumn(_EVENT, event).withWatermark(_EVENT, "0 seconds")
+        frame = frame.withColumn(_EVENT, not_ahead(column(group.event))).withWatermark(_EVENT, "0 seconds")
 
     def packing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if len(batch):
                 rows = batch.select(names)
                 packed = pack_groups(rows, pa.Table.from_batches([rows]), group.key)
-                yield packed.append_column(_NOW, pa.repeat(batch.column(_NOW)[0], len(packed)))
+                packed = packed.append_column(NOW, pa.repeat(batch.column(_NOW)[0], len(packed)))
+                yield packed.rename_columns(packed_as.names)
 
-    packed = frame.mapInArrow(packing, StructType([*fields, StructField(_NOW, LongType())]))
+    packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        nothing = F.lit(None).cast("binary").alias("rows")
-        packed = packed.unionByName(drains.select(*group.key, nothing, now))
-    ordered = packed.groupBy(*group.key).transformWithStateInPandas(
+        packed = packed.unionByName(drained(drains, group.key, now.alias(NOW)))
+    ordered = packed.groupBy(*packed_as.names[: len(group.key)]).transformWithStateInPandas(
         statefulProcessor=_Processor(group, timed=timers == "processing" or group.event is not None),
         outputStructType=StructType([StructField("rows", BinaryType())]),
         outputMode="Append",
@@ -227,7 +230,7 @@ class _Processor(StatefulProcessor):
         frames = list(rows)
         blobs: list[bytes | None] = [blob for frame in frames for blob in frame["rows"]]
         tables = [read_stream(blob) for blob in blobs if blob is not None]
-        real = self._real(timerValues) if self._timed else int(frames[0][_NOW].iloc[0])
+        real = self._real(timerValues) if self._timed else int(frames[0][NOW].iloc[0])
         done = self._group.step(self._load(), tables, real=real, flush=len(tables) < len(blobs))
         yield from self._finish(done)
 

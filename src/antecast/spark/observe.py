@@ -49,6 +49,15 @@ from antecast.observer.policy import Stamps as StampKind
 from antecast.spark.observe_group import ADDED, GroupObserver, State, Step
 from antecast.spark.observe_rows import RowFormat, pack, read_rows, read_stream, resolve, unpack, write_stream
 from antecast.spark.observe_timers import Timekeeper, Timers
+from antecast.spark.ordered_frames import (
+    by_groups,
+    check_frame,
+    column,
+    drained,
+    in_arrow,
+    not_ahead,
+    packed_schema,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,10 +197,7 @@ def _check_columns(frame: DataFrame, keys: Sequence[str], roles: Mapping[str, st
         if name not in frame.columns:
             problem = f"no column {name!r}; the columns are {', '.join(frame.columns)}"
             raise ConfigurationError(problem, field="key" if name in keys else "fault")
-    taken = [name for name in frame.columns if name in ADDED.names or name.startswith("__")]
-    if taken:
-        problem = f"the observer adds {', '.join(ADDED.names)} and names with two underscores; rename the column"
-        raise ConfigurationError(f"a column is called {taken[0]!r} already; {problem}", field="columns")
+    check_frame(frame, keys, ADDED.names)
     for role, name in roles.items():
         kind = frame.schema[name].dataType
         if role == "kn":
@@ -215,22 +221,9 @@ def _table(frame: DataFrame, group: GroupObserver, output: StructType) -> DataFr
         read = read_rows(table, group.rows)
         out = group.step(State.load(None), [read], flush=True).out
         assert out is not None  # a group has rows, and flushed they all leave
-        return with_texts(out, texts)
+        return out
 
-    texts = text_type(frame)
-    return frame.groupBy(*group.rows.key).applyInArrow(whole, output)
-
-
-def text_type(frame: DataFrame) -> pa.DataType:
-    """The type that Spark hands texts to Python with, and wants them back with."""
-    setting = "spark.sql.execution.arrow.useLargeVarTypes"
-    return pa.large_string() if frame.sparkSession.conf.get(setting) == "true" else pa.string()
-
-
-def with_texts(table: pa.Table, texts: pa.DataType) -> pa.Table:
-    """A table of ordered rows; the columns that it came with have their types already."""
-    reason = table.schema.get_field_index("reason")
-    return table.set_column(reason, "reason", table.column(reason).cast(texts))
+    return by_groups(frame, group.rows.key, whole, output)
 
 
 def _stream(
@@ -244,22 +237,21 @@ def _stream(
     choose_store(frame.sparkSession)
     check_protobuf()
     rows = group.rows
-    packed_schema = StructType([*(frame.schema[name] for name in rows.key), StructField("rows", BinaryType())])
+    packed_as = packed_schema(frame, rows.key)
+    names = list(frame.columns)
     if timers == "event":
-        # A clock that is ahead of real time would move the watermark for good: it counts as real time.
-        event = F.least(_event_time(frame, rows), F.current_timestamp())
+        event = not_ahead(_event_time(frame, rows))
         frame = frame.withColumn(_EVENT, event).withWatermark(_EVENT, "0 seconds")
 
     def packing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return pack((batch.select(names) for batch in batches), rows)
+        for packed in pack((batch.select(names) for batch in batches), rows):
+            yield packed.rename_columns(packed_as.names)
 
-    names = [name for name in frame.columns if name != _EVENT]
-    packed = frame.mapInArrow(packing, packed_schema)
+    packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        nothing = F.lit(None).cast("binary").alias("rows")
-        packed = packed.unionByName(drains.select(*rows.key, nothing))
+        packed = packed.unionByName(drained(drains, rows.key))
     mode = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}[timers]
-    observed = packed.groupBy(*rows.key).transformWithStateInPandas(
+    observed = packed.groupBy(*packed_as.names[: len(rows.key)]).transformWithStateInPandas(
         statefulProcessor=_Processor(group, keeper),
         outputStructType=StructType([StructField("rows", BinaryType())]),
         outputMode="Append",
@@ -276,8 +268,8 @@ def _stream(
 def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
     name = rows.columns.get("r") or rows.columns["l"]
     if isinstance(frame.schema[name].dataType, IntegralType):
-        return F.timestamp_micros((F.col(name) * F.lit(rows.tick) / F.lit(1000)).cast("long"))
-    return F.col(name).cast("timestamp")
+        return F.timestamp_micros((column(name) * F.lit(rows.tick) / F.lit(1000)).cast("long"))
+    return column(name).cast("timestamp")
 
 
 def choose_store(spark: SparkSession) -> None:

@@ -336,12 +336,18 @@ def reason(text: str) -> str:
     'Spark Connect: Connection refused'
     >>> reason("Traceback\\nModuleNotFoundError: No module named 'antecast'")
     'the workers have no Antecast; install it there, or send it along (antecast spark package, docs/cluster.md)'
+    >>> reason(
+    ...     'Exception: Cannot run program "/opt/python": error=2\\nCaused by: java.io.IOException: error=2: No'
+    ... )
+    'the workers cannot run /opt/python; PYSPARK_PYTHON or spark.pyspark.python names their Python'
     """
     if re.search(r"No module named 'antecast'", text):
         return (
             "the workers have no Antecast; install it there, or send it along "
             "(antecast spark package, docs/cluster.md)"
         )
+    if program := re.search(r'Cannot run program "([^"]*python[^"]*)"', text):
+        return f"the workers cannot run {program[1]}; PYSPARK_PYTHON or spark.pyspark.python names their Python"
     if told := re.search(
         r'RpcError.*?details = "(.+?)"$|Rendezvous.*?details = "(.+?)"$', text, re.DOTALL | re.MULTILINE
     ):

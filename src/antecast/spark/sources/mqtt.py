@@ -61,9 +61,9 @@ class Spool:
     """Messages on disk, numbered from 1 in the order they came. Numbers are never given twice."""
 
     def __init__(self, folder: str) -> None:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        self.place = place = Path(folder)
         with told(NAME, str(place), sqlite3.Error, OSError):
+            place.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(place / "messages.sqlite", check_same_thread=False, timeout=30)
             self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = full")
@@ -112,6 +112,7 @@ class Subscriber:
         self._spool, self._most = spool, values.get("spoolRows", SPOOL_ROWS)
         self._came: queue.Queue[Any] = queue.Queue()
         self._answered, self._refused = threading.Event(), ""
+        self._failure: Exception | None = None
         self._stopping = threading.Event()
         self.last = time.monotonic()
         """When a message came last."""
@@ -151,7 +152,19 @@ class Subscriber:
             self.stop()
             raise InputError(self._refused or f"no answer in {timeout:g} s", path=f"{NAME}: {where}")
 
+    def check(self) -> None:
+        """Raise if messages could not be put on disk: nobody does it any more, and the broker keeps them."""
+        if self._failure is not None:
+            said = " ".join(str(self._failure).split())
+            raise InputError(f"messages cannot be kept: {said}", path=self._spool.place)
+
     def _keep(self) -> None:
+        try:
+            self._keep_all()
+        except (sqlite3.Error, OSError) as error:
+            self._failure = error
+
+    def _keep_all(self) -> None:
         while not self._stopping.is_set():
             try:
                 messages = [self._came.get(timeout=0.2)]
@@ -212,15 +225,19 @@ class MqttReader(StreamReader):
     def spool(self) -> Spool:
         """The spool, and someone who fills it."""
         if self._spool is None:
-            self._spool = Spool(self.values["spool"])
-            self._subscriber = Subscriber(self.values, self._spool)
+            spool = Spool(self.values["spool"])
+            self._subscriber = Subscriber(self.values, spool)
+            self._spool = spool
         return self._spool
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {"number": self.spool.bounds()[0]}
 
     def newest(self) -> dict[str, Any]:
-        return {"number": self.spool.bounds()[1]}
+        after = self.spool.bounds()[1]
+        if self._subscriber is not None:
+            self._subscriber.check()
+        return {"number": after}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now: what the broker has kept for this client has come when it is quiet for a while."""

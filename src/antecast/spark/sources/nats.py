@@ -3,8 +3,9 @@
     spark.readStream.format("antecast.nats").option("stream", "ORDERS").load()
 
 The offset is the sequence number of the next message, so a range can be read again and each message is taken
-exactly once. Subjects without a stream keep nothing and cannot be read this way. Consumers acknowledge nothing:
-what the stream keeps, and for how long, is its own affair.
+exactly once. When the stream was made is part of it: one of the same name that was made anew counts from 1 again.
+Subjects without a stream keep nothing and cannot be read this way. Consumers acknowledge nothing: what the stream
+keeps, and for how long, is its own affair.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from antecast.spark.sources.streams import (
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.js.api import StreamInfo
 
 NAME = "antecast.nats"
 COLUMNS = struct(
@@ -174,33 +176,34 @@ class NatsReader(StreamReader):
     def where(self) -> str:
         return f"{self.server.where}: stream {self.stream}"
 
-    def _bounds(self) -> tuple[int, int]:
-        """The first sequence number that is kept, and the one that comes next."""
+    def _bounds(self) -> tuple[int, int, str | None]:
+        """The first sequence number that is kept, the one that comes next, and when the stream was made."""
 
-        async def ask(client: Client) -> tuple[int, int]:
-            state = (await client.jetstream(timeout=self.server.timeout).stream_info(self.stream)).state
-            return state.first_seq, state.last_seq + 1
+        async def ask(client: Client) -> tuple[int, int, str | None]:
+            info = await client.jetstream(timeout=self.server.timeout).stream_info(self.stream)
+            return info.state.first_seq, info.state.last_seq + 1, _made(info)
 
         return self.server.run(ask, f"stream {self.stream}")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        first, after = self._bounds()
-        return {"seq": {"earliest": max(first, 1), "latest": after}.get(str(self.begin), self.begin)}
+        first, after, made = self._bounds()
+        return {"seq": {"earliest": max(first, 1), "latest": after}.get(str(self.begin), self.begin), "made": made}
 
     def newest(self) -> dict[str, Any]:
-        return {"seq": self._bounds()[1]}
+        _, after, made = self._bounds()
+        return {"seq": after, "made": made}
 
     def check(self, start: dict[str, Any], end: dict[str, Any]) -> None:
-        if end["seq"] < start["seq"] and self.strict:
-            raise anew(NAME, self.where, start["seq"], end["seq"])
+        if self.strict and _is_another(start, end):
+            raise anew(NAME, self.where, start["seq"], end["seq"], end.get("made"))
 
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
-        return {"seq": min(end["seq"], _begin(start, end) + rows)}
+        return {"seq": min(end["seq"], _begin(start, end) + rows), "made": end.get("made")}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         low, high = _begin(start, end), end["seq"]
         cuts = sorted({low + (high - low) * each // self.tasks for each in range(self.tasks + 1)})
-        return [Range(*each) for each in pairwise(cuts)]
+        return [Range(*each, end.get("made")) for each in pairwise(cuts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
@@ -209,7 +212,7 @@ class NatsReader(StreamReader):
     def _rows(self, part: Range) -> Iterator[dict[str, Any]]:
         start, full = part.start, True
         while full and start < part.end:
-            work = partial(self._take, part=Range(start, part.end))
+            work = partial(self._take, part=Range(start, part.end, part.log))
             rows = self.server.run(work, f"stream {self.stream}")
             yield from rows
             full = len(rows) >= HELD_ROWS
@@ -220,7 +223,10 @@ class NatsReader(StreamReader):
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
         jetstream, timeout = client.jetstream(timeout=self.server.timeout), self.server.timeout
-        state = (await jetstream.stream_info(self.stream)).state
+        info = await jetstream.stream_info(self.stream)
+        state = info.state
+        if self.strict and part.log not in (None, _made(info)):
+            raise anew(NAME, self.where, part.end, state.last_seq + 1, _made(info))
         if part.start < state.first_seq and self.strict:
             raise lost(NAME, self.where, part.start, state.first_seq)
         if state.last_seq + 1 < part.end and self.strict:
@@ -258,7 +264,17 @@ class NatsReader(StreamReader):
 
 def _begin(start: dict[str, Any], end: dict[str, Any]) -> int:
     """Where to go on: a stream that was made anew begins at its beginning."""
-    return int(start["seq"]) if start["seq"] <= end["seq"] else 1
+    return 1 if _is_another(start, end) else int(start["seq"])
+
+
+def _is_another(start: dict[str, Any], end: dict[str, Any]) -> bool:
+    """Whether the stream is not the one that `start` speaks of."""
+    known = start.get("made") and end.get("made")
+    return end["seq"] < start["seq"] or bool(known and start["made"] != end["made"])
+
+
+def _made(info: StreamInfo) -> str | None:
+    return None if info.created is None else info.created.isoformat()
 
 
 class NatsWriter(OrderedWriter):

@@ -118,10 +118,15 @@ def lost(source: str, where: str, start: int, first: int) -> InputError:
     return InputError(problem, path=f"{source}: {where}")
 
 
-def anew(source: str, where: str, start: int, end: int) -> InputError:
-    """The broker's log ends before the place where Spark is in it."""
+def anew(source: str, where: str, start: int, end: int, made: str | None = None) -> InputError:
+    """The broker's log is not the one in which Spark is at `start`: it ends before, or is known to be younger."""
+    why = (
+        "was it deleted and created again?"
+        if end < start or not made
+        else f"it was deleted and created again, {made}."
+    )
     problem = (
-        f"the checkpoint is at {start}, and the next message will be {end}: was it deleted and created again?"
-        " Start with a new checkpoint, or take all that is there with .option('failOnDataLoss', 'false')"
+        f"the checkpoint is at {start}, and the next message will be {end}: {why} Start"
+        " with a new checkpoint, or take all that is there with .option('failOnDataLoss', 'false')"
     )
     return InputError(problem, path=f"{source}: {where}")

@@ -1,0 +1,124 @@
+"""Rows on their way to Python and back: columns may be called anything, and return with the types Spark expects.
+
+PySpark looks columns up by name on the way to Python, where a dot means a field of a structure, and the state
+store takes plain names of keys only. So rows travel with numbers for names, and keys with plain names; Arrow
+tables have the names that the user gave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType, VariantType
+
+from antecast.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NOW = "antecast_now"  # Spark renames columns that begin with an underscore on their way to the operator
+_TAKEN = ("rows", NOW)
+_LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
+
+Steps = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def column(name: str) -> Column:
+    """A column by its name, as it is."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def check_frame(frame: DataFrame, keys: Sequence[str], added: Sequence[str]) -> None:
+    """Refuse a frame whose columns cannot be told apart, or keys by which a stream cannot be grouped."""
+    taken = [name for name in frame.columns if name in added or name.startswith("__")]
+    if taken:
+        problem = f"{', '.join(added)} and names with two underscores are added; rename the column"
+        raise ConfigurationError(f"a column is called {taken[0]!r} already; {problem}", field="columns")
+    twice = [name for name in frame.columns if frame.columns.count(name) > 1]
+    if twice:
+        raise ConfigurationError(f"two columns are called {twice[0]!r}; rename one", field="columns")
+    for name in keys if frame.isStreaming else ():
+        kind = frame.schema[name].dataType
+        if isinstance(kind, ArrayType | MapType | StructType | VariantType):
+            problem = f"{name!r} is {kind.simpleString()}; name columns of single values, such as fields of it"
+            raise ConfigurationError(problem, field="key")
+
+
+def in_arrow(frame: DataFrame, step: Steps, output: StructType) -> DataFrame:
+    """`mapInArrow` for columns of any name."""
+    names = list(frame.columns)
+
+    def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return step(batch.rename_columns(names) for batch in batches)
+
+    return _numbered(frame).mapInArrow(named, output)
+
+
+def by_groups(
+    frame: DataFrame, key: Sequence[str], step: Callable[[pa.Table], pa.Table], output: StructType
+) -> DataFrame:
+    """`applyInArrow` for columns of any name; texts and timestamps become what Spark expects in this session."""
+    names = list(frame.columns)
+    large = frame.sparkSession.conf.get(_LARGE) == "true"
+    target = to_arrow_schema(output, timezone="UTC", prefers_large_types=large)
+
+    def named(table: pa.Table) -> pa.Table:
+        return step(table.rename_columns(names)).select(target.names).cast(target)
+
+    return _numbered(frame).groupBy(*(_place(names.index(name)) for name in key)).applyInArrow(named, output)
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    return frame.toDF(*(_place(place) for place in range(len(frame.columns))))
+
+
+def _place(place: int) -> str:
+    return f"column{place}"
+
+
+def plain_names(key: Sequence[str]) -> list[str]:
+    """Names for keys that a state store takes: their own, if they are plain.
+
+    >>> plain_names(["account", "shop.id", "Rows"])
+    ['account', 'key1', 'key2']
+    """
+    fine = [
+        name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _TAKEN else ""
+        for name in key
+    ]
+    taken = {name.lower() for name in fine}
+    return [name or _free(place, taken) for place, name in enumerate(fine)]
+
+
+def _free(place: int, taken: set[str]) -> str:
+    name = f"key{place}"
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def packed_schema(frame: DataFrame, key: Sequence[str], **more: DataType) -> StructType:
+    """The schema of packed rows: plain names of keys, the rows of a group as bytes, and more columns."""
+    fields = [
+        StructField(plain, frame.schema[name].dataType) for name, plain in zip(key, plain_names(key), strict=True)
+    ]
+    rest = [StructField(name, kind) for name, kind in more.items()]
+    return StructType([*fields, StructField("rows", BinaryType()), *rest])
+
+
+def drained(drains: DataFrame, key: Sequence[str], *more: Column) -> DataFrame:
+    """Keys whose groups are to be emptied, as packed rows without rows."""
+    keys = [column(name).alias(plain) for name, plain in zip(key, plain_names(key), strict=True)]
+    return drains.select(*keys, F.lit(None).cast("binary").alias("rows"), *more)
+
+
+def not_ahead(event: Column) -> Column:
+    """A time for the watermark. A clock ahead of real time would move it for good, so it counts as real time; a
+    row without a time does not move it."""
+    return F.when(event.isNotNull(), F.least(event, F.current_timestamp()))
