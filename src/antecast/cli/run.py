@@ -60,7 +60,7 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
-    from antecast.sim.compiled.choice import COMPILING, choose, is_ready
+    from antecast.sim.compiled.choice import choose, what_takes_time
     from antecast.sim.needs import describe_unmet
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
@@ -73,8 +73,8 @@ def run(
     chosen = folder or _new_name(loaded.name)
     for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
-    if choose(loaded).engine == "compiled" and not is_ready(loaded.specification.name):
-        note(COMPILING)
+    if choose(loaded).engine == "compiled" and (said := what_takes_time(loaded.specification.name)):
+        note(said)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
