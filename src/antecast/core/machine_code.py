@@ -3,9 +3,10 @@
 Numba keeps an index of signatures and a file for each of them, beside the source, or in the user's cache folder
 where the source's cannot be written to. Here, besides:
 
-- *Nothing old is taken for new.* The stamp covers all files that a kernel comes from. Machine code is written under
-  a new name before the index names it: whoever is killed in between leaves a file that nobody reads, and two who
-  write at once do not mix. A process whose source has changed since it began runs the old code, and keeps nothing.
+- *Nothing old is taken for new.* The stamp covers all files that a kernel comes from. Machine code is written
+  under a new name before the index names it: whoever is killed in between leaves a file that nobody reads, and two
+  who write at once do not mix. A process whose source has changed since it began runs the old code, and keeps
+  nothing.
 - *Nothing that goes wrong on disk ends a run.* Files that are cut off are compiled again; where nothing can be
   written, nothing is kept.
 """

@@ -98,8 +98,8 @@ def is_ready(protocol: str) -> bool:
 
 COMPILING = "compiling the engine: this takes some 20 seconds, once; the machine code is kept for later runs"
 COMPILING_ALWAYS = (
-    "compiling the engine: this takes some 20 seconds in every process, since there is no folder in which the machine"
-    " code could be kept; set NUMBA_CACHE_DIR to one"
+    "compiling the engine: this takes some 20 seconds in every process, since there is no folder in which the"
+    " machine code could be kept; set NUMBA_CACHE_DIR to one"
 )
 
 
