@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import caching
+
+_numba: Any = caching
 
 
 def keep(dispatcher: Any, sources: Collection[Path], since: float) -> None:
@@ -41,7 +43,7 @@ def is_on_disk(dispatcher: Any) -> bool:
     return is_kept(dispatcher) and bool(dispatcher._cache._cache_file._load_index())
 
 
-class _MachineCode(FunctionCache):  # type: ignore[misc]
+class _MachineCode(_numba.FunctionCache):  # type: ignore[misc]
     """That of one kernel."""
 
     def __init__(self, function: Any, sources: Collection[Path]) -> None:
@@ -63,7 +65,7 @@ class _MachineCode(FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
 
 
-class _Files(IndexDataCacheFile):  # type: ignore[misc]
+class _Files(_numba.IndexDataCacheFile):  # type: ignore[misc]
     """An index, and files that are written once."""
 
     def __init__(self, folder: str, name: str, stamp: object) -> None:
