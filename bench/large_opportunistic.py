@@ -10,8 +10,8 @@ is loaded before the clock starts.
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -96,8 +96,12 @@ def world(nodes: int, protocol: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    sizes = [int(sys.argv[1])] if len(sys.argv) > 1 else SIZES
-    protocols = sys.argv[2:] or ["epidemic", "delta"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nodes", nargs="?", type=int, help=f"{BROADCASTS} or more (default: {SIZES})")
+    parser.add_argument("protocol", nargs="?", help="default: epidemic, and then delta")
+    asked = parser.parse_args()
+    sizes = SIZES if asked.nodes is None else (asked.nodes,)
+    protocols = [asked.protocol] if asked.protocol else ["epidemic", "delta"]
     rows = []
     for protocol in protocols:
         for nodes in sizes:

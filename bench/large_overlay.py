@@ -14,7 +14,6 @@ its own, for its peak of memory; the engine is loaded before the clock starts. D
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from math import log
@@ -23,7 +22,7 @@ from typing import Any
 
 from antecast.sim.overlay.compiled import simulate
 from antecast.sim.scenario import Scenario, make_scenario
-from bench.table import report
+from bench.table import report, sizes_asked
 
 SIZES = (10_000, 100_000)
 BROADCASTS, SECONDS = 100, 600
@@ -85,7 +84,7 @@ def measured(processes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    sizes = [int(each) for each in sys.argv[1:]] or SIZES
+    sizes = sizes_asked(__doc__, SIZES)
     rows = []
     for processes in sizes:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:

@@ -10,7 +10,6 @@ Default: 1,024, 2,048 and 4,096 nodes; the largest is 16,384.
 from __future__ import annotations
 
 import resource
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from math import log
 from multiprocessing import get_context
@@ -21,7 +20,7 @@ import msgspec
 from antecast.history.log import DiscardSink
 from antecast.papers.vcube.experiment import scenario
 from antecast.sim import RunResult, run
-from bench.table import report
+from bench.table import report, sizes_asked
 
 SIZES = (1024, 2048, 4096)
 
@@ -47,7 +46,7 @@ def measured(nodes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    sizes = [int(each) for each in sys.argv[1:]] or SIZES
+    sizes = sizes_asked(__doc__, SIZES)
     rows = []
     for nodes in sizes:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:

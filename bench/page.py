@@ -14,6 +14,7 @@ INTRODUCTION = """# Benchmarks
 
 `make bench` measures, and `python -m bench.page` writes this page from the results. The figures that matter are
 ratios of things measured side by side in one run: seconds differ from machine to machine, and from hour to hour.
+A benchmark that is not on this page has not been measured on a machine without other load.
 """
 
 
@@ -22,7 +23,7 @@ def section(result: dict[str, Any]) -> str:
     heads = list(rows[0])
     lines = [f"## {result['title']}", "", f"`python -m bench.{result['benchmark']}`", ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join(text(row[head]) for head in heads) + " |" for row in rows]
+    lines += ["| " + " | ".join(text(row.get(head, "")) for head in heads) + " |" for row in rows]
     if result["note"]:
         lines += ["", result["note"]]
     return "\n".join(lines)

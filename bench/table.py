@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,14 @@ def report(
     }
     file = name if part is None else f"{name}_{part}"
     (RESULTS / f"{file}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def sizes_asked(doc: str | None, usual: Sequence[int]) -> list[int]:
+    """The sizes named on the command line, or the usual ones."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = ", ".join(f"{size:,}" for size in usual)
+    parser.add_argument("sizes", nargs="*", type=int, metavar="SIZE", help=f"default: {default}")
+    return parser.parse_args().sizes or list(usual)
 
 
 def text(value: object) -> str:

@@ -11,7 +11,6 @@ say how fast the machine is at the time; as many of them wait as packets of 1024
 
 from __future__ import annotations
 
-import sys
 import time
 
 import msgspec
@@ -21,7 +20,7 @@ from antecast.papers.vcube.experiment import scenario
 from antecast.sim import RunResult, run
 from antecast.sim.compiled.choice import prepare
 from bench.scheduler import EVENTS, simpy_timeouts
-from bench.table import report
+from bench.table import report, sizes_asked
 
 SIZES = (64, 256, 1024)
 ENGINES = ("compiled", "reference")
@@ -66,7 +65,7 @@ def simpy_rate() -> float:
 
 
 def main() -> None:
-    sizes = [int(argument) for argument in sys.argv[1:]] or SIZES
+    sizes = sizes_asked(__doc__, SIZES)
     prepare("vcube")
     rows = [
         row

@@ -18,6 +18,8 @@ def main() -> None:
     parser.add_argument("--contacts", type=int, default=2_000)
     parser.add_argument("--messages", type=int, default=20)
     options = parser.parse_args()
+    if options.messages > options.nodes:
+        parser.error("--messages: at most one per node")
     work = make_work(nodes=options.nodes, contacts=options.contacts, messages=options.messages)
     antecast(make_work(nodes=10, contacts=20, messages=2), "compiled")  # the engine is compiled or loaded
     ours = antecast(work, "compiled")

@@ -1,5 +1,6 @@
 """`antecast run` as a user meets it: a process, its output and its exit code."""
 
+import html
 import json
 import os
 import resource
@@ -242,6 +243,28 @@ def test_either_engine_can_be_asked_for_and_makes_the_same_run(tmp_path):
         assert (manifest["engine"], manifest["engine_reason"]) == (engine, "asked for")
         logs.append((tmp_path / engine / "events.parquet").read_bytes())
     assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ([], "the run is short: about"),
+        (
+            ["--set", "protocol.diagnosis=1s"],
+            "protocol.diagnosis: the compiled engine runs VCube without diagnosis",
+        ),
+        (["--set", 'protocol={name = "fifo"}'], "there is no compiled one for fifo"),
+    ],
+)
+def test_auto_says_why_it_took_the_reference(tmp_path, changes, why):
+    path = tmp_path / "cube.toml"
+    path.write_text(VCUBE)
+    done = antecast("run", path, *changes, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"reference ({why}" in " ".join(done.stdout.split())
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    reason = html.escape(f"reference ({manifest['engine_reason']})", quote=False)
+    assert reason in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 def test_an_engine_that_does_not_support_the_scenario_is_refused(scenario, tmp_path):

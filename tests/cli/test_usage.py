@@ -105,6 +105,10 @@ def test_no_command_shows_what_there_is(antecast):
             "every is 0s; expected some time between two broadcasts",
         ),
         (
+            {"faults": [{"kind": "churn", "uptime": 0, "downtime": 0}]},
+            "uptime and downtime are both 0s; time would stand still",
+        ),
+        (
             {"faults": [{"kind": "leave", "at": "1s", "node": 10**9}]},
             "expected a whole number from 0 to 9,999,999",
         ),

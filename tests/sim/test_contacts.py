@@ -209,6 +209,16 @@ def test_presence_and_broadcasts_by_the_same_calendar_are_shifted_with_the_conta
     assert [row["t"] for row in rows(result, "join")] == [0, 0, 0, 0]
 
 
+def test_broadcasts_by_the_calendar_come_at_their_nanosecond(tmp_path):
+    """Seconds since 1970 with nine decimals have more digits than a floating-point number."""
+    start, contacts, broadcasts = f"{EPOCH}.000000001", tmp_path / "contacts.csv", tmp_path / "broadcasts.csv"
+    contacts.write_text(f"a,b,start,end\n0,1,{start},{EPOCH + 9}\n")
+    broadcasts.write_text(f"t,node\n{start},0\n{EPOCH}.123456789,1\n")
+    topology, workload = {"kind": "contacts", "file": str(contacts)}, [{"kind": "trace", "file": str(broadcasts)}]
+    result = run(make_scenario({"network": {"topology": topology}, "workload": workload}))
+    assert [row["t"] for row in rows(result, "broadcast")] == [0, 123_456_788]
+
+
 def test_broadcasts_by_the_calendar_start_at_zero_where_nodes_follow_no_trace(tmp_path):
     broadcasts = tmp_path / "broadcasts.csv"
     broadcasts.write_text(f"t,node\n{EPOCH},0\n{EPOCH + 3},1\n")

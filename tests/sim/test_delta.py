@@ -141,6 +141,23 @@ def test_a_wild_clock_harms_nobody_but_its_owner(seed, ahead):
     assert not judge(others, clock="global").early
 
 
+def test_without_patience_time_goes_on():
+    """Node 1 is offered, again and again, a message that is ahead of its time."""
+    scenario = make_scenario(
+        {
+            "nodes": 2,
+            "duration": "2s",
+            "drain": "0s",
+            "protocol": {"name": "delta", "patience": "0s", "lifetime": "1min", "clock_bound": "1s"},
+            "network": {"delay": "0s"},
+            "clocks": {"fixed": {"0": "1h", "1": "0s"}},
+            "workload": [{"kind": "at", "broadcasts": [{"t": "0s", "node": 0}]}],
+        }
+    )
+    result = run(scenario, on_progress=lambda progress: progress.events < 100_000)
+    assert not result.interrupted and result.logged < 1000
+
+
 def test_no_delivery_follows_a_discard_and_nothing_delivered_expires():
     """Contacts of a moment, lifetimes of seconds, clocks seconds apart, a clock out of bounds."""
     for seed in range(30):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -88,6 +90,17 @@ def test_a_new_file_of_the_engine_counts(copy):
     before = version(copy)
     (copy / "sim" / "shortcut.py").write_text("FASTER = True\n")
     assert version(copy) != before
+
+
+def test_a_package_that_cannot_be_written_to_has_its_version_all_the_same(copy, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    expected = version(copy)
+    edit(copy / "sim" / "engine.py", "\nimport ", f"\n# {uuid4()}, so that its digest is new\nimport ")
+    for operation in ("mkdir", "write_text", "replace", "unlink"):
+        monkeypatch.setattr(Path, operation, refuse)
+    assert version(copy) == expected
 
 
 def test_all_that_a_simulation_imports_has_a_say_or_is_known_to_have_none():

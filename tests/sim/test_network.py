@@ -126,6 +126,13 @@ def test_delays_are_distributed_as_their_model_says(model, mean, low):
     assert sum(sample) / len(sample) == pytest.approx(mean, rel=0.05)
 
 
+def test_heavy_tails_are_cut_before_they_leave_floating_point():
+    """Of a shape this small, one draw in five is beyond the largest floating-point number."""
+    draw = partial(sampler(Pareto(least=100, shape=0.002, most=10**9)), Stream(1, "test"))
+    sample = [draw() for _ in range(1000)]
+    assert min(sample) < 10**6 and max(sample) == 10**9
+
+
 def test_a_growing_delay_is_that_of_the_moment_a_frame_is_sent():
     delay = {"kind": "growing", "low": "100ms", "high": "500ms", "start": "10s", "until": "20s"}
     times = ["0s", "10s", "12500ms", "15s", "20s", "30s"]

@@ -61,6 +61,9 @@ def test_a_trace_says_who_broadcasts_when(tmp_path):
         ("t,node\n1,0\nsoon,1\n", 3, "expected seconds"),
         ("t,node\n1,9\n", 2, "a node from 0 to 3"),
         ("t,node\n-1,0\n", 2, "expected seconds"),
+        ("t,node\n1,0\ninf,1\n", 3, "expected seconds"),
+        ("t,node\n1e999999,1\n", 2, "expected seconds"),
+        ("t,node,payload\n1,1,5000000000\n", 2, "a payload size"),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_line(tmp_path, text, line, problem):
@@ -69,6 +72,17 @@ def test_a_bad_trace_is_refused_with_its_line(tmp_path, text, line, problem):
     with pytest.raises(InputError, match=problem) as caught:
         simulate([{"kind": "trace", "file": str(trace)}])
     assert caught.value.line == line
+
+
+def test_a_trace_that_is_no_text_is_refused(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_bytes(b"t,node\n1,0\n\xff\xfe,1\n")
+    with pytest.raises(InputError, match="not a text file"):
+        simulate([{"kind": "trace", "file": str(trace)}])
+
+
+def test_a_sender_may_be_so_rare_that_it_never_broadcasts():
+    assert broadcasts(simulate([{"kind": "poisson", "rate": 1e-310}])) == []
 
 
 def test_answers_are_broadcast_from_inside_the_delivery():

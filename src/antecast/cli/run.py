@@ -60,7 +60,7 @@ def run(
     Writes a run folder (the event log, samples of the gauges, a manifest, a report) and prints a summary. The
     same scenario and seed always make the same run.
     """
-    from antecast.sim.compiled.choice import COMPILING, choose, is_ready
+    from antecast.sim.compiled.choice import choose, what_takes_time
     from antecast.sim.needs import describe_unmet
     from antecast.sim.run import run as simulate
     from antecast.sim.scenario import load_scenario
@@ -73,8 +73,8 @@ def run(
     chosen = folder or _new_name(loaded.name)
     for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
-    if choose(loaded).engine == "compiled" and not is_ready(loaded.specification.name):
-        note(COMPILING)
+    if choose(loaded).engine == "compiled" and (said := what_takes_time(loaded.specification.name)):
+        note(said)
     with _interruptible() as interrupted, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
@@ -171,13 +171,15 @@ def _show(judged: Judged, summary: dict[str, Any]) -> None:
             say(str(judged.verdict.witness))
         elif judged.promises.broken:
             say(judged.promises.example)
-    show_pairs(_rows(summary, result.scenario.engine))
+    show_pairs(_rows(summary))
     out.print(f"run folder: {result.folder}", style="dim")
     if summary["report"] is not None:
         out.print(f"report: {summary['report']}", soft_wrap=True)
 
 
-def _rows(summary: dict[str, Any], asked: str) -> Iterator[tuple[str, str]]:
+def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from antecast.sim.compiled.choice import has_compiled_engine
+
     latency = summary["latency"]
     yield "protocol", f"{summary['protocol']}, {summary['nodes']} nodes, seed {summary['seed']}"
     ratio = summary["delivery_ratio"]
@@ -205,6 +207,8 @@ def _rows(summary: dict[str, Any], asked: str) -> Iterator[tuple[str, str]]:
     for text in summary["troubles"]:
         yield "", text
     rate = summary["events"] / max(summary["wall"], 1e-9)
-    if summary["engine"] != "reference" or asked != "auto":
-        yield "engine", f"{summary['engine']} ({summary['engine_reason']})"
+    why = summary["engine_reason"]
+    if not has_compiled_engine(summary["protocol"]):
+        why = f"there is no compiled one for {summary['protocol']}"
+    yield "engine", f"{summary['engine']} ({why})"
     yield "run", f"{summary['simulated']:.1f} s simulated in {summary['wall']:.2f} s, {rate:,.0f} events/s"

@@ -1,7 +1,7 @@
 """Compiled kernels: typed Python loops over arrays, made fast by Numba when they are first called.
 
-Numba takes longer to import than most logs take to read, so nothing imports it until a kernel runs,
-and the machine code is cached on disk. Kernels release the interpreter lock and touch only the arrays they are
+Numba takes longer to import than most logs take to read, so nothing imports it until a kernel runs, and machine
+code is kept on disk (`machine_code`). Kernels release the interpreter lock and touch only the arrays they are
 given. They do not call each other: to Numba a wrapper is an opaque Python object.
 
 What several kernels need is a `part`: a plain function, compiled into each kernel that calls it. Parts
@@ -12,9 +12,9 @@ the constants (in capitals) of one.
 import ast
 import inspect
 import sys
+import time
 from collections.abc import Callable
 from functools import cache, wraps
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +22,9 @@ from antecast.core.one_module import one_module
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_BEGAN = time.time()
+"""What is changed on disk from now on is not what runs here."""
 
 _parts: list[Callable[..., Any]] = []
 
@@ -83,10 +86,12 @@ def compiled(function: Callable[P, R], *, allocates: bool = True) -> Callable[P,
     def kernel() -> Any:
         import numba
 
+        from antecast.core.machine_code import keep
+
         _register_parts()
-        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": allocates, "no_cfunc_wrapper": True}
+        options: dict[str, Any] = {"nogil": True, "_nrt": allocates, "no_cfunc_wrapper": True}
         dispatcher = numba.njit(**options)(function)
-        _stamp(dispatcher)
+        keep(dispatcher, _sources(function), since=_BEGAN)
         compile_alone = dispatcher.compile
 
         def compile_whole(signature: Any) -> Any:
@@ -111,9 +116,17 @@ _kernels: dict[Callable[..., Any], Callable[[], Any]] = {}
 
 def is_cached(function: Callable[..., Any]) -> bool:
     """Whether a kernel has been compiled, in this process or into a file that is still up to date."""
+    from antecast.core.machine_code import is_on_disk
+
     dispatcher = _kernels[function]()
-    file = getattr(dispatcher._cache, "_cache_file", None)
-    return bool(dispatcher.signatures or (file is not None and file._load_index()))
+    return bool(dispatcher.signatures) or is_on_disk(dispatcher)
+
+
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Whether there is a place on disk for the machine code of a kernel."""
+    from antecast.core import machine_code
+
+    return machine_code.is_kept(_kernels[function]())
 
 
 def _register_parts() -> None:
@@ -127,16 +140,6 @@ def _register_parts() -> None:
 
 
 _registered: set[Callable[..., Any]] = set()
-
-
-def _stamp(dispatcher: Any) -> None:
-    """Numba notes the source file of a kernel beside its machine code; add the files that the code comes from."""
-    file = getattr(dispatcher._cache, "_cache_file", None)
-    if file is not None:
-        digest = blake2b(digest_size=16)
-        for path in sorted(_sources(dispatcher.py_func)):
-            digest.update(path.read_bytes())
-        file._source_stamp = (file._source_stamp, digest.digest())
 
 
 def _sources(kernel: Callable[..., Any]) -> set[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -80,4 +81,5 @@ class _Forms:
             partial.write_text(json.dumps(known), encoding="utf-8")
             partial.replace(self._file)
         except OSError:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # a file system that is read-only says so even of a file that is not there
+                partial.unlink()

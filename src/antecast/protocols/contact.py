@@ -27,6 +27,11 @@ class Again(Frame, frozen=True, array_like=True, tag=3):
     """Please say again what you hold: some of it could not be taken when it came."""
 
 
+_LEAST_WAIT = 10**6
+"""Nanoseconds before a contact is asked again for the second time and later: with a patience of zero it would be
+asked for ever at one instant."""
+
+
 class Contact:
     """A node we are in contact with."""
 
@@ -55,5 +60,5 @@ class Contact:
     def start_over(self) -> None:
         self.offers, self.offered, self.asked, self.withheld = 0, {}, [], []
         self.again_at, self.round = None, 0
-        self.wait *= 2
+        self.wait = max(2 * self.wait, _LEAST_WAIT)
         self.few *= 2

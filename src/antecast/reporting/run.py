@@ -282,6 +282,8 @@ def _facts(manifest: Mapping[str, Any], folder: Path, beside: Beside) -> dict[st
         "started",
     )
     facts |= {name: str(manifest[name]) for name in names if manifest.get(name) is not None}
+    if manifest.get("engine_reason"):
+        facts["engine"] += f" ({manifest['engine_reason']})"
     facts |= {f"input {path}": digest for path, digest in inputs.items()}
     took = [f"{manifest[name]:.2f} s {word}" for name, word in _TOOK.items() if manifest.get(name) is not None]
     facts |= {"took": ", ".join(took)} if took else {}

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
 from antecast.core.compiled import part
 from antecast.core.settings import Duration, Settings, parse_duration
 from antecast.sim.scheduler import Scheduler
-from antecast.sim.streams import Stream, exp
+from antecast.sim.streams import Stream, exp, log
 
 
 class Constant(Settings, frozen=True, kw_only=True, tag_field="kind", tag="constant"):
@@ -120,7 +120,7 @@ def sampler(model: Delay, clock: Scheduler | None = None) -> Callable[[Stream], 
         case Triangular(low=low, mode=mode, high=high):
             return lambda stream: round(triangular(low, mode, high, stream.uniform()))
         case Pareto(least=least, shape=shape, most=most):
-            return lambda stream: min(most, round(least * exp(stream.exponential() / shape)))
+            return lambda stream: min(most, round(pareto(least, shape, stream.uniform())))
         case Growing(line=line, spread=spread):
             clock = Scheduler() if clock is None else clock
             if not spread:
@@ -135,3 +135,14 @@ def triangular(low: float, mode: float, high: float, p: float) -> float:
     if p * span <= rise:
         return low + math.sqrt(p * span * rise)
     return high - math.sqrt((1.0 - p) * span * (high - mode))
+
+
+_BEYOND: Final = 100.0
+"""e to this power, in nanoseconds, is longer than every duration; draws of small shapes would go beyond floating
+point."""
+
+
+@part
+def pareto(least: float, shape: float, p: float) -> float:
+    """The value above which a share p lies, or one that is longer than every duration."""
+    return least * exp(min(-log(p) / shape, _BEYOND))

@@ -82,6 +82,10 @@ class Churn(Settings, frozen=True, kw_only=True, tag_field="kind", tag="churn"):
     start: Duration = Duration(0)
     until: Duration | None = None
 
+    def __post_init__(self) -> None:
+        if not (self.uptime or self.downtime):
+            raise ValueError("uptime and downtime are both 0s; time would stand still for ever")
+
 
 class CellCrash(_Fault, frozen=True, kw_only=True, tag="cell-crash"):
     """A host, chosen at random in the cell of a station, crashes and recovers after a while."""

@@ -10,7 +10,9 @@ from antecast.core.settings import Duration, Settings
 from antecast.sim.delays import Delay, expand_delay
 from antecast.sim.network import Node
 
-PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+LARGEST_PAYLOAD = 1 << 20
+
+PayloadSize: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PAYLOAD)]
 
 
 class _Workload(Settings, frozen=True, kw_only=True, tag_field="kind"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,10 +14,16 @@ from antecast.sim.host import Host
 from antecast.sim.scenario import Scenario
 from antecast.sim.scheduler import Scheduler
 from antecast.sim.streams import Stream
-from antecast.sim.workload_kinds import At, Chatter, Once, Periodic, Poisson, Trace
+from antecast.sim.workload_kinds import LARGEST_PAYLOAD, At, Chatter, Once, Periodic, Poisson, Trace
 from antecast.traces.origin import find_origin
 
 _SECOND = 10**9
+
+_LATEST = 1 << 32
+"""Seconds, 136 years: the latest time that a list of broadcasts may name."""
+
+_RARE = 1e300
+"""Nanoseconds between broadcasts that never come: floating point holds that many, and some more."""
 
 _Broadcast: TypeAlias = tuple[int, bytes, int | None]
 """Who broadcasts what, and for how long."""
@@ -151,7 +158,7 @@ def broadcast_times(workload: Periodic | Poisson | Once, until: int, stream: Str
             yield t
             t += interval
     else:
-        mean = _SECOND / workload.rate
+        mean = min(_SECOND / workload.rate, _RARE)
         t = workload.start + round(mean * stream.exponential())
         while t < until:
             yield t
@@ -169,7 +176,8 @@ def origin_of(scenario: Scenario, times: list[int]) -> int:
 
 
 def read_broadcasts(path: Path, nodes: int) -> Iterator[tuple[int, int, int]]:
-    """Rows (t in ns, node, payload) of a CSV file with a header `t,node[,payload]`."""
+    """Rows (t in ns, node, payload) of a CSV file with a header `t,node[,payload]`. Times are read exactly:
+    seconds since 1970 with nanoseconds have more digits than floating-point numbers."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -179,16 +187,15 @@ def read_broadcasts(path: Path, nodes: int) -> Iterator[tuple[int, int, int]]:
                 )
             for row in reader:
                 try:
-                    t, node, payload = (
-                        round(float(row["t"]) * _SECOND),
-                        int(row["node"]),
-                        int(row.get("payload") or 64),
-                    )
-                    if t < 0 or payload < 0 or not 0 <= node < nodes:
+                    seconds, node = Decimal(row["t"]), int(row["node"])
+                    payload = int(row.get("payload") or 64)
+                    if not (0 <= seconds <= _LATEST and 0 <= node < nodes and 0 <= payload <= LARGEST_PAYLOAD):
                         raise ValueError
-                except (TypeError, ValueError):
+                except (TypeError, ValueError, ArithmeticError):
                     problem = f"expected seconds, a node from 0 to {nodes - 1} and a payload size, got {row}"
                     raise InputError(problem, path=path, line=reader.line_num) from None
-                yield t, node, payload
+                yield round(seconds * _SECOND), node, payload
+    except UnicodeDecodeError as error:
+        raise InputError(f"not a text file in UTF-8 (byte {error.start})", path=path) from None
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", path=path) from None

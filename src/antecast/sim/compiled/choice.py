@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias
 
 from antecast.core import ConfigurationError
-from antecast.core.compiled import is_cached
+from antecast.core.compiled import is_cached, is_kept
 from antecast.history.log import DiscardSink, EventWriter, SampleWriter
 from antecast.protocols import specification
 from antecast.sim.compiled.engine import Made
@@ -97,12 +97,23 @@ def is_ready(protocol: str) -> bool:
 
 
 COMPILING = "compiling the engine: this takes some 20 seconds, once; the machine code is kept for later runs"
+COMPILING_ALWAYS = (
+    "compiling the engine: this takes some 20 seconds in every process, since there is no folder in which the"
+    " machine code could be kept; set NUMBA_CACHE_DIR to one"
+)
+
+
+def what_takes_time(protocol: str) -> str | None:
+    """What a user should know before the engine of a protocol is loaded; None if it is ready."""
+    if is_ready(protocol):
+        return None
+    return COMPILING if is_kept(_part(protocol, "kernel").advance) else COMPILING_ALWAYS
 
 
 def prepare(protocol: str, on_note: Callable[[str], None] | None = None) -> None:
     """Load the engine of a protocol, and compile it where that has not been done; says so before it begins."""
-    if on_note is not None and not is_ready(protocol):
-        on_note(COMPILING)
+    if on_note is not None and (said := what_takes_time(protocol)):
+        on_note(said)
     smallest = make_scenario(
         {
             "engine": "compiled",

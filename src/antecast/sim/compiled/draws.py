@@ -15,8 +15,18 @@ from numpy.typing import NDArray
 from antecast.core import ConfigurationError
 from antecast.core.compiled import part
 from antecast.core.settings import format_duration
-from antecast.sim.delays import Constant, Exponential, Growing, Normal, Pareto, Triangular, Uniform, triangular
-from antecast.sim.streams import exp, log, normal_quantile
+from antecast.sim.delays import (
+    Constant,
+    Exponential,
+    Growing,
+    Normal,
+    Pareto,
+    Triangular,
+    Uniform,
+    pareto,
+    triangular,
+)
+from antecast.sim.streams import log, normal_quantile
 
 Model: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = Any
@@ -30,9 +40,6 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _UNIT: Final = 2.0**-53
 
 CONSTANT, UNIFORM, GROWING, NORMAL, EXPONENTIAL, TRIANGULAR, PARETO = (float(kind) for kind in range(7))
-
-_LEAST_SHAPE: Final = 0.1
-"""Of a Pareto distribution whose draws all fit into a floating-point number before they are cut."""
 
 
 def delay_model(delay: object, *, field: str = "network.delay", bounded: bool = False) -> Model:
@@ -54,8 +61,6 @@ def delay_model(delay: object, *, field: str = "network.delay", bounded: bool = 
         case Triangular(low=low, mode=mode, high=high) if not bounded:
             return _exact(field, TRIANGULAR, low, mode, high)
         case Pareto(least=least, shape=shape, most=most) if not bounded:
-            if shape < _LEAST_SHAPE:
-                raise ConfigurationError(f"kernels know shapes from {_LEAST_SHAPE} on, not {shape}", field=field)
             return _exact(field, PARETO, least, most, shape)
     kind = getattr(type(delay), "__struct_config__", None)
     named = getattr(kind, "tag", type(delay).__name__)
@@ -148,7 +153,7 @@ def _drawn(model: Model, p: float) -> Whole:
         return np.int64(model[2]) + np.int64(np.rint(model[1] * -log(p)))
     if model[0] == TRIANGULAR:
         return np.int64(np.rint(triangular(model[1], model[2], model[3], p)))
-    drawn = model[1] * exp(-log(p) / model[3])
+    drawn = pareto(model[1], model[3], p)
     return np.int64(model[2]) if drawn >= model[2] else np.int64(np.rint(drawn))
 
 

@@ -33,7 +33,10 @@ class Order:
     """Messages that a process did not deliver, over all processes; late ones may still have been on their way."""
 
     @property
-    def outcome(self) -> Literal["causal", "violated"]:
+    def outcome(self) -> Literal["causal", "violated", "inconclusive"]:
+        """Where nothing was delivered there is nothing to judge."""
+        if not self.deliveries:
+            return "inconclusive"
         return "violated" if self.early or self.twice else "causal"
 
 
