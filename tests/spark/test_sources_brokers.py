@@ -111,7 +111,7 @@ def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_addres
     remove(nats_address, "E")
     fill(nats_address, "E", ["e"], [("e", b"new %d" % n) for n in range(3)])
     strict = reader_of(NatsSource, servers=nats_address, stream="E")
-    said = "stream E: the checkpoint is at 9, and the next message will be 4: was this deleted and made anew"
+    said = "stream E: the checkpoint is at 9, and the next message will be 4: was it deleted and created again"
     with pytest.raises(AntecastError, match=said):
         strict.latestOffset({"seq": 9}, ReadAllAvailable())
     with pytest.raises(AntecastError, match="the checkpoint is at 12, and the next message will be 4"):
@@ -133,10 +133,10 @@ def test_a_stream_that_was_made_anew_is_known_however_long_it_is(nats_address):
     planned = strict.newest()
     remove(nats_address, "G")
     fill(nats_address, "G", ["g"], [("g", b"new %d" % n) for n in range(9)])
-    said = "the checkpoint is at 4, and the next message will be 10: this was deleted and made anew"
+    said = "the checkpoint is at 4, and the next message will be 10: it was deleted and created again"
     with pytest.raises(AntecastError, match=said):
         strict.latestOffset(start, ReadAllAvailable())
-    with pytest.raises(AntecastError, match="this was deleted and made anew"):
+    with pytest.raises(AntecastError, match="it was deleted and created again"):
         rows_between(strict, start, planned)
     middle = lenient.latestOffset(start, ReadMaxRows(5))
     end = lenient.latestOffset(middle, ReadAllAvailable())
