@@ -106,7 +106,7 @@ def test_a_stream_that_was_made_anew_is_an_error_unless_that_is_fine(nats_addres
     asyncio.run(forget())
     fill(nats_address, "E", ["e"], [("e", b"new %d" % n) for n in range(3)])
     strict = reader_of(NatsSource, servers=nats_address, stream="E")
-    said = "stream E: the checkpoint is at 9, and the next message will be 4: was this deleted and made anew"
+    said = "stream E: the checkpoint is at 9, and the next message will be 4: was it deleted and created again"
     with pytest.raises(AntecastError, match=said):
         strict.latestOffset({"seq": 9}, ReadAllAvailable())
     with pytest.raises(AntecastError, match="the checkpoint is at 12, and the next message will be 4"):
