@@ -122,3 +122,14 @@ def test_every_run_has_a_verdict_of_its_own() -> None:
     assert verdict.summary()["runs"]["twice"]["duplicates"] == 1
     alone = audit_table(pa.Table.from_pylist(rows_of(causal)))
     assert alone.runs == {} and alone.outcomes == {}
+
+
+@pytest.mark.parametrize("word", ["Deliver", "deliver ", "delivered", "DELIVERY"])
+def test_rows_of_a_kind_that_looks_like_ours_leave_the_verdict_open(word: str) -> None:
+    """Node c delivers in the wrong order, and writes the kind in its own way."""
+    rows = rows_of("a: ba.1\nb: da.1 bb.1\nc: db.1 da.1")
+    table = pa.Table.from_pylist([row | ({"kind": word} if row["node"] == "c" else {}) for row in rows])
+    verdict = audit_table(table)
+    assert verdict.outcome == "inconclusive" and repr(word) in verdict.unsettled[0]
+    assert audit_table(table, kinds={"broadcast": "broadcast"}).outcome == "inconclusive"
+    assert audit_table(table, kinds={"deliver": "deliver"}).outcome == "causal"

@@ -4,7 +4,8 @@ The auditor takes a log for complete: every broadcast and every delivery of its 
 like a message that never came, so a log that was rotated or trimmed can look causal where the whole one is
 violated. Two things show that rows are missing: positions of a node that skip numbers, and numbers of a source's
 messages that do. Both only mean something where numbers are dense, that is, given one by one from 0 or 1. `dense`
-says which are. Default: those that look like it (`Numbers.dense`).
+says which are. Default: those that look like it (`Numbers.dense`). Rows are as good as missing, too, where their
+kind is written in another way (`Deliver`, `delivered`) than that of those that count.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
 from antecast.core.errors import ConfigurationError
+from antecast.history.log_kinds import alike, left_out_words
 from antecast.history.rows import LongArray, factorise
 from antecast.text.wording import listed, plural
 
@@ -139,8 +141,11 @@ class Gathering:
         dense: Collection[str] | None = None,
         complete: Collection[object] | None = None,
         look: Collection[str] = tuple(OWNERS),
+        kinds: Mapping[str, str] | None = None,
     ) -> None:
         check_dense(dense)
+        self._kinds = kinds or {}
+        self._words: set[str] = set()
         self._batches = batches
         self._dense = dense
         self._complete = complete
@@ -161,6 +166,7 @@ class Gathering:
         for what, owner in OWNERS.items():
             if what in names and owner in names and what in self._look:
                 self._found.setdefault(what, Numbers(what, owner)).add(batch)
+        self._words.update(str(word) for word in factorise(batch.column("kind"))[1] if word is not None)
         if self._complete is not None:
             self._nodes.update(batch.column("node").unique().to_pylist())
 
@@ -172,6 +178,7 @@ class Gathering:
             lambda numbers, who: _gap(numbers, who, self._batches),
             dense=self._dense,
             complete=self._complete,
+            odd=alike(self._words, self._kinds),
         )
 
 
@@ -188,9 +195,11 @@ def completeness_of(
     *,
     dense: Collection[str] | None,
     complete: Collection[object] | None,
+    odd: Mapping[str, str],
 ) -> Completeness:
-    """What the numbers of nodes and sources say; `gap` tells one of their gaps in words."""
-    unsettled = []
+    """What the numbers of nodes and sources say; `gap` tells one of their gaps in words. `odd` are words for kinds
+    that are not counted and look like those that are."""
+    unsettled = left_out_words(odd)
     for what, numbers in found.items():
         if dense is None and not numbers.dense():
             continue

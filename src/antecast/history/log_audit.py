@@ -36,7 +36,7 @@ def audit_log(
 
     `dense` and `complete` are those of `antecast.history.completeness`.
     """
-    batches = Gathering(log.batches, dense=dense, complete=complete, look=may_be_dense(log))
+    batches = Gathering(log.batches, dense=dense, complete=complete, look=may_be_dense(log), kinds=log.kinds)
     try:
         verdict = audit(batches, clock=log.clock, **options)
     except BrokenLog as error:
@@ -87,7 +87,7 @@ def audit_table(
             yield in_our_words(pa.RecordBatch.from_arrays(arrays, names=list(used)), kinds)
             row += len(batch)
 
-    watched = Gathering(batches, dense=dense, complete=complete)
+    watched = Gathering(batches, dense=dense, complete=complete, kinds=kinds)
     verdict = audit(watched, clock=clock, **options)
     if len(table) and not (verdict.messages and verdict.tally.deliveries):
         words = pick(_as_one(table), used["kind"]).cast(pa.string()).unique().to_pylist()

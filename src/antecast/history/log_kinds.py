@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -19,15 +19,44 @@ NO_ROW = "no row is "
 """How the errors of this module begin."""
 
 
+_ENDINGS = ("", "s", "d", "ed", "y", "ies", "ing")
+
+
+def alike(words: Iterable[object], kinds: Mapping[str, str]) -> dict[str, str]:
+    """Words that look like one of our kinds and are not, `Deliver` or `delivered`, and the kind they look like.
+
+    A kind that a person has named has the word that was named, and no other.
+    """
+    found = {}
+    for word in map(str, words):
+        plain = word.strip().casefold()
+        for kind in KINDS:
+            if kind not in kinds and word != kind and plain in {kind + ending for ending in _ENDINGS}:
+                found[word] = kind
+    return {word: kind for word, kind in found.items() if word not in kinds.values()}
+
+
+def left_out_words(found: Mapping[str, str]) -> list[str]:
+    """Why a log with such words is not settled."""
+    said = []
+    for kind in KINDS:
+        some = sorted(repr(word) for word, like in found.items() if like == kind)
+        if some:
+            problem = f"rows of the kind {', '.join(some)} are not counted: write {kind} if they are meant"
+            said.append(f"{problem}, or say --kinds {kind}={kind} if not")
+    return said
+
+
 def in_our_words(batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
-    """The kinds in the auditor's words; other kinds than those become the empty word."""
+    """The kinds in the auditor's words; others become the empty word, but for those that look like ours."""
     if not kinds:
         return batch
     place = batch.schema.get_field_index("kind")
     column = batch.column(place)
     codes, words = factorise(column)
     ours = {kinds.get(kind, kind): kind for kind in KINDS}
-    texts = pa.array([ours.get(str(word), "") for word in words], pa.string())
+    odd = alike(words, kinds)
+    texts = pa.array([ours.get(str(word), str(word) if str(word) in odd else "") for word in words], pa.string())
     indices = pa.array(codes, mask=column.is_null().to_numpy(zero_copy_only=False))
     return batch.set_column(place, "kind", pa.DictionaryArray.from_arrays(indices, texts))
 

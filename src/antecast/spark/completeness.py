@@ -14,9 +14,13 @@ from antecast.history.completeness import (
     completeness_of,
     gap_words,
 )
+from antecast.history.log_kinds import alike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_WORDS = 10_000
+"""Kinds that are looked at."""
 
 
 def frame_completeness(
@@ -27,8 +31,12 @@ def frame_completeness(
     dense: Collection[str] | None = None,
     complete: Collection[object] | None = None,
     look: Collection[str] = tuple(OWNERS),
+    named: Mapping[str, str] | None = None,
 ) -> Completeness:
-    """One row per node and one per source come to the driver, and the numbers of the few that are told."""
+    """One row per node and one per source come to the driver, and the numbers of the few that are told.
+
+    `named` are the kinds that a person has named, where the frame has our words for them already.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     check_dense(dense)
@@ -71,4 +79,6 @@ def frame_completeness(
         values = rows.filter(mine & number.isNotNull()).select(number).distinct().toArrow().column("number")
         return gap_words(numbers, who, values.to_numpy())
 
-    return completeness_of(found, nodes, gap, dense=dense, complete=complete)
+    words = events.select(F.col(column("kind")).cast("string").alias("kind")).distinct().limit(_WORDS).collect()
+    odd = alike((row["kind"] for row in words if row["kind"] is not None), named or kinds or {})
+    return completeness_of(found, nodes, gap, dense=dense, complete=complete, odd=odd)

@@ -35,7 +35,9 @@ def audit_log_on_spark(
         with spark_session("antecast audit", master=master) as spark:
             frame = log_frame(spark, log)
             verdict = audit(frame, clock=log.clock, on_progress=note, **options)
-            found = frame_completeness(frame, look=may_be_dense(log), dense=dense, complete=complete)
+            found = frame_completeness(
+                frame, look=may_be_dense(log), dense=dense, complete=complete, named=log.kinds
+            )
     except BrokenLog as error:
         raise log.place(error) from None
     except Exception as error:
