@@ -88,7 +88,7 @@ def test_a_verdict_is_short_to_read_and_long_to_ask(result):
 
 def test_a_comparison_from_python(tmp_path):
     found = antecast.compare(
-        SCENARIO,
+        antecast.make_scenario(SCENARIO),
         protocols=["vector", "fifo"],
         settings={"vector": {"retain": 50}},
         seeds=1,
@@ -126,7 +126,7 @@ def test_results_of_a_reproduction_are_short_to_read():
             lambda: antecast.audit(5),
             "events: expected a RunResult, a table (Arrow, pandas, Spark, Polars), or the path",
         ),
-        (lambda: antecast.compare(5), "scenario: expected the path of a TOML file or a mapping"),
+        (lambda: antecast.compare(5), "scenario: expected a Scenario, the path of a TOML file, or a mapping"),
         (lambda: antecast.sweep(5), "study: expected a Study, the path of a TOML file, or a mapping"),
         (lambda: antecast.compare(SCENARIO, max_latency="2"), "max_latency: expected a duration with its unit"),
         (lambda: antecast.reproduce("vcub"), "unknown study 'vcub'"),
@@ -157,6 +157,8 @@ def test_results_of_a_reproduction_are_short_to_read():
         (lambda: antecast.sweep({}, seeds=1.5), "seeds: expected a whole number from 1 on, got float"),
         (lambda: antecast.reproduce("vcube", seeds=0), "seeds: expected a whole number from 1 on, got 0"),
         (lambda: antecast.report("x", out=3), "out: expected a path, got int"),
+        (lambda: antecast.specification(5), "name: expected the name of a protocol or its import path, got int"),
+        (lambda: antecast.register("vector"), "specification: expected a Specification, got str"),
     ],
 )
 def test_a_wrong_argument_is_one_clear_error(call, words):

@@ -290,7 +290,7 @@ def _nanoseconds(skew: str | int) -> int:
 
 
 def compare(
-    scenario: Mapping[str, Any] | PathLike,
+    scenario: Scenario | Mapping[str, Any] | PathLike,
     *,
     protocols: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | Sequence[str] = (),
@@ -320,12 +320,14 @@ def compare(
     from antecast.comparison.stored import Origin, store
     from antecast.reporting.compare import compare_page
     from antecast.reporting.page import write
-    from antecast.sim.scenario import override, read_toml
+    from antecast.sim.scenario import Scenario, override, read_toml
     from antecast.spark.compare import compare as run_comparison
     from antecast.spark.task import Limits
 
+    if isinstance(scenario, Scenario):
+        scenario = scenario.plain()
     if not isinstance(scenario, Mapping | Path | str):
-        raise unexpected("scenario", scenario, "the path of a TOML file or a mapping of its values")
+        raise unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
     check_texts("protocols", protocols, "vector")
     check_texts("overrides", overrides, "network.loss=0.1")
     check_count("seeds", seeds, least=1)

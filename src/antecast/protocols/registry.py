@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from antecast.core import ConfigurationError, NodeId, Protocol
+from antecast.core.arguments import unexpected
 from antecast.core.guarantees import Guarantee, Need
 from antecast.core.settings import Settings, read_settings
 from antecast.protocols import outside
@@ -134,6 +135,8 @@ def pack(names: Iterable[str]) -> outside.Packed:
 
 
 def register(specification: Specification) -> Specification:
+    if not isinstance(specification, Specification):
+        raise unexpected("specification", specification, "a Specification")
     if specification.name in _registry:
         raise ValueError(f"protocol {specification.name!r} is registered already")
     _registry[specification.name] = specification
@@ -149,6 +152,8 @@ def specifications() -> list[Specification]:
 
 def specification(name: str, *, path: str = "protocol.name") -> Specification:
     """The protocol of that name or import path; a `ConfigurationError` with a suggestion if there is none."""
+    if not isinstance(name, str):
+        raise unexpected("name", name, "the name of a protocol or its import path")
     if name in _registry:
         return _registry[name]
     if outside.is_known(name):
