@@ -8,6 +8,7 @@ from small import SPEC
 
 from antecast.checking.check import check
 from antecast.checking.counterexample import replay
+from antecast.checking.limits import Limits
 from antecast.checking.scope import Scope
 from antecast.core import ConfigurationError
 from antecast.core.settings import Offset
@@ -113,6 +114,14 @@ def test_lassos_are_looked_for_in_all_worlds_where_many_share_them(make, verdict
     found = check(spec_of(make), Scope(nodes=3, broadcasts=2), jobs=2, share_from=20).found
     assert found.verdict == verdict
     assert "that frames come to rest was seen in all worlds, not by local calls alone" in found.reduction
+
+
+@pytest.mark.parametrize("strategy", ["walk", "overtaking", "patient"])
+def test_random_walks_notice_that_nodes_never_stop_talking(strategy):
+    scope = Scope(nodes=3, broadcasts=2)
+    done = check(spec_of(wrong.Talks), scope, strategy=strategy, limits=Limits(cpu=60))
+    assert done.found.problem.words == "nodes never stop talking; frames go to and fro without an end"
+    assert replay(done.counterexample, spec_of(wrong.Talks)).problem.property == "termination"
 
 
 def test_the_search_without_reduction_finds_lassos_too():

@@ -42,6 +42,8 @@ HELD_BACK = (
 
 NOTHING_LEFT = "nothing is under way and no timer is set"
 
+ENDLESS = "frames go to and fro without an end"
+
 HOLDS = "station_hosts"
 """The gauge of hosts that a station holds: in the end each host is held by one."""
 
@@ -149,7 +151,7 @@ class Calm:
                 elif len(way) - last_firing >= STORM:
                     del way[last_firing:]  # a replay goes on by itself
                     words = self.lacking(world, excused) or "nodes never stop talking"
-                    return world, Problem("termination", f"{words}; frames go to and fro without an end")
+                    return world, Problem("termination", f"{words}; {ENDLESS}")
             else:
                 lacking = self.lacking(world, excused)
                 if lacking is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from random import Random
 
-from antecast.checking.calm import Calm
+from antecast.checking.calm import ENDLESS, Calm
 from antecast.checking.limits import Progress
 from antecast.checking.properties import Property, broken_property
 from antecast.checking.records import Problem
@@ -88,12 +88,29 @@ def walk(
         made += 1
         deepest = max(deepest, len(way))
         bad = calm.judge(world) if calm.is_quiet(world) else None
+        if len(way) >= LONGEST:
+            way, bad = _endless(worlds, way, calm)
         if bad is not None:
             return found("violated", problem=bad[0], actions=(*way, *bad[1]), calm=len(way))
         why = progress(made, transitions, 0, len(way)) if progress is not None else None
         if why:
             return found("not exhausted", why=f"{made} random walks, seed {seed}: {why}")
     return found("not exhausted", why=f"{made} random walks, seed {seed}")
+
+
+def _endless(
+    worlds: Worlds, way: list[Action], calm: Calm
+) -> tuple[list[Action], tuple[Problem, list[Action]] | None]:
+    """A walk that did not come to rest, and the first part of it after which nodes would talk for ever, if any."""
+    world, done, look_at = worlds.beginning(), 0, 8
+    while look_at < len(way):
+        for action in way[done:look_at]:
+            world, _ = worlds.perform(world, action)
+        bad = calm.judge(world)
+        if bad is not None and bad[0].words.endswith(ENDLESS):
+            return way[:look_at], bad
+        done, look_at = look_at, 2 * look_at
+    return way, None
 
 
 def _chosen(
@@ -143,10 +160,13 @@ def shorten(worlds: Worlds, found: Found, properties: tuple[Property, ...] = ())
         return found
     actions, calm = list(found.actions[: found.calm]), Calm(worlds)
     problem, tail = found.problem, found.actions[found.calm :]
+    endless = problem.words.endswith(ENDLESS)
     place = len(actions) - 1
     while place >= 0:
         fewer = actions[:place] + actions[place + 1 :]
-        again = _played(worlds, fewer, calm, found.problem.property, properties, judged=bool(tail))
+        again = _played(
+            worlds, fewer, calm, found.problem.property, properties, judged=bool(tail), endless=endless
+        )
         if again is not None:
             problem, actions, tail = again
             place = min(place, len(actions))
@@ -190,6 +210,7 @@ def _played(
     properties: tuple[Property, ...],
     *,
     judged: bool,
+    endless: bool,
 ) -> tuple[Problem, list[Action], tuple[Action, ...]] | None:
     """Whether these actions still break the same property, or if that is `judged`, the calm behind them: then how,
     and in how many of them."""
@@ -202,7 +223,7 @@ def _played(
         if problem is not None:
             same = problem.property == broken
             return (problem, actions[: place + 1], ()) if same else None
-    if (broken in ENDS or judged) and calm.is_quiet(world):
+    if (broken in ENDS or judged) and (endless or calm.is_quiet(world)):
         bad = calm.judge(world)
         if bad is not None and bad[0].property == broken:
             return bad[0], actions, tuple(bad[1])
