@@ -215,11 +215,17 @@ def test_a_run_has_all_columns_of_the_event_log_and_others_those_of_an_audit(tmp
             {"path": "log.csv", "columns": "node"},
             "antecast.log: columns: expected NAME=VALUE, separated by commas",
         ),
+        (
+            LogSource,
+            {"path": "hosts.csv"},
+            "no column 'node'; the file has host, pos, kind, origin, seq; say which it is with .option('columns'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, source, options, said):
     monkeypatch.chdir(tmp_path)
     Path("one.txt").write_text(ONE)
+    Path("hosts.csv").write_text("host,pos,kind,origin,seq\na,1,broadcast,a,1\n")
     Path("bad.txt").write_text("12 CONN 1 2 up\n12.3 CON 1 2 up\n14 CONN 1 2 down\n")
     feed(tmp_path)
     with pytest.raises(AntecastError) as error:

@@ -59,7 +59,7 @@ _PLAIN: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 _GS_PATIENCE = 30
-"""Seconds for which Google's client asks again; by itself it takes a quarter of an hour."""
+"""Seconds for which Google's client asks again; by itself it goes on for minutes."""
 
 _PIECE = 8 << 20
 

@@ -9,6 +9,7 @@ after a line break; CSV with quotes and compressed files by one task each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -75,8 +76,15 @@ def _open(values: dict[str, Any]) -> Log:
             clock=values.get("clock"),
         )
     except ConfigurationError as error:
-        raise ConfigurationError(error.problem, source=NAME, field=error.field) from None
+        raise ConfigurationError(_advice(error.problem), source=NAME, field=error.field) from None
+    except InputError as error:
+        raise InputError(_advice(error.problem), path=error.path, line=error.line) from None
     return replace(log, files=tuple(replace(file, path=file.path.resolve()) for file in log.files))
+
+
+def _advice(problem: str) -> str:
+    """A problem with the option of this source in place of the command's."""
+    return re.sub(r"--map (\S+)", r".option('columns', '\1')", problem)
 
 
 def _whole(log: Log) -> bool:
