@@ -384,8 +384,8 @@ def out_of_order(window: int, *, shuffled: bool = False, messages: int = 20 * 10
     """Messages per CPU second that a node takes when each `window` of them comes backwards, or shuffled."""
     from antecast.live.counters import Counters
     from antecast.live.engine import Engine
+    from antecast.live.ephemeral import Ephemeral
     from antecast.live.eventlog import EventLog
-    from antecast.live.journal import Ephemeral
     from antecast.live.machine import Clock, Machine
     from antecast.live.recovery import recover
     from antecast.protocols import specification

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from antecast.torture.campaign import Campaign
+from antecast.torture.campaign import Campaign, Standing, Summary
 from antecast.torture.controls import CONTROLS
 from antecast.torture.group import Patience
 from antecast.torture.nursery import nursery
@@ -104,3 +104,14 @@ def test_time_in_which_nobody_was_let_run_is_not_held_against_a_node():
         now[0] += 0.004
         over = patience.is_over()
     assert over
+
+
+def test_every_protocol_gets_its_share_of_the_faults():
+    names = ["vector", "barrier", "vcube"]
+    campaign = Campaign(protocols=names, faults=5)
+    summary = Summary(0, 3, None, {name: Standing("", 1) for name in names})
+    taken = []
+    for session in campaign._sessions(summary):
+        taken.append(session.protocol)
+        summary.protocols[session.protocol].faults = {"kill": 40}
+    assert taken == names

@@ -37,28 +37,22 @@ from antecast.live import faults
 from antecast.live.calls import Call, decode_calls, encode_calls
 from antecast.live.checksums import checksum_of, checksum_of_delivery, checksum_of_group, checksum_of_snapshot
 from antecast.live.entries import Commit, Delivery, Durability, Identity, JournalError, Recovered
+from antecast.live.journal_checks import (
+    CONSTANT,
+    FORMAT,
+    bring_along,
+    check_end,
+    check_format,
+    check_guards,
+    check_owner,
+)
+from antecast.live.journal_file import SCHEMA, UNREADABLE, connect
 from antecast.live.mark import Mark, boot
 from antecast.live.recent import Window
 from antecast.version import __version__
 
-FORMAT: Final = 1
-
 HISTORY: Final = 64 << 20
 """Bytes of calls before the last snapshot that are kept to be replayed."""
-
-_SCHEMA = """
-create table meta (key text primary key, value) without rowid;
-create table snapshots (position integer primary key, now integer, delivered integer, events integer,
-    chain integer, exact integer, state blob, checksum integer);
-create table groups (first integer primary key, last integer, delivered integer, calls blob, checksum integer);
-create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
-    checksum integer);
-create table lives (number integer primary key, life blob, checksum integer);
-create table if not exists positions (number integer primary key, position integer, checksum integer);
-"""
-
-_CONSTANT: Final = ("number", "group", "protocol", "role", "settings", "life")
-"""What a journal says of itself once and for ever."""
 
 
 class _Damaged(Exception):
@@ -76,7 +70,7 @@ class Journal:
         self.notes: list[str] = []
         """What a person should know about how it was opened."""
         self._mark = mark
-        self._db = _connect(path)
+        self._db = connect(path)
         self._reader = self._db
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()
@@ -99,8 +93,9 @@ class Journal:
                 mark.close()
             else:
                 journal.close()
-            if isinstance(error, _UNREADABLE):
-                raise JournalError(f"not a readable journal ({error})", path=path) from None
+            if isinstance(error, UNREADABLE):
+                full = "the disk is full" if "disk is full" in str(error) else f"not a readable journal ({error})"
+                raise JournalError(full, path=path) from None
             raise
         return journal
 
@@ -113,11 +108,11 @@ class Journal:
             journal = cls(path, Durability.FULL)
             if not journal._exists() or journal.meta("format") is None:
                 raise JournalError("not a journal of Antecast", path=path)
-            journal._check_format()
-            journal._check_guards()
+            check_format(journal)
+            check_guards(journal)
             journal.life = journal.meta("life")
             journal._stand()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise JournalError(f"not a readable journal ({error})", path=path) from None
         return journal
 
@@ -130,7 +125,7 @@ class Journal:
         if not made and db.execute("select 1 from sqlite_master").fetchone() is not None:
             raise JournalError("not a journal of Antecast", path=self.path)
         if not made and self._mark is not None and self._mark.is_alone:
-            raise JournalError(f"its tables are missing; {self._bring_along()}", path=self.path)
+            raise JournalError(f"its tables are missing; {bring_along(self.path)}", path=self.path)
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if self.durability is Durability.FULL else 'normal'}")
         if not made:
@@ -138,14 +133,16 @@ class Journal:
         elif self.meta("format") is None:
             raise JournalError("not a journal of Antecast", path=self.path)
         else:
-            self._check_format()
-            self._check(identity)
-            db.execute(_SCHEMA.split(";")[-2])  # came later than the others
-        self._check_guards()
+            check_format(self)
+            check_owner(self, identity)
+            db.execute(SCHEMA.split(";")[-2])  # came later than the others
+        check_guards(self)
         self.life = self.meta("life")
-        self._reader = _connect(self.path)
+        self._reader = connect(self.path)
         self._stand()
-        self._check_end(identity)
+        check_end(self, identity, self._mark)
+        if self.meta("code") != identity.code:
+            self._drop_history()
         self._found = {key: self.meta(key) for key in ("open", "code", "version")}
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
@@ -168,9 +165,9 @@ class Journal:
             "acknowledged": 0,
             "acknowledged guard": checksum_of(0),
         }
-        values["guard"] = checksum_of(*(values[name] for name in _CONSTANT))
+        values["guard"] = checksum_of(*(values[name] for name in CONSTANT))
         self._db.execute("begin immediate")  # tables without whose they are would be nobody's journal
-        for statement in filter(str.strip, _SCHEMA.split(";")):
+        for statement in filter(str.strip, SCHEMA.split(";")):
             self._db.execute(statement)
         if point is not None:
             point("journal schema written")
@@ -180,19 +177,6 @@ class Journal:
         self._db.execute("commit")
         if point is not None:
             point("journal created")
-
-    def _check_format(self) -> None:
-        if self.meta("format") != FORMAT:
-            problem = f"written in format {self.meta('format')}; this version reads format {FORMAT}"
-            raise JournalError(problem, path=self.path)
-
-    def _check_guards(self) -> None:
-        constant = checksum_of(*map(self.meta, _CONSTANT))
-        if (constant, checksum_of(self.meta("acknowledged"))) != (
-            self.meta("guard"),
-            self.meta("acknowledged guard"),
-        ):
-            raise JournalError("what it says of itself is damaged", path=self.path)
 
     @property
     def written_by(self) -> str:
@@ -210,19 +194,11 @@ class Journal:
             code=self.meta("code"),
         )
 
-    def _check(self, wanted: Identity) -> None:
-        found = self.identity()
-        if (found.number, found.group, found.protocol, found.role) != (
-            wanted.number, wanted.group, wanted.protocol, wanted.role,
-        ):  # fmt: skip
-            problem = f"belongs to {found.words}, not to {wanted.words}"
-            raise JournalError(f"{problem}; give each node a journal of its own", path=self.path)
-        ours = json.loads(json.dumps(wanted.settings))
-        for name in sorted(found.settings.keys() | ours.keys()):
-            was, given = found.settings.get(name), ours.get(name)
-            if was != given:
-                problem = f"was begun with {name} = {was}, not {given}; a node keeps its settings for life"
-                raise JournalError(problem, path=self.path)
+    def _drop_history(self) -> None:
+        """Keep the last snapshot alone: the calls before it can be replayed only by the code that wrote them."""
+        self._db.execute("delete from groups")
+        self._db.execute("delete from snapshots where position < ?", (self.position,))
+        self.notes.append("the code has changed since it was written; older history was dropped")
 
     def _stand(self) -> None:
         """Find out where the journal ends, checking every group after the last snapshot."""
@@ -234,67 +210,6 @@ class Journal:
                 self.position, self.delivered, self.chain = position, delivered, chain
         except _Damaged:
             self._cut_or_refuse()
-
-    def _check_end(self, identity: Identity) -> None:
-        if self._mark is not None:
-            self._check_mark(self._mark)
-        opened = self.meta("open")
-        if opened is not None:
-            left = json.loads(opened)
-            restarted = left["boot"] != boot()
-            if left["durability"] == Durability.NONE:
-                raise JournalError(
-                    "its node ran with durability none and did not stop cleanly, so its state is lost; "
-                    "join under a number that was never used, with a new journal",
-                    path=self.path,
-                )
-            if left["durability"] == Durability.NORMAL and restarted:
-                raise JournalError(
-                    "the machine went down while its node ran with durability normal, so the last calls may be "
-                    "lost; join under a number that was never used, with a new journal",
-                    path=self.path,
-                )
-        stored, start = self.meta("code"), self.recovered()
-        tail = self.position - start.position
-        if stored != identity.code and (tail or start.exact):
-            version = self.meta("version")
-            same = version == __version__
-            which = f"the code of Antecast {version} that wrote it" if same else f"Antecast {version}"
-            raise JournalError(
-                f"its node was not stopped cleanly, and its last {tail} calls can only be replayed by {which}: "
-                "with that code, run antecast node --compact on it, then upgrade",
-                path=self.path,
-            )
-        if stored != identity.code:
-            self._db.execute("delete from groups")
-            self._db.execute("delete from snapshots where position < ?", (self.position,))
-            self.notes.append("the code has changed since it was written; older history was dropped")
-
-    def _check_mark(self, mark: Mark) -> None:
-        marked = mark.read()
-        if marked is None:
-            if mark.is_alone and self.meta("open") is not None:
-                problem = (
-                    "its node was not stopped cleanly, and its mark is missing, so its end may be lost as well"
-                )
-                raise JournalError(f"{problem}; {self._bring_along()}", path=self.path)
-            if self.position:
-                self.notes.append("its mark is missing; whether it is an older copy cannot be told")
-            return
-        if marked.position > self.position:
-            problem = f"ends at call {self.position}, but effects of call {marked.position} may have left the node"
-            raise JournalError(
-                f"{problem}: its end is lost, or it is an older copy; join under a number that was never used",
-                path=self.path,
-            )
-        if marked.position == self.position and marked.chain != self.chain:
-            raise JournalError("the mark beside it belongs to another journal", path=self.path)
-
-    def _bring_along(self) -> str:
-        return (
-            f"bring {self.path.name}.mark and {self.path.name}-wal along from where it ran, or join under a "
-            "number that was never used, with a new journal"
-        )
 
     # Reading.
 
@@ -577,34 +492,3 @@ class Journal:
         rows = [(*each[:5], checksum_of_delivery(each)) for each in self._volatile]
         self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
         self._forget()
-
-
-class Ephemeral(Journal):
-    """No file at all: deliveries wait in memory, and the node never comes back."""
-
-    def __init__(self) -> None:
-        self.path, self.durability, self.history = Path("(none)"), Durability.NONE, 0
-        self.notes = []
-        self.life = secrets.token_bytes(16)
-        self.position = self.chain = self.delivered = self.acknowledged = 0
-        self._volatile = Window()
-        self._mark = None
-        self._found = {}
-        self._db = self._reader = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._db.executescript(_SCHEMA)
-
-    def close(self, *, state: bytes | None = None, now: int = 0, events: int = 0) -> None:
-        self._db.close()
-
-
-_UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
-"""What reading a damaged file raises."""
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-        db.execute("pragma schema_version").fetchone()
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot open: {error}", path=path) from None
-    return db

@@ -33,8 +33,9 @@ from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
+from antecast.live.ephemeral import Ephemeral
 from antecast.live.eventlog import EventLog
-from antecast.live.journal import Ephemeral, Journal
+from antecast.live.journal import Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.links.seldom import Seldom
 from antecast.live.lives import Lives

@@ -140,7 +140,7 @@ class Campaign:
         self.interrupted = True
 
     def _sessions(self, summary: Summary) -> Iterator[Session]:
-        """First every point in turn, then whatever comes, the protocols in turn."""
+        """First every point in turn, then random faults: as many sessions for one protocol as for any other."""
         if self.points:
             for name in self.protocols:
                 yield from self._sweep(name, summary.protocols[name])
@@ -149,8 +149,6 @@ class Campaign:
             for name in self.protocols:
                 if index not in summary.protocols[name].done.get(kind, []):
                     yield self._session(name, kind, index, summary.protocols[name].points)
-                if summary.faults >= self.faults:
-                    break
             index += 1
 
     def _sweep(self, name: str, standing: Standing) -> Iterator[Session]:

@@ -1,0 +1,32 @@
+"""The SQLite file of a journal: its tables, and how it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from antecast.live.entries import JournalError
+
+SCHEMA: Final = """
+create table meta (key text primary key, value) without rowid;
+create table snapshots (position integer primary key, now integer, delivered integer, events integer,
+    chain integer, exact integer, state blob, checksum integer);
+create table groups (first integer primary key, last integer, delivered integer, calls blob, checksum integer);
+create table deliveries (number integer primary key, origin integer, seq integer, at integer, payload blob,
+    checksum integer);
+create table lives (number integer primary key, life blob, checksum integer);
+create table if not exists positions (number integer primary key, position integer, checksum integer);
+"""
+
+UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
+"""What reading a damaged file raises."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.execute("pragma schema_version").fetchone()
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot open: {error}", path=path) from None
+    return db
