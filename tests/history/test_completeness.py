@@ -133,3 +133,12 @@ def test_rows_of_a_kind_that_looks_like_ours_leave_the_verdict_open(word: str) -
     assert verdict.outcome == "inconclusive" and repr(word) in verdict.unsettled[0]
     assert audit_table(table, kinds={"broadcast": "broadcast"}).outcome == "inconclusive"
     assert audit_table(table, kinds={"deliver": "deliver"}).outcome == "causal"
+
+
+def test_words_of_a_dictionary_that_no_row_uses_leave_nothing_open() -> None:
+    table = pa.Table.from_pylist(rows_of("a: ba.1\nb: da.1 bb.1\nc: da.1 db.1"))
+    words = pa.DictionaryArray.from_arrays(
+        [["broadcast", "deliver"].index(kind) for kind in table.column("kind").to_pylist()],
+        ["broadcast", "deliver", "Deliver"],
+    )
+    assert audit_table(table.set_column(2, "kind", words)).outcome == "causal"

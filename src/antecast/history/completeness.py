@@ -166,7 +166,7 @@ class Gathering:
         for what, owner in OWNERS.items():
             if what in names and owner in names and what in self._look:
                 self._found.setdefault(what, Numbers(what, owner)).add(batch)
-        self._words.update(str(word) for word in factorise(batch.column("kind"))[1] if word is not None)
+        self._words.update(str(word) for word in batch.column("kind").unique().to_pylist() if word is not None)
         if self._complete is not None:
             self._nodes.update(batch.column("node").unique().to_pylist())
 
