@@ -423,12 +423,19 @@ def out_of_order(window: int, *, shuffled: bool = False, messages: int = 20 * 10
     return asyncio.run(main())
 
 
+def nats_program() -> str | None:
+    """The server, which pip installs beside Python; that folder need not be on the path."""
+    return shutil.which(
+        "nats-server", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
+
+
 def start_nats(folder: Path) -> subprocess.Popen[bytes]:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    program = shutil.which("nats-server")
+    program = nats_program()
     assert program is not None
     command = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder / "js")]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -445,7 +452,7 @@ def is_installed(kind: str) -> bool:
     """Whether a kind can be measured here; says so if not."""
     there = True
     if kind in ("nats", "jetstream"):
-        there = bool(find_spec("nats") and shutil.which("nats-server"))
+        there = bool(find_spec("nats") and nats_program())
     elif kind == "zenoh":
         there = find_spec("zenoh") is not None
     if not there:
