@@ -172,17 +172,19 @@ async def _births(session: Session, trials: Trials) -> None:
     group = trials.group
     first = session.index * session.nodes + 1
     traces = {number: trials.trace(number) for number in group.numbers}
-    armed = {number: (first + number, traces[number]) for number in group.numbers}
-    await group.start(armed)
-    for number in group.numbers:
-        life = group.lives[number]
-        if await group.until(lambda life=life: life.dead or life.port is not None, 20.0) and not life.dead:
-            group.broadcast(1)
-            await group.until(lambda life=life: life.dead, 5.0)
-        if life.dead:
-            trials.died(number, traces[number])
+    await group.start({number: (first + number, traces[number]) for number in group.numbers})
+    await group.until(lambda: all(life.dead or life.port is not None for life in group.lives.values()), 20.0)
+    group.broadcast(1)
+    while (
+        not await group.calm()
+    ):  # a point may be reached late, such as the meeting of a neighbour that died first
+        dead = [number for number in traces if group.lives[number].dead]
+        if not dead:
+            break
+        for number in dead:
+            trials.died(number, traces.pop(number))
             group.launch(number)
-            await group.all_up([number])
+        await group.all_up()
     trials.tally.from_birth.clear()
     group.broadcast(1)
     await trials.settle()
