@@ -69,9 +69,12 @@ def _truncate(path: Path, random: Random) -> str:
 
 
 class SmallDisk:
-    """A folder with little room: a file system in memory, where this user may mount one."""
+    """A folder with little room: a file system in memory, where this user may mount one.
 
-    def __init__(self, folder: Path, size: int = 16 << 20) -> None:
+    It is large enough for what a group writes on a slow machine, where a session takes long and says much.
+    """
+
+    def __init__(self, folder: Path, size: int = 64 << 20) -> None:
         self._folder, self._ballast = folder, folder / "ballast"
         folder.mkdir(parents=True, exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)]
