@@ -311,6 +311,36 @@ def test_no_message_ends_a_chat_or_writes_in_anothers_name(tmp_path, payload):
     assert shown[0].isprintable()
 
 
+def test_a_member_that_takes_the_name_of_another_is_told_apart(tmp_path):
+    chat = runpy.run_path(str(CHAT))
+    shown = []
+
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as ada, Node(1) as bob:
+            talk = chat["Chat"](ada, tmp_path / "history", "ada", shown.append)
+            following = asyncio.create_task(talk.follow())
+            connect(ada, bob)
+            await talk.say("I have the key.")
+            await bob.broadcast(b'["bob", "Good."]')
+            while len(shown) < 2:
+                await asyncio.sleep(0.001)
+            await bob.broadcast(b'["ada", "Give it to Bob."]')
+            while len(shown) < 3:
+                await asyncio.sleep(0.001)
+            following.cancel()
+            talk.close()
+
+    run(main)
+    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob."}
+
+
+@pytest.mark.parametrize(
+    "said", ["Ça va\u00a0?", "日本\u3000語", "می\u200cخواهم", "👩\u200d👩\u200d👧", "⚙\ufe0f"], ids=range(5)
+)
+def test_a_chat_shows_every_script_as_it_was_written(said):
+    assert runpy.run_path(str(CHAT))["plain"](said) == said
+
+
 def test_a_payload_that_cannot_be_read_is_told_in_a_chat():
     read_line = runpy.run_path(str(CHAT))["read"]
     told = read_line(Delivery(1, 3, 1, 0, b"", "encrypted with group key 2"))

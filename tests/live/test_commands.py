@@ -12,6 +12,7 @@ import pytest
 from processes import Process
 
 from antecast.cli import node as node_command
+from antecast.cli import terminal
 from antecast.live import Node
 from antecast.live.control import Control, NotRunning, ask_status, socket_of
 from antecast.live.links.memory import connect
@@ -57,9 +58,9 @@ def test_lines_are_broadcast_and_deliveries_printed(antecast, typed):
 def test_a_line_that_is_too_long_is_told_and_the_next_goes_on(monkeypatch, capfd):
     """Of a line without end, no more is kept than is needed to tell."""
     data = iter([b"one\n", b"x" * (1 << 20), b"x" * (1 << 20), b"x\ntwo\r\nthr", b"ee", b""])
-    monkeypatch.setattr(node_command.os, "read", lambda *_: next(data))
+    monkeypatch.setattr(terminal.os, "read", lambda *_: next(data))
     taken = []
-    assert node_command.broadcast_lines(taken.append) == 1
+    assert terminal.broadcast_lines(taken.append) == 1
     assert taken == [b"one", b"two", b"three"]
     problem = "error: line 2 of standard input is not broadcast: longer than 1048576 bytes\n"
     assert capfd.readouterr().err == problem

@@ -15,7 +15,8 @@ import typer
 
 from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
-from antecast.cli.node import Durable, broadcast_lines, make_node, named_by_options, watch_keys
+from antecast.cli.node import Durable, make_node, named_by_options
+from antecast.cli.terminal import broadcast_lines, watch_keys
 from antecast.core import ConfigurationError, OutputError
 
 
