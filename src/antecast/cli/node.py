@@ -111,12 +111,7 @@ def node(
     from antecast.live import faults
 
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    if log_format == "json":
-        from antecast.live.logs import JsonFormatter
-
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonFormatter())
+    log_to_standard_error(level, log_format)
     made = make_node(
         number=number,
         journal=journal,
@@ -147,6 +142,15 @@ def node(
         code = asyncio.run(terminal.run(until, seconds))
     if code:
         raise typer.Exit(code)
+
+
+def log_to_standard_error(level: int, form: str = "text") -> None:
+    from antecast.live.logs import JsonFormatter, TextFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextFormatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 @contextmanager
