@@ -62,7 +62,7 @@ class Pacing:
 
     def begin(self, *, acknowledged: int, delivered: int) -> None:
         """Go on from a journal."""
-        self.read, self.before = acknowledged, delivered
+        self.read, self.before, self.read_bytes, self.paused = acknowledged, delivered, 0, False
 
     def took(self, each: Delivery) -> None:
         """The application has a delivery, or wants none of it."""
