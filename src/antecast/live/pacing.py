@@ -1,10 +1,10 @@
 """Back-pressure: the balance between an application, the journal and the links of a node.
 
-A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is too
-far behind with its deliveries, unless the application makes it while it handles one of them: it would wait for
-itself. Reading from links stops while too much is uncommitted, or the application is
-behind. A peer that does not read loses its link. If it comes back, nobody waits for it for a while, so that it cannot
-hold up the others over and over.
+A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is
+too far behind with its deliveries, unless the application makes it while it handles one of them: it would wait
+for itself. Reading from links stops while too much is uncommitted, or the application is behind. A peer that
+does not read loses its link. If it comes back, nobody waits for it for a while, so that it cannot hold up the
+others over and over.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Limits:
     sending_most: int = 64 << 20
     """Bytes that wait in a link before it is closed: its peer reads too slowly."""
     stalled: float = 10.0
-    """Seconds that a link may hold up broadcasts before it is closed. For 60 times as long, none waits for that peer:
-    its next links are closed when `sending_most` waits in them."""
+    """Seconds that a link may hold up broadcasts before it is closed. For 60 times as long, none waits for that
+    peer: its next links are closed when `sending_most` waits in them."""
     unread: int = 100_000
     """Deliveries that the application has not read before reading stops and broadcasts wait."""
     unread_bytes: int = 256 << 20
@@ -43,7 +43,7 @@ class Limits:
     snapshot_every: int = 64 << 20
     """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
     history: int = HISTORY
-    """Bytes of calls before the last snapshot that are kept to be replayed."""
+    """Bytes of calls and snapshots before the last snapshot that are kept to be replayed."""
     refusals: int = 1000
     """Frames of one link that the protocol may refuse before the link is closed."""
 
