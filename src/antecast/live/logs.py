@@ -1,6 +1,8 @@
 """Logs of live nodes, one line per record of the standard library's `logging`: as text, or structured, as JSON.
 
-What peers say is part of some records; a terminal that shows the log does not obey it. Messages of live nodes are templates with values, and the template names the event. So `event` is the same text for
+What peers say is part of some records; a terminal that shows the log does not obey it.
+
+Messages of live nodes are templates with values, and the template names the event. So `event` is the same text for
 the same thing, whoever it happened to, and `values` are what differs.
 """
 
@@ -21,7 +23,7 @@ class TextFormatter(logging.Formatter):
     WARNING refused: no\\n\\x1b[2Jroom
     """
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's own name)
         return escaped(super().formatMessage(record))
 
 

@@ -74,8 +74,9 @@ class TcpOptions:
 class Connection(asyncio.Protocol, Link):
     """Bytes in and out, the greeting, signs of life."""
 
-    def __init__(self, owner: Tcp, *, dialled: bool, by: NodeId | None = None) -> None:
-        self.owner, self.node, self.dialled = owner, owner.node, dialled
+    def __init__(self, owner: Tcp, *, dialled: Address | None = None, by: NodeId | None = None) -> None:
+        self.owner, self.node = owner, owner.node
+        self.dialled, self.place = dialled is not None, dialled
         self.peer = -1
         self._by = by
         """The neighbour of both through whom it comes about."""
