@@ -12,8 +12,8 @@ Each member is a process with a journal of its own; together they do what a grou
 `passing`  one after the other: joins under a new number, says something, leaves for good
 
 At the end stands for each member how its memory has changed from the second quarter of the time, when caches are
-full, to the last one. Exit code 1 if that of a lasting member has grown by more than 10 % and 4 MB, or if a message
-of theirs is missing anywhere.
+full, to the last one. Exit code 1 if that of a lasting member has grown by more than 10 % and 4 MB, or if a
+message of theirs is missing anywhere.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ async def take_part(
     )
     await node.start()
     if role != "passing":
-        place.write_text(str(tcp.listen))
+        written = place.with_suffix(".new")
+        written.write_text(str(tcp.listen))
+        written.replace(place)
 
     async def follow() -> None:
         # What came before the last snapshot is counted in a file, which plays the application's own state.
@@ -126,6 +128,7 @@ class Soak:
         self.folder, self.protocol, self.rate = folder, protocol, rate
         self.began = time.time()
         self.end = self.began + 60 * minutes
+        """Nothing is said after that."""
         self.members: dict[int, subprocess.Popen[bytes]] = {}
         self.samples: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
         """Seconds, MB of memory, MB of journal."""
@@ -149,7 +152,7 @@ class Soak:
         self.members[number] = subprocess.Popen(command, stderr=log, cwd=Path(__file__).parents[1])
         self.starts += 1
 
-    def sample(self) -> None:
+    def sample(self, now: float) -> None:
         for number in LASTING:
             member = self.members.get(number)
             if member is None or member.poll() is not None:
@@ -158,21 +161,23 @@ class Soak:
                 lines = Path(f"/proc/{member.pid}/status").read_text().splitlines()
                 memory = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1e3
                 journal = sum(each.stat().st_size for each in self.folder.glob(f"{number}.journal*")) / 1e6
-                self.samples[number].append((time.time() - self.began, memory, journal))
+                self.samples[number].append((now - self.began, memory, journal))
 
     def run(self) -> None:
         for number, role in LASTING.items():
             self.start(role, number)
             time.sleep(2)
-        time.sleep(5)
+        while not self.heard(0).get("5"):
+            time.sleep(0.5)
         self.members[5].kill()  # for good
-        next_kill, next_passing, next_sample, number = (time.time() + each for each in (20, 5, 1, 0))
+        self.began = time.time()
+        next_kill, next_passing, next_sample = (time.time() + each for each in (20.0, 5.0, 1.0))
         passing = 6
         while time.time() < self.end:
             time.sleep(0.2)
             now = time.time()
             if now > next_sample:
-                self.sample()
+                self.sample(now)
                 next_sample = now + max(1.0, (self.end - self.began) / 400)
             if now > next_kill:
                 self.members[4].kill()
@@ -188,7 +193,7 @@ class Soak:
 
     def calm(self) -> None:
         """Wait until all that last have the same, then stop them."""
-        until = time.time() + 120
+        until = time.time() + 600
         while time.time() < until:
             time.sleep(1)
             if len({json.dumps(self.heard(number), sort_keys=True) for number in range(5)}) == 1:
@@ -197,7 +202,7 @@ class Soak:
             if member.poll() is None:
                 member.terminate()
         for member in self.members.values():
-            member.wait(60)
+            member.wait(600)
 
     def heard(self, number: int) -> dict[str, int]:
         """How many messages a member has of each that lasts."""
@@ -229,8 +234,8 @@ def main() -> int:
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.role is not None:
-        member = (given.role, given.number, given.folder, given.protocol, given.rate, given.file, given.end)
-        asyncio.run(take_part(*member))
+        part = (given.role, given.number, given.folder, given.protocol, given.rate, given.file, given.end)
+        asyncio.run(take_part(*part))
         return 0
     folder = given.keep or Path(tempfile.mkdtemp(prefix="bench-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
