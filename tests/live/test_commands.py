@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -240,3 +241,32 @@ def test_a_killed_node_is_looked_into_and_its_journal_read_while_it_runs(tmp_pat
         recording.close()
     finally:
         node.kill()
+
+
+def test_a_node_without_a_place_for_its_window_runs_without(tmp_path, caplog):
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as node:
+            (tmp_path / "j.sock").mkdir()
+            async with Control(node, socket_of(tmp_path / "j")):
+                await node.broadcast(b"x")
+            assert (tmp_path / "j.sock").is_dir()
+
+    asyncio.run(main())
+    assert "j.sock: nobody can look into this node: " in caplog.text
+
+
+@pytest.mark.parametrize("said", [b"", b'{"node": 0'])
+def test_a_node_that_ends_while_it_is_asked_is_one_line(tmp_path, said):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "j.sock"))
+        listening.listen()
+
+        def answer():
+            connection, _ = listening.accept()
+            connection.sendall(said)
+            connection.close()
+
+        with ThreadPoolExecutor() as pool:
+            pool.submit(answer)
+            with pytest.raises(NotRunning, match="j: its node ended before it had answered"):
+                ask_status(tmp_path / "j")

@@ -403,8 +403,8 @@ class Journal:
         self._move_mark()
 
     def _prune(self, history: int) -> None:
-        """Drop snapshots, and the calls before them, beyond what is kept as history. Older snapshots count as well:
-        a node that is started again and again writes one each time, and few calls."""
+        """Drop snapshots, and the calls before them, beyond what is kept as history. Older snapshots count as
+        well: a node that is started again and again writes one each time, and few calls."""
         sizes = "select position, length(state) from snapshots order by position desc"
         calls = "select coalesce(sum(length(calls)), 0) from groups where first > ? and last <= ?"
         newer, kept = self.position, 0

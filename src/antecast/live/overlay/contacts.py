@@ -1,9 +1,9 @@
 """Addresses that a member of an overlay may dial without having heard of them from another member.
 
 Those given by hand are dialled until each has answered once in this life, whoever has come to the member
-meanwhile: when all start at once, some have neighbours before their contact is there. One that is gone again before
-it has said anything, or before it has been joined, has not answered: it may come back and know nobody. The others are
-neighbours of an earlier life, to fall back on.
+meanwhile: when all start at once, some have neighbours before their contact is there. One that is gone again
+before it has said anything, or before it has been joined, has not answered: it may come back and know nobody.
+The others are neighbours of an earlier life, to fall back on.
 """
 
 from __future__ import annotations
