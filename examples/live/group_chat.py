@@ -15,6 +15,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unicodedata import category
 
 from antecast.live import Delivery, Node
 from antecast.live.links.tcp import Tcp
@@ -27,6 +28,7 @@ class Chat:
         self.node, self.name, self.show = node, name, show
         self._db = sqlite3.connect(history, isolation_level=None)
         self._db.execute("create table if not exists lines (number integer primary key, name text, words text)")
+        self._db.execute("create table if not exists names (name text primary key, origin integer)")
 
     def lines(self) -> list[str]:
         """The conversation so far."""
@@ -42,10 +44,18 @@ class Chat:
         (last,) = self._db.execute("select coalesce(max(number), 0) from lines").fetchone()
         async for delivery in self.node.deliveries(after=last):
             name, words = read(delivery)
+            name = self._own(name, delivery.origin)
             self._db.execute("insert into lines values (?, ?, ?)", (delivery.number, name, words))
             self.show(f"{name}: {words}")
             if delivery.number % 100 == 0:  # the node need not keep what is saved here
                 self.node.acknowledge(delivery.number)
+
+    def _own(self, name: str, origin: int) -> str:
+        """A name is that of the node that has used it first; anyone else who takes it is told apart. Who a message
+        is from is known for certain, in a group with keys, but not what they call themselves."""
+        self._db.execute("insert or ignore into names values (?, ?)", (name, origin))
+        (owner,) = self._db.execute("select origin from names where name = ?", (name,)).fetchone()
+        return name if owner == origin else f"{name} (node {origin})"
 
     def close(self) -> None:
         self._db.close()
@@ -61,8 +71,15 @@ def read(delivery: Delivery) -> tuple[str, str]:
 
 
 def plain(said: object) -> str:
-    """Text that is one line and moves no cursor: nobody can write a line in another's name."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(said))
+    """Text that is one line and moves no cursor."""
+    text = str(said)
+    return text if text.isprintable() else "".join(map(_plain, text))
+
+
+def _plain(each: str) -> str:
+    joins = each in "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # part of how some scripts are written
+    obeyed = category(each) in ("Cc", "Cf", "Cs", "Zl", "Zp") and not joins
+    return "\N{REPLACEMENT CHARACTER}" if obeyed else each
 
 
 async def main(folder: Path, number: int, name: str, listen: str, peers: list[str]) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from antecast.core import LocalMisuse
 from antecast.live import Delivery, Limits, Node, NodeStopped
+from antecast.live.entries import JournalError
+from antecast.live.journal import Journal
 from antecast.live.links.memory import connect
 
 CHAT = Path(__file__).parents[2] / "examples" / "live" / "group_chat.py"
@@ -311,7 +313,81 @@ def test_no_message_ends_a_chat_or_writes_in_anothers_name(tmp_path, payload):
     assert shown[0].isprintable()
 
 
+def test_a_member_that_takes_the_name_of_another_is_told_apart(tmp_path):
+    chat = runpy.run_path(str(CHAT))
+    shown = []
+
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as ada, Node(1) as bob:
+            talk = chat["Chat"](ada, tmp_path / "history", "ada", shown.append)
+            following = asyncio.create_task(talk.follow())
+            connect(ada, bob)
+            await talk.say("I have the key.")
+            await bob.broadcast(b'["bob", "Good."]')
+            while len(shown) < 2:
+                await asyncio.sleep(0.001)
+            await bob.broadcast(b'["ada", "Give it to Bob."]')
+            while len(shown) < 3:
+                await asyncio.sleep(0.001)
+            following.cancel()
+            talk.close()
+
+    run(main)
+    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob."}
+
+
+@pytest.mark.parametrize(
+    "said", ["Ça va\u00a0?", "日本\u3000語", "می\u200cخواهم", "👩\u200d👩\u200d👧", "⚙\ufe0f"], ids=range(5)
+)
+def test_a_chat_shows_every_script_as_it_was_written(said):
+    assert runpy.run_path(str(CHAT))["plain"](said) == said
+
+
 def test_a_payload_that_cannot_be_read_is_told_in_a_chat():
     read_line = runpy.run_path(str(CHAT))["read"]
     told = read_line(Delivery(1, 3, 1, 0, b"", "encrypted with group key 2"))
     assert told == ("node 3", "encrypted with group key 2")
+
+
+@pytest.mark.parametrize("failing", ["acknowledge", "_write_snapshot"])
+def test_a_disk_that_is_full_at_the_stop_leaves_no_reader_waiting_and_no_journal_open(
+    tmp_path, monkeypatch, failing
+):
+    def full(self, *_, **__):
+        raise JournalError("cannot write: database or disk is full", path=self.path)
+
+    async def follow(node):
+        return [each.number async for each in node.deliveries()]
+
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as node:
+            following = asyncio.create_task(follow(node))
+            await node.broadcast_all([b"one", b"two"])
+            with monkeypatch.context() as patch:
+                patch.setattr(Journal, failing, full)
+                with pytest.raises(JournalError, match="disk is full"):
+                    await node.stop()
+            assert await following == [1, 2]
+        async with Node(0, journal=tmp_path / "j") as again:
+            assert again.status()["deliveries"]["last"] == 2
+
+    run(main)
+
+
+def test_a_node_that_is_started_again_has_the_bounds_of_a_new_one():
+    """Bytes that were read in the life before are no credit in this one."""
+
+    async def main():
+        node = Node(0, limits=Limits(unread_bytes=1000))
+        async with node:
+            reader = node.deliveries()
+            for _ in range(20):
+                await node.broadcast(bytes(500))
+                await anext(reader)
+            await reader.aclose()
+        async with node:
+            await node.broadcast_all([bytes(500)] * 3)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(node.broadcast(b""), 0.05)
+
+    run(main)

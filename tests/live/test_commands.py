@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 from processes import Process
 
 from antecast.cli import node as node_command
+from antecast.cli import terminal
 from antecast.live import Node
 from antecast.live.control import Control, NotRunning, ask_status, socket_of
 from antecast.live.links.memory import connect
@@ -57,9 +59,9 @@ def test_lines_are_broadcast_and_deliveries_printed(antecast, typed):
 def test_a_line_that_is_too_long_is_told_and_the_next_goes_on(monkeypatch, capfd):
     """Of a line without end, no more is kept than is needed to tell."""
     data = iter([b"one\n", b"x" * (1 << 20), b"x" * (1 << 20), b"x\ntwo\r\nthr", b"ee", b""])
-    monkeypatch.setattr(node_command.os, "read", lambda *_: next(data))
+    monkeypatch.setattr(terminal.os, "read", lambda *_: next(data))
     taken = []
-    assert node_command.broadcast_lines(taken.append) == 1
+    assert terminal.broadcast_lines(taken.append) == 1
     assert taken == [b"one", b"two", b"three"]
     problem = "error: line 2 of standard input is not broadcast: longer than 1048576 bytes\n"
     assert capfd.readouterr().err == problem
@@ -239,3 +241,32 @@ def test_a_killed_node_is_looked_into_and_its_journal_read_while_it_runs(tmp_pat
         recording.close()
     finally:
         node.kill()
+
+
+def test_a_node_without_a_place_for_its_window_runs_without(tmp_path, caplog):
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as node:
+            (tmp_path / "j.sock").mkdir()
+            async with Control(node, socket_of(tmp_path / "j")):
+                await node.broadcast(b"x")
+            assert (tmp_path / "j.sock").is_dir()
+
+    asyncio.run(main())
+    assert "j.sock: nobody can look into this node: " in caplog.text
+
+
+@pytest.mark.parametrize("said", [b"", b'{"node": 0'])
+def test_a_node_that_ends_while_it_is_asked_is_one_line(tmp_path, said):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "j.sock"))
+        listening.listen()
+
+        def answer():
+            connection, _ = listening.accept()
+            connection.sendall(said)
+            connection.close()
+
+        with ThreadPoolExecutor() as pool:
+            pool.submit(answer)
+            with pytest.raises(NotRunning, match="j: its node ended before it had answered"):
+                ask_status(tmp_path / "j")

@@ -206,7 +206,7 @@ def test_deliveries_stay_until_they_are_acknowledged(path):
 def test_a_snapshot_cuts_the_journal_and_keeps_a_stretch_of_history(path):
     journal = filled(path)
     for number in range(4, 9):
-        journal.snapshot(b"after %d" % journal.position, now=number, events=number, exact=False, history=30)
+        journal.snapshot(b"after %d" % journal.position, now=number, events=number, exact=False, history=37)
         journal.commit(group(number))
     assert journal.snapshots() == [(5, False), (6, False), (7, False)]
     assert calls_of(journal) == [b"payload 8"]
@@ -223,6 +223,18 @@ def test_a_journal_stays_small_whatever_passes_through_it(path):
             journal.acknowledge(3)
             sizes.append(path.stat().st_size)
     assert max(sizes[4:]) <= 2 * sizes[3] + 200_000
+
+
+def test_a_node_that_is_started_again_and_again_does_not_grow_its_journal(path):
+    """Each start has a call and a snapshot, and the snapshot may be large."""
+    journal, sizes = filled(path), []
+    for number in range(4, 60):
+        journal.commit(group(number))
+        journal.acknowledge(number)
+        journal.snapshot(bytes(20_000), now=number, events=number, exact=False, history=100_000)
+        sizes.append(path.stat().st_size)
+    assert len(journal.snapshots()) == 6
+    assert max(sizes) < 400_000
 
 
 def test_after_a_crash_with_durability_none_the_number_is_lost(path):

@@ -108,3 +108,63 @@ def test_a_node_that_does_not_listen_has_nothing_to_announce():
             await Node(0, transports=[tcp, Lan(tcp)]).start()
 
     asyncio.run(main())
+
+
+def hearing(lan, **said):
+    """Let a node hear an announcement of each name, at these addresses."""
+
+    async def hear():
+        for name, place in said.items():
+            info = announcement(group=lan._group.encode())
+            address = Address.parse(place)
+            info.port, info.parsed_addresses = address.port, lambda address=address: [address.host]
+            info.async_request = lambda *_: asyncio.sleep(0, True)
+            lan._info = lambda *_, info=info: info
+            await lan._look(None, name)
+
+    return hear()
+
+
+def test_announcements_of_strangers_end_no_dialling_of_others():
+    async def main():
+        tcp = Tcp(listen="127.0.0.1:0", peers=["127.0.0.1:1"], options=QUICK)
+        lan = Lan(tcp)
+        async with Node(5, transports=[tcp, lan]):
+            await hearing(lan, ada="127.0.0.1:2", eve="127.0.0.1:2", mallory="127.0.0.1:1")
+            await hearing(lan, eve="127.0.0.1:3")  # it was never at the place of ada
+            lan._gone("mallory")  # nor is the peer gone that this node was told of
+            assert [str(each) for each in tcp._dialling] == ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]
+            lan._gone("ada")
+            assert [str(each) for each in tcp._dialling] == ["127.0.0.1:1", "127.0.0.1:3"]
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_announcements_keeps_no_member_out(monkeypatch):
+    monkeypatch.setattr("antecast.live.links.lan.MOST_KNOWN", 3)
+
+    async def main():
+        tcp = Tcp(listen="127.0.0.1:0", options=QUICK)
+        lan, far = Lan(tcp), Tcp(listen="127.0.0.1:0")
+        async with Node(1, transports=[far]), Node(5, transports=[tcp, lan]) as node:
+            await hearing(lan, **{f"eve{n}": f"127.0.0.1:{n}" for n in range(1, 8)})
+            await hearing(lan, ada=str(far.listen))
+            while not node.links:
+                await asyncio.sleep(0.01)
+            await hearing(lan, **{f"mallory{n}": f"127.0.0.1:{n}" for n in range(1, 8)})
+            assert far.listen in lan.known.values()
+            assert len(lan.known) == 3
+            assert node.counters["refused_room"] == 12
+
+    asyncio.run(main())
+
+
+def test_an_announcement_that_is_none_is_left_aside():
+    async def main():
+        tcp = Tcp(listen="127.0.0.1:0", options=QUICK)
+        lan = Lan(tcp)
+        async with Node(5, transports=[tcp, lan]):
+            await lan._look(lan._zeroconf.zeroconf, "\x1b[2J.elsewhere._tcp.local.")
+            assert not lan.known
+
+    asyncio.run(main())

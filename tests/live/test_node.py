@@ -405,6 +405,52 @@ def test_a_peer_that_does_not_read_loses_its_link_and_nothing_else():
     run(main)
 
 
+def test_a_peer_that_comes_back_and_still_does_not_read_holds_up_nobody():
+    async def main():
+        limits = Limits(sending=1000, sending_most=9000, stalled=0.05)
+        async with Node(0, limits=limits) as a, Node(1) as b:
+            connect(a, b)[1].held = True
+            for _ in range(10):
+                await a.broadcast(bytes(500))
+            assert a.counters["dropped_slow"] == 1
+            _, deaf = connect(a, b)
+            deaf.held = True
+            waited = []
+            a._pacing.room = lambda: waited.append(1)
+            for _ in range(10):
+                await a.broadcast(bytes(500))
+            assert not waited
+            while a.links:  # until it is as much as any link may hold
+                await a.broadcast(bytes(500))
+            assert a.counters["dropped_slow"] == 2
+
+    run(main)
+
+
+def test_a_peer_that_is_behind_now_and_then_keeps_its_link(monkeypatch):
+    async def say(node):
+        for _ in range(10):
+            await node.broadcast(bytes(500))
+
+    async def main():
+        loop, later = asyncio.get_running_loop(), [0.0]
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + later[0])
+        async with Node(0, limits=Limits(sending=1000, stalled=1.0)) as a, Node(1) as b:
+            _, link = connect(a, b)
+            for _ in range(3):
+                link.held = True
+                saying = asyncio.create_task(say(a))
+                while not a._pacing.waiters:
+                    await asyncio.sleep(0)
+                link.release()
+                await saying
+                later[0] += 0.9
+            assert a.counters["dropped_slow"] == 0
+
+    run(main)
+
+
 def test_a_journal_that_cannot_be_written_stops_the_node_and_nothing_leaves(tmp_path):
     async def main():
         a, b = Node(0, journal=tmp_path / "a"), Node(1)

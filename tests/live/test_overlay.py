@@ -119,6 +119,23 @@ def test_a_contact_that_is_up_later_is_joined_even_by_one_whom_others_have_joine
     assert world.reached() == {0, 1, 2}
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_contact_that_is_gone_before_it_has_said_anything_is_dialled_again(seed):
+    """It comes back, and knows nobody; the one that it met for a moment has other neighbours by then."""
+    world = World(seed)
+    world.join(1, [0])
+    world.join(2, [1])
+    world.join(0)
+    while (0, 1) not in world.links:
+        world.run(0.01)
+    world.crash(0)
+    world.run(10.0)
+    assert world.reached() == {1, 2}
+    world.join(0)
+    world.run(25.0)
+    assert world.reached() == {0, 1, 2}
+
+
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_members_that_start_and_crash_in_any_order_are_one_overlay_in_the_end(random):

@@ -351,7 +351,21 @@ def test_a_port_in_use_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "localhost", "localhost:", ":80", "::1:80", "[::1]", "host:99999", "host:-1"]
+    "text",
+    [
+        "",
+        "localhost",
+        "localhost:",
+        ":80",
+        "::1:80",
+        "[::1]",
+        "host:99999",
+        "host:-1",
+        "a..b:80",
+        "\0:80",
+        "a b:80",
+        f"{'x' * 64}:80",
+    ],
 )
 def test_addresses_that_are_none(text):
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):

@@ -91,6 +91,7 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user's mistake is one line on standard error; a defect keeps its traceback."""
+    _open_closed_streams()
     completion.answer_shells()
     try:
         code = app(prog_name="antecast", standalone_mode=False)
@@ -127,6 +128,17 @@ def main() -> None:
     if code == Exit.INTERRUPTED:  # commands that have more to say of it end by themselves
         err.print("interrupted", style="yellow")
     sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
+def _open_closed_streams() -> None:
+    """Whoever starts this may have closed a standard stream. The next file to be opened, a journal perhaps, would
+    take its place, and be read or written for it."""
+    for file, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(file)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            setattr(sys, name, open(file, "w" if file else "r", closefd=False))  # noqa: SIM115
 
 
 def _missing_extra(error: Exception) -> str | None:

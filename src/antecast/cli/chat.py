@@ -6,7 +6,6 @@ import asyncio
 import logging
 import runpy
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,8 @@ import typer
 
 from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
-from antecast.cli.node import Durable, broadcast_lines, make_node, named_by_options, watch_keys
+from antecast.cli.node import Durable, log_to_standard_error, make_node, named_by_options
+from antecast.cli.terminal import broadcast_lines, watch_keys
 from antecast.core import ConfigurationError, OutputError
 
 
@@ -44,7 +44,7 @@ def chat(
 
     The conversation is kept in the folder NAME.chat and shown again when you come back, with what you have missed.
     """
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
+    log_to_standard_error(logging.ERROR)
     folder = Path(f"{name}.chat")
     if folder.name != str(folder) or not name:
         raise ConfigurationError(f"expected a name that can be that of a folder, got {name!r}", field="NAME")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import logging
-import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from antecast.cli.console import Json, Quiet, note
-from antecast.core import MAX_PAYLOAD, AntecastError, ConfigurationError, LocalMisuse
+from antecast.cli.terminal import Output, as_row, as_text, broadcast_lines, watch_keys
+from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
-    from antecast.live import Delivery, Node, Security
+    from antecast.live import Node, Security
 
 Durable = Annotated[
     Literal["full", "normal", "none"],
@@ -113,12 +111,7 @@ def node(
     from antecast.live import faults
 
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    if log_format == "json":
-        from antecast.live.logs import JsonFormatter
-
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonFormatter())
+    log_to_standard_error(level, log_format)
     made = make_node(
         number=number,
         journal=journal,
@@ -149,6 +142,15 @@ def node(
         code = asyncio.run(terminal.run(until, seconds))
     if code:
         raise typer.Exit(code)
+
+
+def log_to_standard_error(level: int, form: str = "text") -> None:
+    from antecast.live.logs import JsonFormatter, TextFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    text = TextFormatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 @contextmanager
@@ -317,8 +319,9 @@ class _Terminal:
 
     async def _print(self, until: int | None) -> None:
         printed = 0
+        output, words = Output(), as_row if self._as_json else as_text
         async for each in self._node.deliveries():
-            print(_json(each) if self._as_json else _text(each), flush=True)
+            await output.print(words(each))
             self._node.acknowledge(each.number)
             printed += 1
             if printed == until:
@@ -331,64 +334,3 @@ class _Terminal:
             asyncio.run_coroutine_threadsafe(self._node.broadcast(line), loop).result()
 
         self._refused = broadcast_lines(take)
-
-
-async def watch_keys(node: Node, keys: Path) -> None:
-    """Take over bulletins that antecast group update puts into the node's file, and pass them on."""
-    from antecast.live.groups import load_identity
-
-    seen = 0
-    while True:
-        try:
-            changed = keys.stat().st_mtime_ns
-            if changed != seen:
-                seen = changed
-                node.take_bulletin(load_identity(keys).signed_bulletin)
-        except (OSError, AntecastError) as error:
-            logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
-        await asyncio.sleep(1.0)
-
-
-def broadcast_lines(take: Callable[[bytes], None]) -> int:
-    """Hand over the lines of standard input; returns how many were refused, each with a line that says why."""
-    refused = 0
-    with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
-        for number, line in enumerate(input_lines(), start=1):
-            try:
-                if len(line) > MAX_PAYLOAD:
-                    raise LocalMisuse(f"longer than {MAX_PAYLOAD} bytes")
-                take(line)
-            except LocalMisuse as misuse:
-                refused += 1
-                print(f"error: line {number} of standard input is not broadcast: {misuse}", file=sys.stderr)
-    return refused
-
-
-def input_lines() -> Iterator[bytes]:
-    """The lines of standard input, without their ends; of one that is too long, just more than is allowed. Read
-    past Python's buffer, whose lock a thread would hold when the program ends."""
-    rest = bytearray()
-    while data := os.read(0, 1 << 16):
-        first, *lines = data.split(b"\n")
-        rest += first[: MAX_PAYLOAD + 2 - len(rest)]
-        for line in lines:
-            yield bytes(rest).removesuffix(b"\r")
-            rest = bytearray(line)
-    if rest:
-        yield bytes(rest)
-
-
-def _text(each: Delivery) -> str:
-    said = f"({each.problem})" if each.problem else each.payload.decode(errors="replace")
-    return f"{each.origin}:{each.seq} {said}"
-
-
-def _json(each: Delivery) -> str:
-    row: dict[str, object] = {"number": each.number, "origin": each.origin, "seq": each.seq, "at": each.at}
-    if each.problem:
-        return json.dumps(row | {"problem": each.problem}, ensure_ascii=False)
-    try:
-        row["payload"] = each.payload.decode()
-    except UnicodeDecodeError:
-        row["payload_base64"] = base64.b64encode(each.payload).decode()
-    return json.dumps(row, ensure_ascii=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 
 from antecast.core import AntecastError
 from antecast.live.node import Node
+
+log = logging.getLogger("antecast.live")
 
 MAX_STATUS = 16 << 20
 
@@ -50,13 +53,19 @@ class Control:
         await self.stop()
 
     async def start(self) -> None:
-        """The journal is locked, so a socket that is there belongs to a node that is gone."""
-        with suppress(FileNotFoundError):
-            self._path.unlink()
+        """The journal is locked, so a socket that is there belongs to a node that is gone. Where there can be
+        none, on a file system without sockets for instance, the node does without."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with _short(self._path) as name:
-            listening.bind(name)
-        self._path.chmod(0o600)
+        try:
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+            with _short(self._path) as name:
+                listening.bind(name)
+            self._path.chmod(0o600)
+        except OSError as error:
+            listening.close()
+            log.warning("%s: nobody can look into this node: %s", self._path, error.strerror or error)
+            return
         self._server = await asyncio.start_unix_server(self._answer, sock=listening)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,16 +84,18 @@ class Control:
 def ask_status(journal: Path, timeout: float = 5.0) -> dict[str, Any]:
     """The status of the node that runs with a journal; raises `NotRunning`."""
     path = socket_of(journal)
-    parts: list[bytes] = []
+    data = bytearray()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, _short(path) as name:
             asking.settimeout(timeout)
             asking.connect(name)
-            while (part := asking.recv(1 << 16)) and len(parts) < MAX_STATUS >> 16:
-                parts.append(part)
-    except TimeoutError:
+            while (part := asking.recv(1 << 16)) and len(data) < MAX_STATUS:
+                data += part
+        status: dict[str, Any] = json.loads(data)
+    except (TimeoutError, BlockingIOError):  # the latter if many have asked before
         raise NotRunning(f"{journal}: its node does not answer within {timeout:g} s") from None
     except OSError:
         raise NotRunning(f"{journal}: no node runs with this journal") from None
-    status: dict[str, Any] = json.loads(b"".join(parts))
+    except ValueError:
+        raise NotRunning(f"{journal}: its node ended before it had answered") from None
     return status

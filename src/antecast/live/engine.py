@@ -487,12 +487,12 @@ class Engine:
             handle.cancel()
         self._handles.clear()
         self._writer.stop()
-        if not self.stopped:
-            self.journal.acknowledge(self._done_with)
-        saved = None if self.stopped else self.machine.save()
-        self.stopped = True
+        failed, self.stopped = self.stopped, True
+        saved = None if failed else self.machine.save()
         try:
             self._recorder.close()
+            if not failed:
+                self.journal.acknowledge(self._done_with)
         except AntecastError:  # without a snapshot, the calls stay, from which the log is written again
             self.journal.close()
             raise

@@ -52,7 +52,7 @@ from antecast.live.recent import Window
 from antecast.version import __version__
 
 HISTORY: Final = 64 << 20
-"""Bytes of calls before the last snapshot that are kept to be replayed."""
+"""Bytes of calls and snapshots before the last snapshot that are kept to be replayed."""
 
 
 class _Damaged(Exception):
@@ -374,8 +374,8 @@ class Journal:
             self._mark.write(self.position, self.chain)
 
     def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = HISTORY) -> None:
-        """Keep a snapshot of the state after the last call, and drop what is older than the bytes of calls that
-        are kept as history."""
+        """Keep a snapshot of the state after the last call, and drop what is older than the bytes that are kept as
+        history."""
         self.history = history
         if self.durability is Durability.NONE:
             return
@@ -403,11 +403,14 @@ class Journal:
         self._move_mark()
 
     def _prune(self, history: int) -> None:
-        """Drop snapshots, and the calls before them, beyond what is kept as history."""
-        query = "select coalesce(sum(length(calls)), 0) from groups where first > ? and last <= ?"
+        """Drop snapshots, and the calls before them, beyond what is kept as history. Older snapshots count as
+        well: a node that is started again and again writes one each time, and few calls."""
+        sizes = "select position, length(state) from snapshots order by position desc"
+        calls = "select coalesce(sum(length(calls)), 0) from groups where first > ? and last <= ?"
         newer, kept = self.position, 0
-        for position, _ in reversed(self.snapshots()):
-            kept += self._db.execute(query, (position, newer)).fetchone()[0]
+        for position, size in self._db.execute(sizes).fetchall():
+            kept += self._db.execute(calls, (position, newer)).fetchone()[0]
+            kept += size if position < self.position else 0
             newer = position
             if kept >= history and position < self.position:
                 self._db.execute("delete from snapshots where position < ?", (position,))

@@ -1,4 +1,6 @@
-"""Structured logs: one JSON object per line, from the records of the standard library's `logging`.
+"""Logs of live nodes, one line per record of the standard library's `logging`: as text, or structured, as JSON.
+
+What peers say is part of some records; a terminal that shows the log does not obey it.
 
 Messages of live nodes are templates with values, and the template names the event. So `event` is the same text for
 the same thing, whoever it happened to, and `values` are what differs.
@@ -10,6 +12,19 @@ import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
+
+from antecast.text.wording import escaped
+
+
+class TextFormatter(logging.Formatter):
+    """
+    >>> record = logging.LogRecord("antecast.live", 30, "", 0, "refused: %s", ("no\\n\\x1b[2Jroom",), None)
+    >>> print(TextFormatter("%(levelname)s %(message)s").format(record))
+    WARNING refused: no\\n\\x1b[2Jroom
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's own name)
+        return escaped(super().formatMessage(record))
 
 
 class JsonFormatter(logging.Formatter):
@@ -32,4 +47,5 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             row["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=False)
+        written = json.dumps(row, ensure_ascii=False)
+        return written if written.isprintable() else json.dumps(row)

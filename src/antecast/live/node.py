@@ -197,7 +197,7 @@ class Node:
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
         self._keeps = journal.durability is not Durability.NONE
-        self._shown = journal.delivered
+        self._shown, self._forgotten = journal.delivered, journal.acknowledged
         self._pacing.begin(acknowledged=journal.acknowledged, delivered=journal.delivered)
         self._engine = self.engine_class(
             self,
@@ -226,12 +226,16 @@ class Node:
             and not (engine.idle and not any(link.waiting for link in self.links.values()))
         ):
             await asyncio.sleep(0.005)
-        for transport in reversed(self.transports):  # a later one stands on those before it
-            await transport.stop()
-        for link in list(self.links.values()):
-            link.close("the node stops")
-        await engine.stop()
-        self._end_waits(self._failure or NodeStopped("the node has stopped"))
+        try:
+            for transport in reversed(self.transports):  # a later one stands on those before it
+                await transport.stop()
+            for link in list(self.links.values()):
+                link.close("the node stops")
+        finally:
+            try:
+                await engine.stop()
+            finally:
+                self._end_waits(self._failure or NodeStopped("the node has stopped"))
 
     def failed(self, error: Exception) -> None:
         """The engine cannot go on: nothing more leaves this node."""

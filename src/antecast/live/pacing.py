@@ -1,9 +1,10 @@
 """Back-pressure: the balance between an application, the journal and the links of a node.
 
-A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is too
-far behind with its deliveries, unless the application makes it while it handles one of them: it would wait for
-itself. Reading from links stops while too much is uncommitted, or the application is
-behind. A peer that does not read loses its link.
+A broadcast waits while too much is uncommitted, while a link has too much to send, or while the application is
+too far behind with its deliveries, unless the application makes it while it handles one of them: it would wait
+for itself. Reading from links stops while too much is uncommitted, or the application is behind. A peer that
+does not read loses its link. If it comes back, nobody waits for it for a while, so that it cannot hold up the
+others over and over.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from antecast.core import NodeId
 from antecast.live.engine import Engine
 from antecast.live.entries import Delivery
 from antecast.live.journal import HISTORY
 
 if TYPE_CHECKING:
+    from antecast.live.links.link import Link
     from antecast.live.node import Node
 
 
@@ -31,7 +34,8 @@ class Limits:
     sending_most: int = 64 << 20
     """Bytes that wait in a link before it is closed: its peer reads too slowly."""
     stalled: float = 10.0
-    """Seconds that a link may hold up broadcasts before it is closed."""
+    """Seconds that a link may hold up broadcasts before it is closed. For 60 times as long, none waits for that
+    peer: its next links are closed when `sending_most` waits in them."""
     unread: int = 100_000
     """Deliveries that the application has not read before reading stops and broadcasts wait."""
     unread_bytes: int = 256 << 20
@@ -39,7 +43,7 @@ class Limits:
     snapshot_every: int = 64 << 20
     """Bytes of calls between two snapshots: bounds the size of the journal and the time of a restart."""
     history: int = HISTORY
-    """Bytes of calls before the last snapshot that are kept to be replayed."""
+    """Bytes of calls and snapshots before the last snapshot that are kept to be replayed."""
     refusals: int = 1000
     """Frames of one link that the protocol may refuse before the link is closed."""
 
@@ -58,11 +62,15 @@ class Pacing:
         """Broadcasts that wait for room."""
         self.paused = False
         """Whether reading from links has stopped."""
-        self._held_since: float | None = None
+        self._slow: dict[Link, float] = {}
+        """The links that hold up broadcasts, and since when."""
+        self._looked = 0.0
+        self._not_awaited: dict[NodeId, float] = {}
+        """When broadcasts wait again for a peer that has lost its link because it held them up."""
 
     def begin(self, *, acknowledged: int, delivered: int) -> None:
         """Go on from a journal."""
-        self.read, self.before = acknowledged, delivered
+        self.read, self.before, self.read_bytes, self.paused = acknowledged, delivered, 0, False
 
     def took(self, each: Delivery) -> None:
         """The application has a delivery, or wants none of it."""
@@ -78,7 +86,19 @@ class Pacing:
         """Whether a broadcast may be made; `unread` says whether deliveries that nobody has read hold it up."""
         if self.is_behind(self._node.engine, unread=unread):
             return False
-        return not any(link.waiting > self._limits.sending for link in self._node.links.values())
+        if any(self._holds_up(link) for link in self._node.links.values()):
+            return False
+        self._slow.clear()
+        return True
+
+    def _holds_up(self, link: Link) -> bool:
+        if link.waiting <= self._limits.sending:
+            return False
+        until = self._not_awaited.get(link.peer)
+        if until is not None and asyncio.get_running_loop().time() < until:
+            return False
+        self._not_awaited.pop(link.peer, None)
+        return True
 
     def is_behind(self, engine: Engine, share: int = 1, *, unread: bool = True) -> bool:
         """Whether the journal or the application is behind, by more than a share of the limits."""
@@ -99,15 +119,15 @@ class Pacing:
 
     def _close_stalled(self) -> None:
         """A link that holds up broadcasts for too long has a peer that does not read."""
-        slow = [link for link in self._node.links.values() if link.waiting > self._limits.sending]
-        if not slow:
-            self._held_since = None
-        elif self._held_since is None:
-            self._held_since = asyncio.get_running_loop().time()
-        elif asyncio.get_running_loop().time() - self._held_since > self._limits.stalled:
-            self._held_since = None
-            for link in slow:
-                self._node.reads_slowly(link)
+        now, stalled = asyncio.get_running_loop().time(), self._limits.stalled
+        since = self._slow if now - self._looked < 1 else {}  # else no broadcast has waited in between
+        links = self._node.links.values()
+        self._slow = {link: since.get(link, now) for link in links if self._holds_up(link)}
+        self._looked = now
+        for link in [each for each, start in self._slow.items() if now - start > stalled]:
+            del self._slow[link]
+            self._not_awaited[link.peer] = now + 60 * stalled
+            self._node.reads_slowly(link)
 
     def relieve(self) -> None:
         """Let wait no longer whoever waits for room."""

@@ -3,9 +3,28 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import isnan
+from unicodedata import category
 
 _TIMES = ((3_600 * 10**9, "h"), (60 * 10**9, "min"), (10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 _SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def escaped(text: str) -> str:
+    """Words of others as one line that moves no cursor: what would be obeyed and not shown is escaped.
+
+    >>> print(escaped("one\\ntwo, \\x1b[2Jthree"), escaped("déjà\\u00a0vu"))
+    one\\ntwo, \\x1b[2Jthree déjà\xa0vu
+    """
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+"""They are part of how some scripts are written."""
+
+
+def _escaped(each: str) -> str:
+    obeyed = category(each) in ("Cc", "Cf", "Cs", "Zl", "Zp") and each not in _JOINERS and each != "\t"
+    return each.encode("unicode_escape").decode() if obeyed else each
 
 
 def time_unit(most: float) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import ssl
 from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
 from dataclasses import replace
@@ -269,6 +270,26 @@ async def speak_http(host, port, eve):
     writer.close()
 
 
+async def greet_wrongly_and_stay(host, port, eve):
+    """Refused by word, and silent from then on: the goodbye of TLS is never answered."""
+    out = ssl.MemoryBIO()
+    incoming = ssl.MemoryBIO()
+    tls = eve.wrap_bio(incoming, out)
+    reader, writer = await asyncio.open_connection(host, port)
+    while True:
+        try:
+            tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            writer.write(out.read())
+            incoming.write(await reader.read(1 << 16))
+    tls.write(b"\0\0\0\5hello")
+    writer.write(out.read())
+    with suppress(OSError):
+        while await reader.read(1 << 16):
+            pass
+
+
 async def greet_wrongly(host, port, eve):
     reader, writer = await asyncio.open_connection(host, port, ssl=eve, server_hostname="")
     writer.write(b"\0\0\0\5hello")
@@ -277,7 +298,7 @@ async def greet_wrongly(host, port, eve):
     writer.close()
 
 
-@pytest.mark.parametrize("attempt", [hang_up, say_nothing, speak_http, greet_wrongly])
+@pytest.mark.parametrize("attempt", [hang_up, say_nothing, speak_http, greet_wrongly, greet_wrongly_and_stay])
 def test_a_stranger_leaves_nothing_behind(group, tmp_path, attempt):
     """A connection over TLS has buffers of 256 KiB. They go with it: a node that holds much collects seldom."""
     group.invite("eve", tmp_path / "eve.node")

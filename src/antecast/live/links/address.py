@@ -22,7 +22,8 @@ class Address:
         host, colon, port = text.rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         bare = host[1:-1] if bracketed else host
-        if not colon or not port.isdecimal() or int(port) > 65535 or not bare or (":" in bare) != bracketed:
+        known = port.isdecimal() and int(port) <= 65535 and _may_be_host(bare)
+        if not colon or not known or (":" in bare) != bracketed:
             problem = f"expected HOST:PORT, such as 127.0.0.1:7000 or [::1]:7000, got {text!r}"
             raise ConfigurationError(problem, field=field)
         return cls(bare, int(port))
@@ -44,3 +45,16 @@ class Address:
 
     def __hash__(self) -> int:
         return hash((self.host, self.port))
+
+
+def _may_be_host(host: str) -> bool:
+    """Whether the system can be asked where that is; of other names it makes errors that are not its own.
+
+    >>> [_may_be_host(host) for host in ("::1", "fe80::1%eth0", "münchen.example", "a..b", "x" * 64, "a b", "")]
+    [True, True, True, False, False, False, False]
+    """
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return bool(host) and all(each.isprintable() and not each.isspace() for each in host)

@@ -31,6 +31,7 @@ from antecast.live.links.hello import (
 )
 from antecast.live.links.link import Link
 from antecast.live.lives import LARGEST as _LARGEST_LIVES
+from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.live.links.tcp import Tcp
@@ -73,8 +74,9 @@ class TcpOptions:
 class Connection(asyncio.Protocol, Link):
     """Bytes in and out, the greeting, signs of life."""
 
-    def __init__(self, owner: Tcp, *, dialled: bool, by: NodeId | None = None) -> None:
-        self.owner, self.node, self.dialled = owner, owner.node, dialled
+    def __init__(self, owner: Tcp, *, dialled: Address | None = None, by: NodeId | None = None) -> None:
+        self.owner, self.node = owner, owner.node
+        self.dialled, self.place = dialled is not None, dialled
         self.peer = -1
         self._by = by
         """The neighbour of both through whom it comes about."""
@@ -113,7 +115,7 @@ class Connection(asyncio.Protocol, Link):
             owner.strangers.warning(
                 "node %d: refused a connection: too many that have not greeted", self.node.number
             )
-            min(waiting, key=lambda each: each._made).close("made room for another")
+            min(waiting, key=lambda each: each._made).cut_off("made room for another")
         owner.connections.add(self)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
@@ -127,7 +129,9 @@ class Connection(asyncio.Protocol, Link):
             owner.loop.call_soon(self.data_received, b"")
 
     def _greet_late(self) -> None:
-        if not self._up:
+        if self._closed:  # it was refused, and its end does not take the goodbye
+            self.cut_off(self._reason)
+        elif not self._up:
             self.node.counters["refused_hello"] += 1
             self.close("no greeting in time")
 
@@ -169,6 +173,12 @@ class Connection(asyncio.Protocol, Link):
         if self._up:  # down at this end from now on, whatever is still in the pipe
             self._up = False
             self.node.link_down(self, reason)
+
+    def cut_off(self, reason: str) -> None:
+        """Close it at once, also if it is taking its leave. Over TLS that takes two."""
+        if self._closed and self._transport is not None:
+            self._transport.abort()
+        self.close(reason)
 
     @property
     def closed(self) -> bool:
@@ -404,12 +414,10 @@ class Connection(asyncio.Protocol, Link):
             self._refuse(str(fault))
             return
         if isinstance(theirs, Refusal):
-            self.number = theirs.number
-            if self.dialled and theirs.reason != DUPLICATE:
-                self.owner.strangers.warning(
-                    "node %d: refused by the other end: %s", self.node.number, theirs.reason
-                )
-            self.close(theirs.reason)
+            self.number, reason = theirs.number, escaped(theirs.reason)
+            if self.dialled and reason != DUPLICATE:
+                self.owner.strangers.warning("node %d: refused by the other end: %s", self.node.number, reason)
+            self.close(reason)
             return
         self.hello, self.number = theirs, theirs.number
         self._deciding = True

@@ -21,6 +21,7 @@ import msgspec
 
 from antecast.core import NodeId, RemoteFault
 from antecast.live.entries import Identity
+from antecast.text.wording import escaped
 
 MAGIC: Final = b"antecast"
 VERSION: Final = 1
@@ -92,7 +93,7 @@ def check_hello(ours: Hello, theirs: Hello, life: bytes | None, position: int) -
     if theirs.group != ours.group:
         raise BadHello(f"node {theirs.number} is of group {theirs.group!r}, this one of {ours.group!r}")
     if theirs.protocol != ours.protocol:
-        raise BadHello(f"node {theirs.number} runs {theirs.protocol}, this one {ours.protocol}")
+        raise BadHello(f"node {theirs.number} runs {escaped(theirs.protocol)}, this one {ours.protocol}")
     if theirs.settings != ours.settings:
         raise BadHello(f"node {theirs.number} runs {theirs.protocol} with other settings than this one")
     if theirs.number == ours.number:

@@ -29,6 +29,7 @@ from antecast.live.links.link import Transport
 from antecast.live.links.tcp import Tcp
 from antecast.live.node import Node
 from antecast.live.security import Unsecured
+from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from zeroconf import Zeroconf
@@ -37,7 +38,7 @@ log = logging.getLogger("antecast.live.lan")
 
 SERVICE: Final = "_antecast._tcp.local."
 MOST_KNOWN: Final = 1000
-"""Announcements that are followed or looked into at a time; more are ignored, and counted."""
+"""Announcements that are followed, and that are looked into, at a time; more are counted."""
 _FAR: Final = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses somewhere else: from which one of its own would this machine send there?"""
 
@@ -87,7 +88,7 @@ class Lan(Transport):
         if state_change.name == "Removed":
             self._gone(name)
             return
-        if len(self.known) + len(self._tasks) >= MOST_KNOWN and name not in self.known:
+        if len(self._tasks) >= MOST_KNOWN:
             self.node.counters["refused_room"] += 1
             return
         task = asyncio.get_running_loop().create_task(self._look(zeroconf, name))
@@ -95,18 +96,30 @@ class Lan(Transport):
         task.add_done_callback(self._tasks.discard)
 
     async def _look(self, zeroconf: Zeroconf, name: str) -> None:
-        info = self._info(SERVICE, name)
-        if not await info.async_request(zeroconf, 3000):
+        try:
+            info = self._info(SERVICE, name)
+            if not await info.async_request(zeroconf, 3000):
+                return
+            address = found(info, self._group, self.node.number)
+        except Exception as error:  # anyone can announce anything, and names or records that zeroconf refuses
+            log.info("node %d: an announcement that is none: %s", self.node.number, escaped(str(error)))
             return
-        address = found(info, self._group, self.node.number)
-        if address is None or (self._local and not address.loopback):
+        if address is None or (self._local and not address.loopback) or self.known.get(name) == address:
             return
-        before = self.known.get(name)
-        if before is not None and before != address:
-            self.tcp.forget(before)
+        self._gone(name)
+        if len(self.known) >= MOST_KNOWN and not self._make_room():
+            return
         self.known[name] = address
         log.info("node %d hears of a member at %s", self.node.number, address)
         self.tcp.dial(address)
+
+    def _make_room(self) -> bool:
+        """Of the oldest announcement to which no link has come about: a member is linked in a moment."""
+        self.node.counters["refused_room"] += 1
+        name = next((name for name, address in self.known.items() if not self.tcp.reaches(address)), None)
+        if name is not None:
+            self._gone(name)
+        return name is not None
 
     def _gone(self, name: str) -> None:
         address = self.known.pop(name, None)

@@ -116,7 +116,7 @@ class Tcp(Transport):
 
     def _take(self) -> asyncio.Protocol:
         context = self.node.security.server_context()
-        return Connection(self, dialled=False) if context is None else Doorstep(self, context)
+        return Connection(self) if context is None else Doorstep(self, context)
 
     def dial(self, address: Address) -> None:
         """Connect to an address, and again whenever there is no link to the node behind it."""
@@ -124,10 +124,14 @@ class Tcp(Transport):
             self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
 
     def forget(self, address: Address) -> None:
-        """Dial an address no longer; a link that is up stays."""
-        task = self._dialling.pop(address, None)
+        """Dial an address no longer, unless it is one of the peers it was told of; a link that is up stays."""
+        task = None if address in self.peers else self._dialling.pop(address, None)
         if task is not None:
             task.cancel()
+
+    def reaches(self, address: Address) -> bool:
+        """Whether a connection that was dialled there is a link."""
+        return any(each.up and each.place == address for each in self.connections)
 
     async def _keep_dialling(self, address: Address) -> None:
         options, wait = self.options, self.options.retry_least
@@ -167,7 +171,7 @@ class Tcp(Transport):
             context = self.node.security.client_context()
             async with asyncio.timeout(self.options.greeting):
                 _, connection = await self.loop.create_connection(
-                    lambda: Connection(self, dialled=True, by=by),
+                    lambda: Connection(self, dialled=address, by=by),
                     address.host,
                     address.port,
                     ssl=context,
@@ -177,7 +181,7 @@ class Tcp(Transport):
         except ssl.SSLError as error:
             self.failed_handshake(f"at {address}", error)
             return None
-        except (OSError, TimeoutError, AntecastError) as error:
+        except (OSError, TimeoutError, ValueError, AntecastError) as error:  # a host that is none is a ValueError
             self.node.counters["dial_failures"] += 1
             log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
             return None
@@ -282,7 +286,7 @@ class Doorstep(asyncio.Protocol):
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         owner = self._owner
-        connection = Connection(owner, dialled=False)
+        connection = Connection(owner)
         try:
             secured = await owner.loop.start_tls(
                 transport,

@@ -116,6 +116,8 @@ class Member:
         if gone is None:
             return
         self._down[peer] = now
+        if gone.place is None or peer == self._joining:
+            self._contacts.gone(peer)
         if self._needed(peer) or gone.needed:
             self.memory.recall()
         elif gone.place is not None:
