@@ -191,6 +191,20 @@ def test_a_damaged_page_is_noticed(path):
         open_journal(path)
 
 
+def test_a_page_that_is_lost_where_only_history_lies_is_noticed_at_the_start(path):
+    journal = filled(path)
+    journal.snapshot(b"older" * 4000, now=3, events=0, exact=True)
+    journal.commit(group(4))
+    journal.close(state=b"newer", now=5, events=0)
+    data = bytearray(path.read_bytes())
+    page = data.index(b"older" * 800) // 4096 * 4096 + 4096
+    assert data[page + 4 : page + 4000].strip(b"older") == b""  # the middle of a chain of pages
+    data[page : page + 4] = bytes(4)
+    path.write_bytes(data)
+    with pytest.raises(JournalError, match="not a readable journal"):
+        open_journal(path)
+
+
 def test_deliveries_stay_until_they_are_acknowledged(path):
     journal = filled(path)
     journal.acknowledge(2)

@@ -46,7 +46,7 @@ from antecast.live.journal_checks import (
     check_guards,
     check_owner,
 )
-from antecast.live.journal_file import SCHEMA, UNREADABLE, connect
+from antecast.live.journal_file import SCHEMA, UNREADABLE, check_pages, connect
 from antecast.live.mark import Mark, boot
 from antecast.live.recent import Window
 from antecast.version import __version__
@@ -134,6 +134,7 @@ class Journal:
             raise JournalError("not a journal of Antecast", path=self.path)
         else:
             check_format(self)
+            check_pages(db, self.path)
             check_owner(self, identity)
             db.execute(SCHEMA.split(";")[-2])  # came later than the others
         check_guards(self)

@@ -30,3 +30,12 @@ def connect(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise JournalError(f"cannot open: {error}", path=path) from None
     return db
+
+
+def check_pages(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file with a page that is missing or torn, also where only old history lies: a node that went on
+    would be stopped by it later, when the history is dropped."""
+    found = db.execute("pragma quick_check(1)").fetchone()[0]
+    if found != "ok":
+        problem = " ".join(found.replace("*** in database main ***", "").split())
+        raise JournalError(f"not a readable journal ({problem})", path=path)
