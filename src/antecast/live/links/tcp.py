@@ -141,8 +141,8 @@ class Tcp(Transport):
             self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
 
     def forget(self, address: Address) -> None:
-        """Dial an address no longer, unless it is one of the peers it was told of; a link that is up stays."""
-        task = None if address in self.peers else self._dialling.pop(address, None)
+        """Dial an address no longer; a link that is up stays."""
+        task = self._dialling.pop(address, None)
         if task is not None:
             task.cancel()
 
