@@ -9,7 +9,8 @@ Each member is a process with a journal of its own; together they do what a grou
 `flapper`  breaks one of its links every few seconds
 `comer`    is killed and started again, over and over
 `away`     took part once and never comes back; the others go on dialling it
-`passing`  one after the other: joins under a new number, says something, leaves for good
+`passing`  one after the other: joins under a new number, says something, leaves for good. Protocols other than
+           `pc-broadcast` remember every source for ever, so with them this is growth by design
 
 At the end stands for each member how its memory has changed from the second quarter of the time, when caches are
 full, to the last one. Exit code 1 if that of a lasting member has grown by more than 10 % and 4 MB, or if a
@@ -75,24 +76,28 @@ async def take_part(
         written.write_text(str(tcp.listen))
         written.replace(place)
 
+    counted = folder / f"{number}.counted"
+    counts: dict[str, int] = json.loads(counted.read_text()) if counted.exists() else {"last": 0}
+    """Of each source, the deliveries so far: the application's own state, kept in a file."""
+
+    def save() -> None:
+        fresh = counted.with_suffix(".new")
+        fresh.write_text(json.dumps(counts))
+        fresh.replace(counted)
+
     async def follow() -> None:
-        # What came before the last snapshot is counted in a file, which plays the application's own state.
-        counted = folder / f"{number}.counted"
-        counts: dict[str, int] = json.loads(counted.read_text()) if counted.exists() else {"last": 0}
-        unsaved = time.monotonic()
-        async for each in node.deliveries(after=counts["last"] if role != "keeper" else None):
+        async for each in node.deliveries(after=None if role == "keeper" else counts["last"]):
             if each.number > counts["last"]:
                 counts["last"] = each.number
                 origin = str(each.origin)
                 counts[origin] = counts.get(origin, 0) + 1
-            if each.number % 100 == 0 or time.monotonic() > unsaved + 0.5:
-                unsaved = time.monotonic()
-                fresh = counted.with_suffix(".new")
-                fresh.write_text(json.dumps(counts))
-                fresh.replace(counted)
-                if role != "keeper":
-                    node.acknowledge(each.number)
-        counted.write_text(json.dumps(counts))
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            save()
+            if role != "keeper":
+                node.acknowledge(counts["last"])
 
     async def speak() -> None:
         for n in range(1 << 60):
@@ -108,7 +113,7 @@ async def take_part(
                 random.choice(list(node.links.values())).close("the soak breaks it")
 
     async with Control(node, socket_of(folder / f"{number}.journal")):
-        tasks = [loop.create_task(each()) for each in (follow, flap)]
+        tasks = [loop.create_task(each()) for each in (follow, keep, flap)]
         await speak()
         if role == "passing":
             with suppress(Exception):
@@ -117,15 +122,20 @@ async def take_part(
             ended.set()
         await ended.wait()
         await node.stop()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        save()
 
 
 # All of them.
 
 
 class Soak:
-    def __init__(self, folder: Path, protocol: str, rate: float, minutes: float, *, keys: bool) -> None:
-        self.folder, self.protocol, self.rate = folder, protocol, rate
+    def __init__(
+        self, folder: Path, protocol: str, rate: float, minutes: float, passing: float, *, keys: bool
+    ) -> None:
+        self.folder, self.protocol, self.rate, self.passing = folder, protocol, rate, passing
         self.began = time.time()
         self.end = self.began + 60 * minutes
         """Nothing is said after that."""
@@ -184,10 +194,14 @@ class Soak:
                 self.members[4].wait()
                 self.start("comer", 4)
                 next_kill = now + 10 + 20 * random.random()
-            if now > next_passing and (passing == 6 or self.members[passing - 1].poll() is not None):
+            if (
+                self.passing
+                and now > next_passing
+                and (passing == 6 or self.members[passing - 1].poll() is not None)
+            ):
                 self.start("passing", passing)
                 passing += 1
-                next_passing = now + 5
+                next_passing = now + self.passing
         self.passed = passing - 6
         self.calm()
 
@@ -208,7 +222,9 @@ class Soak:
         """How many messages a member has of each that lasts."""
         with suppress(OSError, ValueError):
             counts = json.loads((self.folder / f"{number}.counted").read_text())
-            return {origin: count for origin, count in counts.items() if origin in "012345"}
+            return {
+                origin: count for origin, count in counts.items() if origin != "last" and int(origin) in LASTING
+            }
         return {}
 
 
@@ -226,6 +242,9 @@ def main() -> int:
     parser.add_argument("--protocol", default="vector")
     parser.add_argument("--rate", type=float, default=40, help="messages per second and member")
     parser.add_argument("--keys", action="store_true", help="with TLS and signatures")
+    parser.add_argument(
+        "--passing", type=float, default=5, help="seconds between two of them; 0: nobody passes by"
+    )
     parser.add_argument("--keep", type=Path, help="keep the folder here")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     parser.add_argument("--number", type=int, help=argparse.SUPPRESS)
@@ -239,7 +258,8 @@ def main() -> int:
         return 0
     folder = given.keep or Path(tempfile.mkdtemp(prefix="bench-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
-    soak = Soak(folder, given.protocol, given.rate, given.minutes, keys=given.keys)
+    passing = given.passing if given.passing is not None else 5.0 * (given.protocol == "pc-broadcast")
+    soak = Soak(folder, given.protocol, given.rate, given.minutes, passing, keys=given.keys)
     try:
         soak.run()
         heard = {number: soak.heard(number) for number in range(5)}

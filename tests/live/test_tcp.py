@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 from dataclasses import replace
 
@@ -463,6 +464,29 @@ def test_a_member_that_comes_back_again_and_again_does_not_fill_the_log(caplog):
 
     run(main)
     assert len(caplog.records) <= 60
+
+
+def test_a_node_without_descriptors_says_so_in_a_few_lines_and_goes_on(monkeypatch, caplog):
+    """asyncio says so with a traceback for each of a hundred attempts, every second."""
+
+    async def main():
+        async with node(0) as a:
+
+            def accept(_):
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            monkeypatch.setattr(socket.socket, "accept", accept)
+            _, writer = await dial(a)
+            await until(lambda: "Too many" in caplog.text)
+            monkeypatch.undo()
+            writer.close()
+            assert await asyncio.wait_for(a.broadcast(b"x"), 5) == (0, 1)
+
+    run(main)
+    told = [record for record in caplog.records if "no connection can be taken now: " in record.message]
+    assert 1 <= len(told) <= 3
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 def test_of_several_addresses_one_that_does_not_answer_holds_nobody_up(monkeypatch):

@@ -24,7 +24,7 @@ _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 def _escaped(each: str) -> str:
     obeyed = category(each) in ("Cc", "Cf", "Cs", "Zl", "Zp") and each not in _JOINERS and each != "\t"
-    return each.encode("unicode_escape").decode() if obeyed else each
+    return repr(each)[1:-1] if obeyed else each
 
 
 def time_unit(most: float) -> tuple[int, str]:

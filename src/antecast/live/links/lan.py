@@ -123,7 +123,7 @@ class Lan(Transport):
 
     def _gone(self, name: str) -> None:
         address = self.known.pop(name, None)
-        if address is not None and address not in self.known.values():
+        if address is not None and address not in (*self.known.values(), *self.tcp.peers):
             self.tcp.forget(address)
 
     async def stop(self) -> None:

@@ -13,6 +13,7 @@ if it answers, the newcomer is refused.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import random
 import secrets
@@ -37,6 +38,20 @@ log = logging.getLogger("antecast.live.tcp")
 
 _NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a name is tried beside the one that does not answer."""
+
+
+_OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_troubles = Seldom(log, most=3)
+
+
+def _in_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Where a connection cannot be taken for want of descriptors, asyncio says so with a traceback, a hundred
+    times per second, for as long as it lasts."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in _OUT_OF:
+        _troubles.warning("no connection can be taken now: %s", error.strerror)
+    elif not isinstance(error, ValueError) or "_start_serving" not in str(context.get("handle")):
+        loop.default_exception_handler(context)  # that is asyncio trying again when the node has stopped
 
 
 class Tcp(Transport):
@@ -68,6 +83,8 @@ class Tcp(Transport):
         self.node = node
         self.hello = hello_of(node.identity, node.life, self.instance)
         self.loop = asyncio.get_running_loop()
+        if self.loop.get_exception_handler() is None:
+            self.loop.set_exception_handler(_in_trouble)
         if isinstance(node.security, Unsecured):
             self._stay_on_loopback()
         if self.listen is not None:
@@ -124,8 +141,8 @@ class Tcp(Transport):
             self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
 
     def forget(self, address: Address) -> None:
-        """Dial an address no longer, unless it is one of the peers it was told of; a link that is up stays."""
-        task = None if address in self.peers else self._dialling.pop(address, None)
+        """Dial an address no longer; a link that is up stays."""
+        task = self._dialling.pop(address, None)
         if task is not None:
             task.cancel()
 
