@@ -103,6 +103,25 @@ def test_the_bounds_on_skew_come_from_both_directions_and_from_servers() -> None
     assert (row["behind_at_least"], row["behind_at_most"]) == (10, 40)
 
 
+def test_skew_that_explains_children_but_not_the_ends_of_servers_is_said_to() -> None:
+    spans = Spans()
+    spans.add(Place("f", 1), trace="t", span="a", service="x", start=100, end=200, kind="client")
+    spans.add(Place("f", 2), trace="t", span="b", parent="a", service="y", start=90, end=250, kind="server")
+    verdict = judge(spans.finish("f"))
+    assert any(
+        note.endswith("all early children, but not that servers end after their clients") for note in verdict.notes
+    )
+    assert any("by at least 10 ns, from 1 call" in note for note in verdict.notes), verdict.notes
+
+
+def test_spans_may_link_to_each_other_and_to_their_children() -> None:
+    spans = Spans()
+    spans.add(Place("f", 1), trace="t", span="a", service="x", start=0, end=9, links=[("t", "b"), ("t", "c")])
+    spans.add(Place("f", 2), trace="t", span="b", service="x", start=1, end=8, links=[("t", "a")])
+    spans.add(Place("f", 3), trace="t", span="c", parent="a", service="x", start=2, end=3)
+    assert judge(spans.finish("f")).outcome == "sound"
+
+
 def test_an_early_child_in_the_service_of_its_parent_is_no_matter_of_skew() -> None:
     verdict = judge(log_of([(-1, 0, 5, 1), (0, 0, 3, 1)]), skew=10**9)
     assert verdict.outcome == "violated"
