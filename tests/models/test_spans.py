@@ -92,6 +92,25 @@ def test_cycles_and_missing_parents_are_never_sound(rows: list[Row]) -> None:
             assert len(set(told)) == len(told)
 
 
+@given(st.lists(st.sets(st.integers(0, 5), max_size=3), min_size=1, max_size=6))
+def test_the_cycle_that_is_told_is_a_shortest_one(parents: list[set[int]]) -> None:
+    """Commits have several parents. Every walk from every commit is tried."""
+    log = Spans("commit")
+    for number, some in enumerate(parents):
+        links = [("", str(each)) for each in some]
+        log.add(Place("log", number + 1), trace="", span=str(number), service="a", start=0, end=0, links=links)
+    shortest = 0
+    for start in range(len(parents)):
+        reached = {start}
+        for length in range(1, len(parents) + 1):
+            reached = {above for each in reached for above in parents[each] if above < len(parents)}
+            if start in reached and (not shortest or length < shortest):
+                shortest = length
+    verdict = judge(log.finish("log"))
+    assert verdict.found["cycle"] == bool(shortest)
+    assert [len(story.events) for story in verdict.stories if story.kind == "cycle"] == [shortest] * bool(shortest)
+
+
 def test_the_bounds_on_skew_come_from_both_directions_and_from_servers() -> None:
     spans = Spans()
     common = {"trace": "t", "name": "n"}
