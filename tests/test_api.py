@@ -217,7 +217,7 @@ def test_an_audit_takes_whatever_holds_columns(tmp_path):
     assert antecast.audit(numbered, columns={"node": 7}).outcome == "violated"
     with pytest.raises(antecast.AntecastError, match="Duplicate column names found"):
         antecast.audit(pd.concat([numbered, numbered], axis=1))
-    with pytest.raises(antecast.AntecastError, match="expected a RunResult, a table .* got Series"):
+    with pytest.raises(antecast.AntecastError, match=r"expected a RunResult, a table .* got Series"):
         antecast.audit(numbered["pos"])
     with pytest.raises(antecast.AntecastError, match="column node with type object: Could not convert '2'"):
         antecast.audit(pd.DataFrame(events | {"node": [1, 1, "2", 2]}))
