@@ -226,33 +226,30 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
             history.key[reads[older]],
             source[older].astype(np.int32),
             reads[older],
-            _overwritten(history, reads, writer, older & (writer >= 0)),
+            _overwritten(history, reads, writer, older, final),
         ),
         open_,
     )
 
 
-def _overwritten(history: History, reads: LongArray, writer: LongArray, older: NDArray[np.bool_]) -> int:
+def _overwritten(
+    history: History, reads: LongArray, writer: LongArray, older: NDArray[np.bool_], final: NDArray[np.bool_]
+) -> int:
     """What reads break that return what their writer overwrote itself: its session has written the later value, or
     their session has read it."""
+    older = older & (writer >= 0) & ~final[writer]
     if not older.any():
         return 0
     txn, session = history.txn, history.session
-    last: dict[tuple[int, int], int] = {}
-    breaks = 0
-    for op in np.flatnonzero((history.kind == Kind.WRITE) & np.isin(txn, txn[writer[older]])).tolist():
-        last[int(txn[op]), int(history.key[op])] = op
-    seen: dict[tuple[int, int, int], int] = {}
-    near = (writer >= 0) & (txn[writer] != txn[reads]) & np.isin(txn[writer], txn[writer[older]])
-    for index in np.flatnonzero(near)[np.argsort(reads[near], kind="stable")].tolist():
-        op, write = int(reads[index]), int(writer[index])
-        w, key, s = int(txn[write]), int(history.key[op]), int(session[txn[op]])
-        if older[index] and write < last[w, key] and session[w] == s:
-            breaks |= YOUR_WRITES
-        newest = seen.get((s, w, key), write)
-        breaks |= READS if newest > write else 0
-        seen[s, w, key] = max(newest, write)
-    return breaks
+    breaks = YOUR_WRITES if (session[txn[writer]] == session[txn[reads]])[older].any() else 0
+    near = (writer >= 0) & (txn[writer] != txn[reads])
+    reads, writer = reads[near], writer[near]
+    groups = (history.key[reads], txn[writer], session[txn[reads]])
+    order = np.lexsort((reads, *groups))
+    back = writer[order][1:] < writer[order][:-1]
+    for group in groups:
+        back &= group[order][1:] == group[order][:-1]
+    return breaks | (READS if back.any() else 0)
 
 
 def _nodes(history: History, alive: NDArray[np.bool_]) -> tuple[LongArray, LongArray, LongArray]:

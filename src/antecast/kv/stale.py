@@ -102,8 +102,11 @@ def stale_reads(graph: Graph, known: NDArray[np.int32], resolved: Resolved) -> S
 def broken_by_misreads(graph: Graph, known: NDArray[np.int32], resolved: Resolved) -> int:
     """The session guarantees, as bits, that reads break which are anomalies by themselves."""
     reads = resolved.older
-    pairs = zip(reads.key.tolist(), reads.source.tolist(), strict=True)
-    entry = np.array([graph.entry(key, source) if source >= 0 else -1 for key, source in pairs], np.int64)
+    if not len(reads.node):
+        return 0
+    packed = graph.w_key.astype(np.int64) * len(graph) + graph.w_node
+    entry = np.searchsorted(packed, reads.key.astype(np.int64) * len(graph) + reads.source)
+    entry = np.where(reads.source >= 0, entry, -1)
     breaks, _ = _judge_reads(graph, known, resolved, reads.node, reads.key, entry, reads.op)
     return reads.breaks | int(np.bitwise_or.reduce(breaks[breaks >= 0], initial=0))
 
