@@ -141,7 +141,7 @@ def on_spark(operations: int) -> None:
 
     rows = []
     with spark_session("bench kv") as spark, tempfile.TemporaryDirectory() as root:
-        for size in sorted({200_000, operations // 16, operations // 4, operations}):
+        for size in sorted({200_000, operations // 4, operations // 2, operations}):
             folder = Path(root) / str(size)
             command = [sys.executable, "-m", "bench.kv", "--operations", str(size), "--write", str(folder)]
             subprocess.run(command, check=True)  # elsewhere, so that this process has nothing of it

@@ -126,6 +126,12 @@ def test_results_of_a_reproduction_are_short_to_read():
             lambda: antecast.audit(5),
             "events: expected a RunResult, a table (Arrow, pandas, Spark, Polars), or the path",
         ),
+        (lambda: antecast.audit(""), "the name of the log is empty"),
+        (lambda: antecast.audit("x", dense="none"), "dense: expected a list of texts, such as ['pos'], got str"),
+        (lambda: antecast.audit("x", require="CC"), "require: expected a list of texts, such as ['CC'], got str"),
+        (lambda: antecast.audit("x", complete="bob"), "complete: expected a list of nodes, got str"),
+        (lambda: antecast.audit("x", limit=-1), "limit: expected a whole number from 0 on, got -1"),
+        (lambda: antecast.audit("x", columns=["host"]), "columns: expected a mapping"),
         (lambda: antecast.compare(5), "scenario: expected a Scenario, the path of a TOML file, or a mapping"),
         (lambda: antecast.sweep(5), "study: expected a Study, the path of a TOML file, or a mapping"),
         (lambda: antecast.compare(SCENARIO, max_latency="2"), "max_latency: expected a duration with its unit"),
@@ -193,8 +199,11 @@ def test_an_audit_takes_whatever_holds_columns(tmp_path):
         table.to_batches()[0],
         table.to_reader(),
         Stream(),
+        table.to_batches(),
+        (batch for batch in table.to_batches()),
         pd.DataFrame(events),
         tmp_path / "log.parquet",
+        (file for file in [tmp_path / "log.parquet"]),
     )
     for each in held:
         assert antecast.audit(each).outcome == "violated"
@@ -204,5 +213,11 @@ def test_an_audit_takes_whatever_holds_columns(tmp_path):
     for memory, problem in ((0, "at least one byte"), ("lots", "expected a size")):
         with pytest.raises(antecast.ConfigurationError, match=problem):
             antecast.audit(table, memory=memory)
+    numbered = pd.DataFrame(events).rename(columns={"node": 7})
+    assert antecast.audit(numbered, columns={"node": 7}).outcome == "violated"
+    with pytest.raises(antecast.AntecastError, match="Duplicate column names found"):
+        antecast.audit(pd.concat([numbered, numbered], axis=1))
+    with pytest.raises(antecast.AntecastError, match=r"expected a RunResult, a table .* got Series"):
+        antecast.audit(numbered["pos"])
     with pytest.raises(antecast.AntecastError, match="column node with type object: Could not convert '2'"):
         antecast.audit(pd.DataFrame(events | {"node": [1, 1, "2", 2]}))

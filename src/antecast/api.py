@@ -6,13 +6,14 @@ gets something else. Nothing heavy is imported before it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from antecast.core.arguments import check_count, check_path, check_texts, unexpected
-from antecast.core.errors import ConfigurationError, LocalMisuse
+from antecast.core.errors import ConfigurationError, InputError, LocalMisuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,9 +106,9 @@ def audit(
 
     `events` is a path or several (run folders, sweep folders, files, folders of files, patterns, journals of live
     nodes), a run, an Arrow table or what Arrow can read (batches, a Polars DataFrame), a pandas DataFrame, or a
-    Spark DataFrame, which is judged on Spark. The format of files is recognised by what they hold, and the model
-    follows from it; `format` and `model` insist on one. Tables are judged as broadcasts
-    and deliveries unless `model` says spans, clocks or kv.
+    Spark DataFrame, which is judged on Spark. Paths and batches may come from a generator. The format of files is
+    recognised by what they hold, and the model follows from it; `format` and `model` insist on one. Tables are
+    judged as broadcasts and deliveries unless `model` says spans, clocks or kv.
 
     `columns` says what the log calls its columns (`{"node": "host"}`), `kinds` what it calls broadcast and
     deliver. `clock="global"` says that times of different nodes compare, which is the default for logs that
@@ -126,10 +127,19 @@ def audit(
     from antecast.importers.source import MAX_LINE
     from antecast.sim.run import RunResult
 
+    for name, some, example in (("dense", dense, "pos"), ("require", require, "CC")):
+        check_texts(name, some or (), example)
+    if isinstance(complete, str):
+        raise unexpected("complete", complete, "a list of nodes")
+    for name, words in (("columns", columns), ("kinds", kinds)):
+        if not isinstance(words, Mapping | None):
+            raise unexpected(name, words, 'a mapping, such as {"node": "host"}')
+    check_count("limit", limit, least=0)
+    columns = {name: str(column) for name, column in columns.items()} if columns else {}
     request = Request(
         format=format,
         model=model,
-        columns=columns or {},
+        columns=columns,
         regex=regex,
         delimiter=delimiter,
         skip_unmatched=skip_unmatched,
@@ -141,10 +151,14 @@ def audit(
         limit=limit,
     )
     rows: dict[str, Any] = {"dense": dense, "complete": complete}
-    paths = [events] if isinstance(events, Path | str) else events
-    if isinstance(paths, Sequence) and paths and all(isinstance(path, Path | str) for path in paths):
+    events = (
+        list(events) if isinstance(events, Iterator) and not isinstance(events, pa.RecordBatchReader) else events
+    )
+    paths = [events] if isinstance(events, os.PathLike | str) else events
+    if isinstance(paths, Sequence) and paths and all(isinstance(path, os.PathLike | str) for path in paths):
         where: dict[str, Any] = {"engine": engine, "master": master, "memory": _bytes(memory)}
-        done = audit_files(paths, request, kinds=kinds, clock=clock, **where, **rows, **options)
+        files = [os.fspath(path) for path in paths]
+        done = audit_files(files, request, kinds=kinds, clock=clock, **where, **rows, **options)
         return cast("Verdict", done.verdict)
     if memory is not None:
         options["memory"] = _bytes(memory)
@@ -156,14 +170,16 @@ def audit(
         if model == "kv":
             return _check_frame(events, request, **options)
         events = cast("Any", events).toArrow()
-    elif type(events).__module__.startswith("pandas."):
+    elif type(events).__module__.startswith("pandas.") and hasattr(events, "columns"):
         events = _arrow(pa.Table.from_pandas, events, preserve_index=False)
+    elif isinstance(events, list) and events and all(isinstance(each, pa.RecordBatch) for each in events):
+        events = _arrow(pa.Table.from_batches, events)
     elif hasattr(events, "__arrow_c_stream__") or isinstance(events, pa.RecordBatch):
         events = events if isinstance(events, pa.Table) else _arrow(pa.table, events)
     if isinstance(events, pa.Table):
         if model in (None, "broadcast"):
-            words = {"columns": columns, "kinds": kinds}
-            return audit_table(events, clock=clock or "local", limit=limit, **words, **rows, **options)
+            rows |= {"columns": columns, "kinds": kinds}
+            return audit_table(events, clock=clock or "local", limit=limit, **rows, **options)
         from antecast.importers.tables import read_clocks, read_spans
         from antecast.kv.tables import history_of
 
@@ -200,6 +216,8 @@ def audit_files(
     from antecast.live.journal_logs import with_journals_as_logs
 
     request = request or Request()
+    if not all(map(str, paths)):  # such as a variable of the shell that is not set
+        raise InputError("the name of the log is empty", path="log")
     names = with_journals_as_logs([at_hand(str(path)) for path in paths])
     foreign = None if kinds else find_foreign(names, request)
     if foreign is not None:
@@ -264,13 +282,11 @@ def _check_frame(frame: Any, request: Request, **options: Any) -> KvVerdict:
 
 def _arrow(convert: Callable[..., Any], data: Any, **options: Any) -> Any:
     """Data as an Arrow table; a column that holds more than one type has none."""
-    import pyarrow as pa
-
     from antecast.history.rows import BrokenLog
 
     try:
         return convert(data, **options)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (ValueError, TypeError) as error:  # those of Arrow are among them
         raise BrokenLog(": ".join(str(each) for each in reversed(error.args))) from None
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sound_logs import CHAT, SPANS, TRACES, chat, clock_events, govector, otlp, put, shifted, spans_csv
 
@@ -108,6 +112,37 @@ def test_the_exit_code_says_what_a_gate_asks_for(tmp_path: Path, antecast: Call)
         assert antecast("audit", str(file), "--quiet", "--junit", str(report), *arguments)[0] == code
         suite = ElementTree.parse(report).getroot()
         assert suite.attrib["failures"] == ("0" if fail_on == "violated" else "1")
+
+
+def test_no_file_of_the_log_is_written_over(tmp_path: Path, antecast: Call) -> None:
+    text = otlp(EARLY)
+    file, table = put(tmp_path, text, "trace.json"), tmp_path / "violations.parquet"
+    pq.write_table(pa.csv.read_csv(put(tmp_path, spans_csv(EARLY), "spans.csv")), table)
+    held = table.read_bytes()
+    for options in (["--junit"], ["--sarif"], ["--export", "csv", "--export-file"], ["--follow", "--state"]):
+        code, _, err = antecast("audit", str(file), "--until-idle", "0", *options, str(file))
+        assert code == 2 and "trace.json: is a file of the log" in err and file.read_text() == text
+    code, _, err = antecast("audit", str(table), "--model", "spans", "--out", str(tmp_path))
+    assert code == 2 and "is a file of the log" in err and table.read_bytes() == held
+
+
+@pytest.mark.parametrize("name", ["\x01", "]]>", "a\nb", "100%", "::error::", "\ufffe", '"&<', "😀\x7f\u2028"])
+def test_odd_names_make_no_report_invalid(name: str, tmp_path: Path, antecast: Call) -> None:
+    rows = [row if row["node"] != "c" else row | {"node": name} for row in SWAPPED]
+    file = put(tmp_path, chat(rows), f"{name.replace('/', '')}.jsonl")
+    done = audit_files([file])
+    assert done.verdict.outcome == "violated"
+    ElementTree.fromstring(done.junit())
+    places = [each["locations"][0]["physicalLocation"] for each in json.loads(done.sarif())["runs"][0]["results"]]
+    assert {unquote(each["artifactLocation"]["uri"]) for each in places} == {f"file://{file}"}
+    for line in done.annotations():
+        assert re.fullmatch(r"::(error|warning|notice) [^\r\n:]*::[^\r\n]*", line)
+
+
+def test_a_file_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
+    Path(os.fsdecode(bytes(tmp_path) + b"/\xff.jsonl")).write_text(chat())
+    with pytest.raises(InputError, match="the name of the file is not UTF-8"):
+        audit_files([tmp_path])
 
 
 def test_the_command_tells_the_model_the_story_and_the_report(tmp_path: Path, antecast: Call) -> None:

@@ -146,6 +146,38 @@ def test_rotation_reads_the_old_file_to_its_end_and_judges_both_together(
     assert Follower([folder if whole_folder else file], Request(), state=state).poll() == []
 
 
+@pytest.mark.parametrize("renamed", [True, False])
+@pytest.mark.parametrize("look", range(1, 16))
+def test_a_file_may_go_at_any_moment_of_a_look(
+    look: int, renamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is renamed, or removed, just before its nth use: nothing fails, and what is lost is said."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in "abc":
+        put(logs, govector([(name, {name: 1}, "starts")]), f"{name}.log")
+    follower, file, uses = Follower([logs], Request(format="govector")), logs / "b.log", iter(range(1, 99))
+
+    def watched(name: str) -> None:
+        real = getattr(Path, name)
+
+        def used(self: Path, *args: Any, **options: Any) -> Any:
+            if self == file and next(uses) == look:
+                file.rename(logs / "b.old") if renamed else file.unlink()
+            return real(self, *args, **options)
+
+        monkeypatch.setattr(Path, name, used)
+
+    watched("stat")
+    watched("open")
+    follower.poll()
+    follower.poll()
+    lines, outcome = follower.result().seen, follower.result().outcome
+    assert lines == 6 if renamed else lines in (4, 6)
+    assert outcome == "sound" or "b.log is gone, and 18 bytes of it were not read" in str(follower.result())
+    assert look != 7 or outcome == ("sound" if renamed else "inconclusive")
+
+
 def test_a_file_that_was_truncated_begins_anew_even_if_it_has_grown_past_its_place(tmp_path: Path) -> None:
     file = put(tmp_path, govector(EVENTS[:10]))
     follower = Follower([file], Request())

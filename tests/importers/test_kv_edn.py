@@ -2,6 +2,7 @@
 
 import pytest
 
+from antecast.core.errors import InputError
 from antecast.importers import elle
 from antecast.importers.edn import read_forms
 from antecast.importers.source import Source
@@ -39,6 +40,12 @@ def test_values_know_their_lines():
         (5, {"b": 2}),
         (5, {"c": 3}),
     ]
+
+
+@pytest.mark.parametrize("value", ["[:w x @]", "[:w @ 1]", "@", "[:r x @]"])
+def test_what_nests_too_deep_is_refused_at_its_line(value, tmp_path):
+    with pytest.raises(InputError, match=r"edn:2: (.*is not \[:r key value\]|keys or values nest too deep)"):
+        judged(ok(0, "[:w x 1]") + ok(1, value.replace("@", "[" * 5000 + "]" * 5000)), tmp_path)
 
 
 def test_nesting_has_no_limit():

@@ -14,9 +14,24 @@ from antecast.importers.registry import importer, recognise
 from antecast.importers.source import Options as ReadingOptions
 from antecast.importers.source import Source
 from antecast.kv import check
+from antecast.kv.anomalies import ANOMALIES as KNOWN
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kv"))
-from published import ANOMALIES, FORMATS, INDETERMINATE, MEMORY, X, Y, r, t, w
+from published import (
+    ANOMALIES,
+    CONVERGES_NOT,
+    FORMATS,
+    INDETERMINATE,
+    MEMORY,
+    SHIFTING,
+    X,
+    Y,
+    as_lists,
+    as_rows,
+    r,
+    t,
+    w,
+)
 
 ALL = {**ANOMALIES, **MEMORY}
 
@@ -42,6 +57,29 @@ def test_an_anomaly_is_named(anomaly, name, tmp_path):
     assert list(verdict.counts) == [anomaly]
     row = verdict.violations.to_pylist()[0]
     assert row["file"] in {str(file) for file in files} and row["line"] >= 1
+
+
+@pytest.mark.parametrize("anomaly", ALL)
+def test_an_anomaly_is_named_in_a_table_and_in_lists(anomaly, tmp_path):
+    (rows,) = as_rows(ALL[anomaly], tmp_path)
+    assert list(antecast.audit(rows, model="kv").counts) == [anomaly]
+    lists = check(read(*as_lists(ALL[anomaly], tmp_path), name="elle"))
+    assert anomaly in lists.counts and lists.levels[KNOWN[anomaly].level] == "violated"
+
+
+@pytest.mark.parametrize("write", [*FORMATS.values(), as_rows])
+def test_levels_are_told_apart_in_every_format(write, tmp_path):
+    """CC and not CCv, with CM or without it; CCv and not CM."""
+    for transactions, violated in (
+        (CONVERGES_NOT, {"read-atomic", "CCv"}),
+        (ALL["conflict-AO"], {"CCv"}),
+        (SHIFTING, {"CM"}),
+        (ALL["cyclic-happened-before"], {"CM"}),
+    ):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        levels = antecast.audit(write(transactions, tmp_path), model="kv").levels
+        assert {level for level, outcome in levels.items() if outcome != "kept"} == violated
 
 
 def test_lines_are_those_of_the_file(tmp_path):

@@ -130,4 +130,36 @@ def as_cobra(transactions, folder: Path):
     return sorted(folder.glob("*.log"))
 
 
+def as_lists(transactions, folder: Path):
+    """Appends in place of writes; a read returns all that the file has up to its value."""
+    written = {}
+    for _, _, operations in transactions:
+        for kind, key, value in operations:
+            written.setdefault(key, []).extend([value] if kind == "w" else [])
+    lines = []
+    for session, status, operations in transactions:
+        told = []
+        for kind, key, value in operations:
+            known = written[key]
+            seen = [*known[: known.index(value)], value] if value in known else [value] * bool(value)
+            told.append(f"[:append {key} {value}]" if kind == "w" else f"[:r {key} [{' '.join(map(str, seen))}]]")
+        kind = {OK: "ok", ABORTED: "fail", INDETERMINATE: "info"}[status]
+        lines.append(f"{{:type :{kind}, :process {session}, :f :txn, :value [{' '.join(told)}]}}\n")
+    (folder / "lists.edn").write_text("".join(lines))
+    return [folder / "lists.edn"]
+
+
+def as_rows(transactions, folder: Path):
+    """A table with a row per operation, as JSON lines."""
+    words = {OK: "committed", ABORTED: "aborted", INDETERMINATE: "indeterminate"}
+    rows = [
+        {"session": session, "txn": number, "kind": kind, "key": key, "value": value or None}
+        | {"initial": not value, "status": words[status]}
+        for number, (session, status, operations) in enumerate(transactions)
+        for kind, key, value in operations
+    ]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return [folder / "rows.jsonl"]
+
+
 FORMATS = {"plume": as_plume, "dbcop": as_dbcop, "elle": as_elle, "cobra": as_cobra}

@@ -32,6 +32,12 @@ def test_columns_have_other_names_and_rows_any_order():
     assert list(verdict.counts) == ["conflict-CO"] and verdict.violations["line"].to_pylist() == [1]
 
 
+def test_a_dictionary_may_have_a_value_twice():
+    session = pa.DictionaryArray.from_arrays(pa.array([0, 3, 1, 1, 2, 2], pa.int8()), ["a", "b", "c", "a"])
+    table = pa.table({**ROWS, "session": session})
+    assert list(check(history_of(table)).counts) == ["conflict-CO"]
+
+
 def test_a_read_without_a_value_is_unknown():
     table = pa.table({**ROWS, "value": [1, 2, 2, 1, 1, None]})
     assert check(history_of(table)).outcome == "inconclusive"

@@ -92,6 +92,25 @@ def test_cycles_and_missing_parents_are_never_sound(rows: list[Row]) -> None:
             assert len(set(told)) == len(told)
 
 
+@given(st.lists(st.sets(st.integers(0, 5), max_size=3), min_size=1, max_size=6))
+def test_the_cycle_that_is_told_is_a_shortest_one(parents: list[set[int]]) -> None:
+    """Commits have several parents. Every walk from every commit is tried."""
+    log = Spans("commit")
+    for number, some in enumerate(parents):
+        links = [("", str(each)) for each in some]
+        log.add(Place("log", number + 1), trace="", span=str(number), service="a", start=0, end=0, links=links)
+    shortest = 0
+    for start in range(len(parents)):
+        reached = {start}
+        for length in range(1, len(parents) + 1):
+            reached = {above for each in reached for above in parents[each] if above < len(parents)}
+            if start in reached and (not shortest or length < shortest):
+                shortest = length
+    verdict = judge(log.finish("log"))
+    assert verdict.found["cycle"] == bool(shortest)
+    assert [len(story.events) for story in verdict.stories if story.kind == "cycle"] == [shortest] * bool(shortest)
+
+
 def test_the_bounds_on_skew_come_from_both_directions_and_from_servers() -> None:
     spans = Spans()
     common = {"trace": "t", "name": "n"}
@@ -101,6 +120,25 @@ def test_the_bounds_on_skew_come_from_both_directions_and_from_servers() -> None
     (row,) = judge(spans.finish("f")).tables["skew"].to_pylist()
     assert (row["service"], row["other"], row["calls"], row["early"]) == ("x", "y", 2, 1)
     assert (row["behind_at_least"], row["behind_at_most"]) == (10, 40)
+
+
+def test_skew_that_explains_children_but_not_the_ends_of_servers_is_said_to() -> None:
+    spans = Spans()
+    spans.add(Place("f", 1), trace="t", span="a", service="x", start=100, end=200, kind="client")
+    spans.add(Place("f", 2), trace="t", span="b", parent="a", service="y", start=90, end=250, kind="server")
+    verdict = judge(spans.finish("f"))
+    assert any(
+        note.endswith("all early children, but not that servers end after their clients") for note in verdict.notes
+    )
+    assert any("by at least 10 ns, from 1 call" in note for note in verdict.notes), verdict.notes
+
+
+def test_spans_may_link_to_each_other_and_to_their_children() -> None:
+    spans = Spans()
+    spans.add(Place("f", 1), trace="t", span="a", service="x", start=0, end=9, links=[("t", "b"), ("t", "c")])
+    spans.add(Place("f", 2), trace="t", span="b", service="x", start=1, end=8, links=[("t", "a")])
+    spans.add(Place("f", 3), trace="t", span="c", parent="a", service="x", start=2, end=3)
+    assert judge(spans.finish("f")).outcome == "sound"
 
 
 def test_an_early_child_in_the_service_of_its_parent_is_no_matter_of_skew() -> None:

@@ -59,6 +59,17 @@ def test_indeterminate_transactions_and_a_witness_that_has_to_be_fetched(spark):
     assert len(there.witness.events) == 8
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [[t(1, r(X, 1), r(X, 0))], [t(1, r(X, 2)), t(1, w(X, 3), r(X, 1))]],
+)
+def test_reads_of_what_was_overwritten_break_the_same_guarantees(spark, reads):
+    history = build([t(0, w(X, 1), w(X, 2)), *reads])
+    there, here = check(frame_of(spark, history), initial="none"), check_here(history)
+    assert there.levels == here.levels and there.levels["monotonic-reads"] == "violated"
+    assert there.counts == here.counts
+
+
 def test_what_an_indeterminate_transaction_wrote_like_others_is_open(spark):
     lost = {"status": INDETERMINATE}
     history = build([t(0, w(X, 2), **lost), t(1, r(X, 2), w(X, 2)), t(2, w(9, 1))])

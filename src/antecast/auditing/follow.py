@@ -195,7 +195,7 @@ class Follower:
         return new
 
     def result(self) -> Following:
-        waiting = self._waiting or self._open or self.tails.unread()
+        waiting = self._waiting or self._open or self.tails.gone or self.tails.unread()
         return Following(self._seen, self.tails.dropped, self._window, self._found, waiting)
 
     def _judge(self) -> list[Finding]:

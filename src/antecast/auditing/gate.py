@@ -6,11 +6,12 @@ Each form is a text made from findings; nothing here reads a log.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax import saxutils
 
 from antecast.auditing.findings import Finding
 from antecast.version import __version__
@@ -23,7 +24,7 @@ MOST_RESULTS = 5_000
 MOST_ANNOTATIONS = 10
 """Annotations of a level that GitHub shows for a step."""
 
-_UNFIT = dict.fromkeys([*range(9), 11, 12, *range(14, 32)], "�")
+_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML has no place for."""
 
 
@@ -44,11 +45,11 @@ def junit(outcome: str, headline: str, found: Sequence[Finding], *, name: str, f
     cases, failures, skipped = [], 0, 0
     for kind, some in kinds.items():
         lines = "\n".join(_located(each) for each in some[:100])
-        text = escape(lines.translate(_UNFIT))
-        message = quoteattr(some[0].words.translate(_UNFIT))
-        attributes = f"name={quoteattr(kind)} classname={quoteattr(name)}"
+        text = _text(lines)
+        message = _quoted(some[0].words)
+        attributes = f"name={_quoted(kind)} classname={_quoted(name)}"
         if some[0].file is not None:
-            attributes += f" file={quoteattr(some[0].file)} line={quoteattr(str(some[0].line))}"
+            attributes += f" file={_quoted(some[0].file)} line={_quoted(str(some[0].line))}"
         if some[0].level == "note":
             cases.append(f"<testcase {attributes}><system-out>{text}</system-out></testcase>")
         elif some[0].level == "error" or fail_on != "violated":
@@ -58,15 +59,23 @@ def junit(outcome: str, headline: str, found: Sequence[Finding], *, name: str, f
             skipped += 1
             cases.append(f"<testcase {attributes}><skipped message={message}/></testcase>")
     if not cases:
-        cases = [f'<testcase name="causal order" classname={quoteattr(name)}/>']
+        cases = [f'<testcase name="causal order" classname={_quoted(name)}/>']
     head = f'tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}"'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<testsuites {head}>\n<testsuite name="antecast audit" {head}>\n'
-        f'<properties><property name="verdict" value={quoteattr(outcome)}/></properties>\n'
+        f'<properties><property name="verdict" value={_quoted(outcome)}/></properties>\n'
         + "\n".join(cases)
-        + f"\n<system-out>{escape(headline.translate(_UNFIT))}</system-out>\n</testsuite>\n</testsuites>\n"
+        + f"\n<system-out>{_text(headline)}</system-out>\n</testsuite>\n</testsuites>\n"
     )
+
+
+def _text(text: str) -> str:
+    return saxutils.escape(_UNFIT.sub("�", text))
+
+
+def _quoted(text: str) -> str:
+    return saxutils.quoteattr(_UNFIT.sub("�", text))
 
 
 def sarif(found: Sequence[Finding], *, file: str | None = None) -> str:

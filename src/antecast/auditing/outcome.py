@@ -18,6 +18,7 @@ from antecast.auditing.findings import Finding, findings
 from antecast.auditing.foreign import ForeignLog
 from antecast.auditing.gate import FailOn
 from antecast.core.errors import ConfigurationError, OutputError
+from antecast.core.log_files import spare
 from antecast.history.log_files import Log
 from antecast.history.log_places import locate
 from antecast.history.verdict import Verdict
@@ -108,6 +109,7 @@ class Audit:
         only = self._told_places() if witness_only else None
         if witness_only and not only:
             raise ConfigurationError("there is no witness to cut the log to", field="--witness-only")
+        spare(self.files, target)
         export(self.log if isinstance(self.log, Log) else self.data, form, target, only=only)
         return target
 
@@ -127,6 +129,7 @@ class Audit:
     def write(self, folder: Path | str) -> None:
         """Write the verdict and all tables into a folder, from which `antecast.report` makes a page."""
         place = Path(folder)
+        spare(self.files, place / "verdict.json", *(place / f"{name}.parquet" for name in ("violations", *TABLES)))
         try:
             place.mkdir(parents=True, exist_ok=True)
             pq.write_table(self.verdict.violations, place / "violations.parquet", compression="zstd")

@@ -4,7 +4,7 @@ What is promised:
 - A line counts once its end is there. Lines are read a step at a time, in turns from all files, so that memory is
   bounded by the window whatever the files hold.
 - A file is known by its number in the file system. One that is renamed, as rotation does, keeps its lines and is
-  read to its end; what then stands under its old name is another file.
+  read to its end; what then stands under its old name is another file. It may go while it is looked at.
 - A file that was truncated, or replaced by another of its number, begins anew. It shows by its size, or by what
   stands before the place that was reached.
 - Compressed files do not grow: those in folders are what rotation left behind, and are passed over.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ from antecast.core.log_files import compression_of, find_files
 from antecast.text.sizes import format_size
 
 _CHUNK = 1 << 20
+_LOOKS = 100
 MARK = 256
 """Bytes before a place that tell whether a file is still the same."""
 
@@ -50,6 +52,8 @@ class Tail:
     """The first line, which stays when the window moves on."""
     left: bytes = b""
     """What stands before the window."""
+    size: int = 0
+    """The size of the file when it was last looked at."""
     label: Path = Path()
     """What the file is called in reports: its path, if no other tail has it."""
 
@@ -122,6 +126,8 @@ class Tails:
         self.count = 0
         self.dropped = 0
         """Lines that have left the window."""
+        self.gone = ""
+        """A file that went before it was read to its end, in words."""
         self.all: list[Tail] = []
 
     def __iter__(self) -> Iterator[Tail]:
@@ -135,14 +141,27 @@ class Tails:
 
     def grow(self, most: int) -> int:
         """Read lines that were added, at most so many in all; how many."""
-        files = self.found()
+        files = self._found_again()
         added, open_ = 0, list(files)
         while open_ and added < most:
             share = max(1, (most - added) // len(open_))
-            more = [(file, files[file].read(file, share, self.max_line)) for file in open_]
+            more = [(file, self._read(files[file], file, share)) for file in open_]
             added += sum(count for _, count in more)
             open_ = [file for file, count in more if count == share]
         return added
+
+    def _read(self, tail: Tail, file: Path, most: int) -> int:
+        try:
+            return tail.read(file, most, self.max_line)
+        except FileNotFoundError:  # the next look finds it under its new name, or not
+            return 0
+
+    def _found_again(self) -> dict[Path, Tail]:
+        """The files that can be read on; where one goes while it is looked at, all are looked at anew."""
+        for _ in range(_LOOKS):
+            with suppress(FileNotFoundError):
+                return self.found()
+        return self.found()
 
     def take(self, number: int, path: Path, offset: int, raw: bytes) -> bool:
         """A line that somebody else has read; False if it is here already."""
@@ -182,11 +201,13 @@ class Tails:
                 tail.identity = (-1, tail.number)  # its file is gone; its lines stay in the window
                 tail = None
             found[file] = self._begin(file, identity) if tail is None else tail
-            found[file].path = file
+            found[file].path, found[file].size = file, status.st_size
         for tail in known.values():  # moved out of what is followed, perhaps with lines that were not read
             if tail.identity[0] >= 0 and (moved := _elsewhere(tail)) is not None:
                 tail.path = moved
                 found[moved] = tail
+            elif tail.identity[0] >= 0 and tail.size > tail.offset:
+                self.gone = f"{tail.path} is gone, and {tail.size - tail.offset:,} bytes of it were not read"
         self.all = [tail for tail in self.all if tail.lines or tail in found.values()]
         return found
 
@@ -214,14 +235,16 @@ class Tails:
         """What stands behind the last line that was read, in words: a line that has no end is none yet."""
         for tail in self.all:
             file = place_of(tail) if tail.identity[0] >= 0 else None
-            if file is not None and file.stat().st_size > tail.offset:
-                return f"line {tail.line + 1} of {file} has no end yet"
+            with suppress(FileNotFoundError):
+                if file is not None and file.stat().st_size > tail.offset:
+                    return f"line {tail.line + 1} of {file} has no end yet"
         return ""
 
     def state(self) -> dict[str, Any]:
         return {
             "files": [tail.state() for tail in self.all if tail.identity[0] >= 0],
             "count": self.count,
+            "gone": self.gone,
             "dropped": self.dropped + sum(len(tail.lines) for tail in self.all if tail.identity[0] < 0),
         }
 
@@ -229,6 +252,7 @@ class Tails:
         """Go on where another left it; how many lines of the window will be read again."""
         again = 0
         self.count, self.dropped = int(value["count"]), int(value["dropped"])
+        self.gone = str(value.get("gone", ""))
         for each in value["files"]:
             device, number = each["identity"]
             tail = Tail(each["number"], Path(each["path"]), (int(device), int(number)))
@@ -245,12 +269,10 @@ class Tails:
 
 def place_of(tail: Tail) -> Path | None:
     """Where the file of a tail is, under its name or another one in its folder."""
-    try:
+    with suppress(OSError):
         status = tail.path.stat()
-    except OSError:
-        return _elsewhere(tail)
-    if (status.st_dev, status.st_ino) == tail.identity and tail.same(tail.path, status.st_size):
-        return tail.path
+        if (status.st_dev, status.st_ino) == tail.identity and tail.same(tail.path, status.st_size):
+            return tail.path
     return _elsewhere(tail)
 
 

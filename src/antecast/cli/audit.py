@@ -217,6 +217,7 @@ def audit(
     from antecast.api import audit_files
     from antecast.auditing.foreign import MAPPED, Request
     from antecast.auditing.gate import exit_code
+    from antecast.core.log_files import spare
     from antecast.history.log_kinds import KINDS
 
     request = Request(
@@ -268,6 +269,7 @@ def audit(
         pairs=pairs,
         on_progress=clocked(quiet=quiet or as_json),
     )
+    spare(done.files, junit, sarif)
     page = None
     kept = folder if folder is not None or not show else Path(tempfile.mkdtemp(prefix="antecast-audit-"))
     if kept is not None:

@@ -47,9 +47,11 @@ def follow_log(
     """Follow until interrupted, or until nothing came for some seconds; the exit code of the verdict."""
     from antecast.auditing import gate
     from antecast.auditing.follow import Follower
+    from antecast.core.log_files import spare
 
     if state is not None and not state.parent.is_dir():
         raise OutputError("no such folder", path=state.parent)
+    spare([path for path in paths if Path(path).is_file()], state, *outputs)
 
     def say(found: Sequence[Finding]) -> None:
         for finding in found if not quiet else ():

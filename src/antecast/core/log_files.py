@@ -22,7 +22,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from antecast.core.errors import InputError
+from antecast.core.errors import InputError, OutputError
 
 HIDDEN = ("_", ".")
 """Files and folders whose names begin so are left out of folders."""
@@ -78,6 +78,8 @@ def _cannot_be_read(error: OSError) -> NoReturn:
 
 
 def _checked(file: Path) -> Path:
+    if (name := os.fsencode(file).decode(errors="replace")) != str(file):  # no report could name it
+        raise InputError("the name of the file is not UTF-8; give it another", path=name)
     if not os.path.lexists(file):
         raise InputError("no such file or folder", path=file)
     if not file.exists():
@@ -85,6 +87,13 @@ def _checked(file: Path) -> Path:
     if not file.is_file():
         raise InputError("a pipe or a device, which cannot be read twice; write it to a file first", path=file)
     return file
+
+
+def spare(files: Iterable[Path | str], *targets: Path | None) -> None:
+    """Refuse to write over a file of the log."""
+    for target in targets:
+        if target is not None and target.exists() and any(target.samefile(file) for file in files):
+            raise OutputError("is a file of the log; give what is written another name", path=target)
 
 
 def once(files: Iterable[Path]) -> list[Path]:

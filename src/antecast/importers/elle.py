@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from reprlib import repr as short
 from typing import Any, NamedTuple
 
 from antecast.importers.edn import Keyword, forms, hashable
@@ -110,26 +111,32 @@ def _history(source: Source, answers: list[_Answer], skipped: int) -> History:
     builder.lists = any(each[0] == "append" for answer in answers for each in _operations(answer))
     for answer in answers:
         builder.begin(answer.process, answer.status)
-        line, file = answer.place.line, number[answer.place.file]
-        for name, key, value in _operations(answer):
-            if name != "r":
-                if (name == "append") != builder.lists:
-                    raise answer.place.error("registers (:w) and lists (:append) in one history; check them apart")
-                if value is None:
-                    raise answer.place.error(f"a write of nil to {key}: nil is the initial state")
-                builder.write(hashable(key), hashable(value), line, file)
-            elif answer.status == Status.COMMITTED:
-                _read(builder, hashable(key), value, answer.place, file)
+        try:
+            _add(builder, answer, number[answer.place.file])
+        except RecursionError:
+            raise answer.place.error("keys or values nest too deep to be compared") from None
     if skipped:
         builder.notes.append(f"operations that are not transactions of clients ({skipped}) were left out")
     return builder.build()
+
+
+def _add(builder: HistoryBuilder, answer: _Answer, file: int) -> None:
+    for name, key, value in _operations(answer):
+        if name != "r":
+            if (name == "append") != builder.lists:
+                raise answer.place.error("registers (:w) and lists (:append) in one history; check them apart")
+            if value is None:
+                raise answer.place.error(f"a write of nil to {key}: nil is the initial state")
+            builder.write(hashable(key), hashable(value), answer.place.line, file)
+        elif answer.status == Status.COMMITTED:
+            _read(builder, hashable(key), value, answer.place, file)
 
 
 def _operations(answer: _Answer) -> Iterator[tuple[str, Any, Any]]:
     for each in answer.value:
         known = isinstance(each, tuple) and len(each) in (2, 3) and each[0] in ("r", "w", "append")
         if not known or (len(each) == 2 and each[0] != "r"):
-            raise answer.place.error(f"{each!r} is not [:r key value], [:w key value] or [:append key value]")
+            raise answer.place.error(f"{short(each)} is not [:r key value], [:w key value] or [:append key value]")
         yield str(each[0]), each[1], each[2] if len(each) == 3 else None
 
 
@@ -138,7 +145,7 @@ def _read(builder: HistoryBuilder, key: Any, value: Any, place: Place, file: int
         builder.read(key, INITIAL if value is None else hashable(value), place.line, file)
         return
     if value is not None and not isinstance(value, tuple):
-        raise place.error(f"a read of {key} returns {value!r}; a list is expected")
+        raise place.error(f"a read of {key} returns {short(value)}; a list is expected")
     for each in (value or ())[:-1]:
         builder.observe(key, hashable(each), place.line, file)
     builder.read(key, hashable(value[-1]) if value else INITIAL, place.line, file)

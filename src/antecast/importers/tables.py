@@ -42,6 +42,9 @@ def read_spans(table: pa.Table, columns: Mapping[str, str]) -> SpanLog:
         raise ConfigurationError(problem, field="columns")
     units = {name: unit_of(table.column_names[place]) for name, place in places.items()}
     texts = [_texts(table.column(place)) for place in range(table.num_columns)]
+    for name in ("trace", "span", "parent"):
+        if pa.types.is_floating(table.schema.types[places[name]]):  # pandas makes whole numbers beside nulls so
+            texts[places[name]] = _whole_names(table.column(places[name]), table.column_names[places[name]])
     spans = Spans()
     for place, row in zip(_places(table), zip(*texts, strict=True), strict=True):
         add_row(spans, place, list(row), places, units)
@@ -72,6 +75,14 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     return ["" if value is None else str(value) for value in column.to_pylist()]
+
+
+def _whole_names(column: pa.ChunkedArray, name: str) -> list[str]:
+    values = column.to_pylist()
+    for row, value in enumerate(values, 1):
+        if value is not None and value == value and not (value.is_integer() and abs(value) < 2**53):
+            raise Place(TABLE, row).error(f"{name} is {value}, where a text or a whole number is expected")
+    return ["" if value is None or value != value else str(int(value)) for value in values]
 
 
 def read_clocks(table: pa.Table, columns: Mapping[str, str]) -> ClockLog:

@@ -10,13 +10,15 @@ whom becomes rows of a sparse matrix the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
 from antecast.core.compiled import compiled
 from antecast.kv.causality import Graph
 from antecast.kv.history import History, IntArray, LongArray
-from antecast.kv.resolve import Resolved
+from antecast.kv.resolve import OlderReads, Resolved
 from antecast.kv.shards import Shard, Stored
 
 _FEW = 16
@@ -24,7 +26,7 @@ _FEW = 16
 
 
 def assemble(shards: Sequence[Shard], start: LongArray, store: Stored) -> tuple[Resolved, Graph]:
-    """All shards as one: what is resolved, without the operations themselves, and the graph."""
+    """All shards as one: what is resolved, with places in transactions instead of operations, and the graph."""
     n = int(start[-1])
     firsts = np.concatenate(([0], np.cumsum([each.keys for each in shards]))).astype(np.int64)
     session = store.new("session", np.int32, n)
@@ -32,8 +34,8 @@ def assemble(shards: Sequence[Shard], start: LongArray, store: Stored) -> tuple[
     np.save(store.file("start"), start)
     _join_reads(shards, firsts, n, store)
     _join_writes(shards, firsts, store)
-    for name in ("d_node", "d_from"):
-        _join(shards, name, store)
+    for name, kind in (("d_node", np.int32), ("d_from", np.int32), ("d_pos", np.int64)):
+        _join(shards, name, store, kind=kind)
     _join_edges(n, store)
     graph = store.graph()
     none, long_none = np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -58,10 +60,10 @@ def assemble(shards: Sequence[Shard], start: LongArray, store: Stored) -> tuple[
         store.mapped("r_node"),
         graph.r_key,
         store.mapped("r_from"),
-        store.mapped("r_op"),
+        store.mapped("r_pos"),
         store.mapped("d_node"),
         store.mapped("d_from"),
-        long_none,
+        store.mapped("d_pos"),
         none,
         none,
         none,
@@ -73,14 +75,30 @@ def assemble(shards: Sequence[Shard], start: LongArray, store: Stored) -> tuple[
         long_none,
         long_none,
         long_none,
+        _older_reads(shards, firsts),
         {},
     )
     return resolved, graph
 
 
-def _join(shards: Sequence[Shard], name: str, store: Stored, firsts: LongArray | None = None) -> IntArray:
+def _older_reads(shards: Sequence[Shard], firsts: LongArray) -> OlderReads:
+    node, source, op = (
+        np.concatenate([each.column(name) for each in shards]) for name in ("o_node", "o_from", "o_pos")
+    )
+    keys = [each.column("o_key") + np.int32(first) for each, first in zip(shards, firsts.tolist(), strict=False)]
+    breaks = reduce(or_, (each.older for each in shards), 0)
+    return OlderReads(node, np.concatenate(keys), source, op, breaks)
+
+
+def _join(
+    shards: Sequence[Shard],
+    name: str,
+    store: Stored,
+    firsts: LongArray | None = None,
+    kind: type[np.generic] = np.int32,
+) -> IntArray:
     """An array of all shards, one after the other; numbers of keys move by the first key of the shard."""
-    whole: IntArray = store.new(name, np.int32, sum(len(each.column(name)) for each in shards))
+    whole: IntArray = store.new(name, kind, sum(len(each.column(name)) for each in shards))
     at = 0
     for number, each in enumerate(shards):
         part = each.column(name)
@@ -104,7 +122,6 @@ def _join_reads(shards: Sequence[Shard], firsts: LongArray, n: int, store: Store
         reads = each.column("r_node"), each.column("r_pos"), each.column("r_key"), each.column("r_from")
         _place_reads(*reads, first, cursor, node, pos, key, source)
     _sort_reads(read_at, pos, key, source)
-    store.new("r_op", np.int64, count)[:] = np.arange(count)
 
 
 def _join_writes(shards: Sequence[Shard], firsts: LongArray, store: Stored) -> None:

@@ -11,21 +11,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.kv import stale as staleness
 from antecast.kv.causality import Graph, clocks, make_graph, order_of
 from antecast.kv.convergence import Demands, demands
 from antecast.kv.history import IntArray, LongArray
 from antecast.kv.isolation import Edges, isolation_edges
 from antecast.kv.levels import LEVELS, SESSION, Level
 from antecast.kv.memory import SessionOrder, broken_sessions
-from antecast.kv.resolve import Misread, Resolved
-from antecast.kv.stale import Stale, stale_reads
+from antecast.kv.resolve import FOLLOW, READS, WRITES, YOUR_WRITES, Misread, Resolved
+from antecast.kv.stale import Stale, broken_by_misreads, stale_reads
 
 _BITS: dict[Level, int] = {
-    "read-your-writes": staleness.YOUR_WRITES,
-    "monotonic-reads": staleness.READS,
-    "monotonic-writes": staleness.WRITES,
-    "writes-follow-reads": staleness.FOLLOW,
+    "read-your-writes": YOUR_WRITES,
+    "monotonic-reads": READS,
+    "monotonic-writes": WRITES,
+    "writes-follow-reads": FOLLOW,
 }
 
 
@@ -75,6 +74,8 @@ def analyse(resolved: Resolved, *, memory: bool = True, every: bool = False) -> 
     if not converges:
         analysis.violated.add("CCv")
         judge_weaker(analysis)
+    elif len(resolved.older.node):
+        judge_weaker(analysis)
     if memory:
         analysis.broken = broken_sessions(graph, analysis.order, most=None if every else 1)
         if analysis.broken:
@@ -94,12 +95,14 @@ def judge_weaker(analysis: Analysis) -> None:
     """The levels below causal convergence."""
     graph = analysis.graph
     analysis.known = clocks(graph, analysis.order)
-    analysis.stale = found = stale_reads(graph, analysis.known)
+    analysis.stale = found = stale_reads(graph, analysis.known, analysis.resolved)
     listed = analysis.resolved
     backwards = precedes(analysis, listed.l_after, listed.l_before).any()
     if len(found.reads) or len(found.torn) or len(analysis.lost) or backwards:
         analysis.violated |= {"CC", "CM"}
-    analysis.violated |= {level for level in SESSION if np.any(found.breaks & _BITS[level])}
+    broken = int(np.bitwise_or.reduce(found.breaks, initial=0))
+    broken |= broken_by_misreads(graph, analysis.known, listed)
+    analysis.violated |= {level for level in SESSION if broken & _BITS[level]}
     analysis.committed = isolation_edges(graph, atomic=False)
     analysis.atomic = isolation_edges(graph, atomic=True)
     for level, edges in (("read-committed", analysis.committed), ("read-atomic", analysis.atomic)):

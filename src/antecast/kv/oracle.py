@@ -226,18 +226,23 @@ def _session(
     }
     violated: set[Level] = set()
     for t, txn in enumerate(txns):
-        reads = list(txn.reads())
-        for place, (key, value) in enumerate(reads):
+        for place, (kind, key, value) in enumerate(txn.operations):
             w = source.get((key, value))
-            if w == t or (w is None and value != INITIAL_CODE):
+            if kind == Kind.WRITE or w == t or (w is None and value != INITIAL_CODE):
                 continue
-            if w is not None and txns[w].writes().get(key) != value:
-                continue
-            earlier = {source[each] for each in reads[:place] if each in source} - {t}
+            shown = [op[1:] for op in txn.operations[:place] if op[0] == Kind.READ]
+            earlier = {source[each] for each in shown if each in source} - {t}
             for u, other in enumerate(txns):
                 if key in other.writes() and u != t and (w is None or (w, u) in co):
                     violated |= {level for level, pairs in visible.items() if (u, t) in pairs}
                     violated |= {"monotonic-reads"} if u in earlier else set()
+            if w is not None:  # what the writer itself overwrote is older than what it wrote later
+                versions = [op[2] for op in txns[w].operations if op[:2] == (Kind.WRITE, key)]
+                later = versions[versions.index(value) + 1 :]
+                violated |= {"read-your-writes"} if later and (w, t) in so else set()
+                before = [op for a in range(t) if (a, t) in so and a != w for op in txns[a].operations]
+                seen = [op[1:] for op in before if op[0] == Kind.READ] + shown
+                violated |= {"monotonic-reads"} if any((key, each) in seen for each in later) else set()
         own: dict[int, int] = {}
         for place, (kind, key, value) in enumerate(txn.operations):
             if kind == Kind.WRITE:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ from antecast.kv.lists import NO_OP, shown_order, torn_lists
 FROM_INITIAL = -1
 """The source of a read that found the initial state."""
 
+
+YOUR_WRITES, READS, WRITES, FOLLOW = 1, 2, 4, 8
+"""The session guarantees as bits."""
 
 _NONE = np.zeros(0, np.int32)
 
@@ -47,6 +51,18 @@ class Misread(IntEnum):
     NOT_MY_OWN = 3
     NOT_MY_LAST = 4
     INTERMEDIATE = 5
+
+
+class OlderReads(NamedTuple):
+    """Reads that are anomalies by themselves and may also be older than what their session has seen."""
+
+    node: IntArray
+    key: IntArray
+    source: IntArray
+    """The writer, or `FROM_INITIAL`."""
+    op: LongArray
+    breaks: int
+    """Session guarantees, as bits, that they break by what their writer itself wrote later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +102,7 @@ class Resolved:
     """Reads without a known result."""
     writer: LongArray
     """The write that each operation returned, `NO_OP` if there is none."""
+    older: OlderReads
     open: Mapping[int, tuple[int, ...]]
     """Reads whose value has several writers: the candidates, as operations, `NO_OP` for the initial state."""
 
@@ -177,6 +194,8 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
     w_node = node_of[txn[final_ops]]
     w_order = np.lexsort((w_node, history.key[final_ops]))
     wrong = misread >= 0
+    older = np.isin(misread, (Misread.INTERMEDIATE, Misread.NOT_MY_OWN)) & ((writer >= 0) | initial)
+    older &= not history.lists
     writer_of = np.full(len(history), NO_OP, np.int64)
     writer_of[reads] = np.where(misread == Misread.ABORTED, m_write, writer)
     return Resolved(
@@ -202,8 +221,35 @@ def resolve(history: History, choices: Mapping[int, int] | None = None) -> Resol
         m_write[wrong],
         unknown,
         writer_of,
+        OlderReads(
+            node_of[txn[reads[older]]].astype(np.int32),
+            history.key[reads[older]],
+            source[older].astype(np.int32),
+            reads[older],
+            _overwritten(history, reads, writer, older, final),
+        ),
         open_,
     )
+
+
+def _overwritten(
+    history: History, reads: LongArray, writer: LongArray, older: NDArray[np.bool_], final: NDArray[np.bool_]
+) -> int:
+    """What reads break that return what their writer overwrote itself: its session has written the later value, or
+    their session has read it."""
+    older = older & (writer >= 0) & ~final[writer]
+    if not older.any():
+        return 0
+    txn, session = history.txn, history.session
+    breaks = YOUR_WRITES if (session[txn[writer]] == session[txn[reads]])[older].any() else 0
+    near = (writer >= 0) & (txn[writer] != txn[reads])
+    reads, writer = reads[near], writer[near]
+    groups = (history.key[reads], txn[writer], session[txn[reads]])
+    order = np.lexsort((reads, *groups))
+    back = writer[order][1:] < writer[order][:-1]
+    for group in groups:
+        back &= group[order][1:] == group[order][:-1]
+    return breaks | (READS if back.any() else 0)
 
 
 def _nodes(history: History, alive: NDArray[np.bool_]) -> tuple[LongArray, LongArray, LongArray]:

@@ -40,12 +40,14 @@ class Shard:
     keys: int
     operations: int
     arrays: Mapping[str, NDArray[Any] | str]
-    """The arrays of `Resolved` by name, and `r_pos`, by which the reads of a transaction are put in order: the
+    """The arrays of `Resolved` by name, and `r_pos` and `d_pos`, the places of reads in their transactions: the
     array, or the file that holds it."""
     misreads: LongArray
     """How many reads have each anomaly of `Misread`."""
     examples: tuple[tuple[int, ...], ...]
     """Transactions that it takes to see the first of them."""
+    older: int
+    """`OlderReads.breaks`."""
     unknown: int
     open: int
 
@@ -110,13 +112,20 @@ def resolve_shard(rows: pa.Table, start: LongArray, initial: object = None) -> S
         "r_from": np.where(found.r_from >= 0, number[found.r_from], -1).astype(np.int32),
         "d_node": number[found.d_node],
         "d_from": number[found.d_from],
+        "d_pos": pos[found.d_op],
+        "o_node": number[found.older.node],
+        "o_key": found.older.key,
+        "o_from": np.where(found.older.source >= 0, number[found.older.source], -1).astype(np.int32),
+        "o_pos": pos[found.older.op],
         "w_key": found.w_key,
         "w_node": number[found.w_node],
     }
     counts = np.bincount(wrong, minlength=len(Misread))
     doubtful = status[found.node_txn] == Status.INDETERMINATE
     opened = len(found.open) + int(doubtful[found.r_from[found.r_from >= 0]].sum())
-    return Shard(len(keys), len(history), arrays, counts, tuple(examples), len(found.unknown), opened)
+    return Shard(
+        len(keys), len(history), arrays, counts, tuple(examples), found.older.breaks, len(found.unknown), opened
+    )
 
 
 class Judged(NamedTuple):

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled, part
 from antecast.kv.causality import Graph
-from antecast.kv.history import IntArray, LongArray
+from antecast.kv.history import IntArray, Kind, LongArray
+from antecast.kv.resolve import Resolved
 
-YOUR_WRITES, READS, WRITES, FOLLOW, COMMITTED, ATOMIC = 1, 2, 4, 8, 16, 32
-"""What a stale read breaks, as bits; CC is broken by all."""
+COMMITTED, ATOMIC = 16, 32
+"""What a stale read breaks beside session guarantees, as bits; CC is broken by all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,27 +75,10 @@ def last_seen(
     return left
 
 
-def stale_reads(graph: Graph, known: NDArray[np.int32]) -> Stale:
+def stale_reads(graph: Graph, known: NDArray[np.int32], resolved: Resolved) -> Stale:
     """All stale reads and torn transactions; `known` are the vector clocks."""
-    breaks = np.full(len(graph.r_key), -1, np.int8)
-    newer = np.full(len(graph.r_key), -1, np.int32)
-    _find_stale(
-        graph.start,
-        graph.session,
-        graph.succ_at,
-        graph.succ,
-        graph.pred_at,
-        graph.pred,
-        graph.read_at,
-        graph.r_key,
-        graph.r_entry,
-        graph.w_node,
-        graph.group_at,
-        graph.group_session,
-        graph.key_groups,
-        known,
-        breaks,
-        newer,
+    breaks, newer = _judge_reads(
+        graph, known, resolved, resolved.r_node, resolved.r_key, graph.r_entry, resolved.r_op
     )
     reads = np.flatnonzero(breaks >= 0)
     torn = np.zeros(len(graph), np.bool_)
@@ -115,8 +99,74 @@ def stale_reads(graph: Graph, known: NDArray[np.int32]) -> Stale:
     return Stale(reads, breaks[reads], newer[reads], np.flatnonzero(torn).astype(np.int32))
 
 
+def broken_by_misreads(graph: Graph, known: NDArray[np.int32], resolved: Resolved) -> int:
+    """The session guarantees, as bits, that reads break which are anomalies by themselves."""
+    reads = resolved.older
+    if not len(reads.node):
+        return 0
+    packed = graph.w_key.astype(np.int64) * len(graph) + graph.w_node
+    entry = np.searchsorted(packed, reads.key.astype(np.int64) * len(graph) + reads.source)
+    entry = np.where(reads.source >= 0, entry, -1)
+    breaks, _ = _judge_reads(graph, known, resolved, reads.node, reads.key, entry, reads.op)
+    return reads.breaks | int(np.bitwise_or.reduce(breaks[breaks >= 0], initial=0))
+
+
+def _judge_reads(
+    graph: Graph,
+    known: NDArray[np.int32],
+    resolved: Resolved,
+    node: IntArray,
+    key: IntArray,
+    entry: LongArray,
+    op: LongArray,
+) -> tuple[NDArray[np.int8], IntArray]:
+    """What each read breaks, -1 if it is not stale, and the newest write in question."""
+    breaks, newer = np.full(len(node), -1, np.int8), np.full(len(node), -1, np.int32)
+    wrong_at, wrong_from, wrong_op = _wrong_reads(resolved)
+    _find_stale(
+        node,
+        key,
+        entry,
+        op,
+        graph.start,
+        graph.session,
+        graph.succ_at,
+        graph.succ,
+        graph.pred_at,
+        graph.pred,
+        graph.read_at,
+        graph.r_entry,
+        graph.w_node,
+        graph.group_at,
+        graph.group_session,
+        graph.key_groups,
+        known,
+        wrong_at,
+        wrong_from,
+        wrong_op,
+        resolved.r_op,
+        breaks,
+        newer,
+    )
+    return breaks, newer
+
+
+def _wrong_reads(resolved: Resolved) -> tuple[LongArray, IntArray, LongArray]:
+    """Reads that are anomalies by themselves, by transaction: later ones must not miss what they have seen."""
+    chosen = np.arange(len(resolved.d_node))
+    if resolved.history.lists:  # what a list shows before its last element is no read of its own
+        chosen = np.flatnonzero(resolved.history.kind[resolved.d_op] == Kind.READ)
+    chosen = chosen[np.argsort(resolved.d_node[chosen], kind="stable")]
+    at = np.searchsorted(resolved.d_node[chosen], np.arange(len(resolved) + 1))
+    return at, resolved.d_from[chosen], resolved.d_op[chosen]
+
+
 @compiled
 def _find_stale(
+    node: IntArray,
+    keys: IntArray,
+    entries: LongArray,
+    op: LongArray,
     start: LongArray,
     session: IntArray,
     succ_at: LongArray,
@@ -124,53 +174,58 @@ def _find_stale(
     pred_at: LongArray,
     pred: IntArray,
     read_at: LongArray,
-    r_key: IntArray,
     r_entry: LongArray,
     w_node: IntArray,
     group_at: LongArray,
     group_session: IntArray,
     key_groups: LongArray,
     known: NDArray[np.int32],
+    wrong_at: LongArray,
+    wrong_from: IntArray,
+    wrong_op: LongArray,
+    r_op: LongArray,
     breaks: NDArray[np.int8],
     newer: IntArray,
 ) -> None:
-    for t in range(len(session)):
+    for r in range(len(node)):
+        t, key, entry = node[r], keys[r], entries[r]
         p = session[t]
-        for r in range(read_at[t], read_at[t + 1]):
-            key, entry = r_key[r], r_entry[r]
-            for g in range(key_groups[key], key_groups[key + 1]):
-                begin = group_at[g]
-                at = last_seen(known, start, w_node, begin, group_at[g + 1], group_session[g], t)
-                while at > begin:
-                    at -= 1
-                    u = w_node[at]
-                    if entry >= 0:
-                        w = w_node[entry]
-                        if u == w or not seen_before(known, start, session, w, u):
-                            break
-                    found = 0
-                    s = session[u]
-                    if s == p:
-                        found |= 1 | 32
-                    for e in range(succ_at[u], succ_at[u + 1]):
-                        reader = succ[e]
-                        if session[reader] == p and reader < t:
-                            found |= 2
-                        for d in range(pred_at[t], pred_at[t + 1]):
-                            if session[pred[d]] == session[reader] and pred[d] >= reader:
-                                found |= 8
+        for g in range(key_groups[key], key_groups[key + 1]):
+            begin = group_at[g]
+            at = last_seen(known, start, w_node, begin, group_at[g + 1], group_session[g], t)
+            while at > begin:
+                at -= 1
+                u = w_node[at]
+                if entry >= 0:
+                    w = w_node[entry]
+                    if u == w or not seen_before(known, start, session, w, u):
+                        break
+                found = 0
+                s = session[u]
+                if s == p:
+                    found |= 1 | 32
+                for e in range(succ_at[u], succ_at[u + 1]):
+                    reader = succ[e]
+                    if session[reader] == p and reader < t:
+                        found |= 2
                     for d in range(pred_at[t], pred_at[t + 1]):
-                        if session[pred[d]] == s and pred[d] > u:
-                            found |= 4
-                        if pred[d] == u:
-                            found |= 32
-                    for other in range(read_at[t], r):
-                        if r_entry[other] >= 0 and w_node[r_entry[other]] == u:
-                            found |= 2 | 16
-                    # The write that is shown is one that breaks the weakest level.
-                    if breaks[r] < 0 or (found & 48) > (breaks[r] & 48):
-                        newer[r] = u
-                    breaks[r] = found if breaks[r] < 0 else breaks[r] | found
+                        if session[pred[d]] == session[reader] and pred[d] >= reader:
+                            found |= 8
+                for d in range(pred_at[t], pred_at[t + 1]):
+                    if session[pred[d]] == s and pred[d] > u:
+                        found |= 4
+                    if pred[d] == u:
+                        found |= 32
+                for other in range(read_at[t], read_at[t + 1]):
+                    if r_op[other] < op[r] and r_entry[other] >= 0 and w_node[r_entry[other]] == u:
+                        found |= 2 | 16
+                for e in range(wrong_at[t], wrong_at[t + 1]):
+                    if wrong_from[e] == u and wrong_op[e] < op[r]:
+                        found |= 2
+                # The write that is shown is one that breaks the weakest level.
+                if breaks[r] < 0 or (found & 48) > (breaks[r] & 48):
+                    newer[r] = u
+                breaks[r] = found if breaks[r] < 0 else breaks[r] | found
 
 
 @compiled

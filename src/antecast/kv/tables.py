@@ -139,9 +139,9 @@ def _plain(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
 
 def codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
     """Distinct values in the order of their first appearance, and the code of each row; nulls are -1."""
-    encoded = column.combine_chunks()
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = encoded.dictionary_encode()
+    if pa.types.is_dictionary(column.type):  # its dictionary may have a value twice, or null
+        column = column.cast(column.type.value_type)
+    encoded = column.combine_chunks().dictionary_encode()
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
     return encoded.dictionary.to_pylist(), indices.to_numpy().copy()
 

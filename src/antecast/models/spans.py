@@ -75,7 +75,9 @@ def judge(log: SpanLog, *, limit: int = 10_000, skew: int = 0, ordered: bool = F
     answered = calls & (_minus(log.start[child], log.end[parent]) > allowed)
     reversed_ = np.flatnonzero(log.end < log.start)
     swapped = child > parent if log.ordered else child < parent
-    cycle = _cycle(log, parent, child)
+    # A link says that its target has started before the span ends, so spans may link to each other.
+    called = ~link | (log.noun != "span")
+    cycle = _cycle(log, parent[called], child[called])
     pairs: dict[str, list[tuple[int, int]]] = {
         CHILD: _pairs(parent, child, early),
         LINK: _pairs(parent, child, unlinked),
@@ -220,17 +222,22 @@ def _table(skew: Skew) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["early"], row["service"], row["other"]))
 
 
-def offsets(skew: Skew) -> dict[str, int] | None:
-    """What to add to each service's clock so that no child is early; None if no constants do it.
+def offsets(skew: Skew, *, ends: bool = False) -> dict[str, int] | None:
+    """What to add to each service's clock so that no child is early; None if no constants do it. With `ends`, no
+    server ends after its client either.
 
-    Difference constraints, solved by the method of Bellman and Ford: x(called) - x(caller) ≥ the largest lead.
+    Difference constraints, solved by the method of Bellman and Ford: x(called) - x(caller) is at least the largest
+    lead, and at most the least time from the end of a server to that of its client.
     """
     place = dict.fromkeys((name for pair in skew for name in pair), 0)
     for _ in range(len(place) + 1):
         changed = False
-        for (caller, called), (_, _, lead, _) in skew.items():
+        for (caller, called), (_, _, lead, tail) in skew.items():
             if place[called] < place[caller] + lead:
                 place[called] = place[caller] + lead
+                changed = True
+            if ends and tail != _UNBOUND and place[caller] < place[called] - tail:
+                place[caller] = place[called] - tail
                 changed = True
         if not changed:
             return place
@@ -260,7 +267,9 @@ def _notes(
                 "no constant skew explains them all: the bounds between the services contradict each other"
             )
         else:
-            notes.append("constant clock skew between the services explains all early children")
+            words = "constant clock skew between the services explains all early children"
+            ends = offsets(clocks, ends=True) is not None
+            notes.append(words if ends else f"{words}, but not that servers end after their clients")
     for some, verb in ((lost, "has the parent"), (astray, "links to")):
         for first in some[:1].tolist():
             missing = (log.child == first) & (log.parent < 0) & (log.link == (verb == "links to"))
@@ -286,7 +295,7 @@ def _notes(
 def _bound_words(row: Mapping[str, Any]) -> str:
     words = f"the clock of {row['other']} is behind that of {row['service']} by at least "
     words += time_text(row["behind_at_least"])
-    if row["behind_at_most"] is not None:
+    if row["behind_at_most"] is not None and row["behind_at_most"] >= row["behind_at_least"]:
         words += f" and at most {time_text(row['behind_at_most'])}"
     return f"{words}, from {plural(row['calls'], 'call')}, {row['early']:,} of them early"
 

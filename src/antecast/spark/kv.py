@@ -209,6 +209,8 @@ class _Check:
         if len(asked.stale_initial) or len(order_of(graph, asked.before, asked.after)) < len(graph):
             analysis.violated.add("CCv")
             judge_weaker(analysis)
+        elif len(analysis.resolved.older.node):
+            judge_weaker(analysis)
 
     def _blocks(self, task: PlaceSessions | JudgeSessions, description: str) -> list[memoryview]:
         """Run a task on blocks of sessions; what it found."""
