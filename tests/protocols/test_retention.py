@@ -314,3 +314,20 @@ def test_a_held_message_is_not_dropped_before_what_it_waits_for_was_given_up_two
     bench.inject(HOSTILE, 0, asks, Base({2: 2}))
     bench.run(50 * SECOND)
     assert bench.delivered[0][-2:] == names
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), unique=True), st.data())
+def test_what_another_lacks_is_found_in_the_order_of_delivery_however_little_it_is(names, data):
+    log = specification("fifo").make(5, specification("fifo").configure({}))._dissemination._log
+    filler = [(4, seq) for seq in range(1, 40)]
+    place = data.draw(st.integers(0, len(filler)))
+    for name in [*filler[:place], *names, *filler[place:]]:
+        log.add(Message(*name, b"", None))
+    upto = data.draw(st.dictionaries(st.integers(0, 4), st.integers(0, 40))) | {4: data.draw(st.integers(30, 40))}
+    beyond = data.draw(st.dictionaries(st.integers(0, 3), st.lists(st.integers(1, 9))))
+    lacking = [
+        (each.origin, each.seq)
+        for each in log.store.values()
+        if each.seq > upto.get(each.origin, 0) and each.seq not in beyond.get(each.origin, ())
+    ]
+    assert [(each.origin, each.seq) for each in log._missing_in(upto, beyond)] == lacking
