@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from antecast.core import Alert, Deliver, Message, RemoteFault, Send, SetTimer, Transmit
 from antecast.papers.cellular.cells import A, B, C, Cells
+from antecast.protocols import specification
 from antecast.protocols.cellular.frames import (
     MAX_LISTED,
     Ack,
@@ -34,6 +35,7 @@ from antecast.protocols.cellular.frames import (
     Rsp1,
     Rsp2,
 )
+from antecast.testing.hostile import HOSTILE, Stage
 
 FAR = 2**63 - 1
 STRANGER = 77
@@ -105,6 +107,8 @@ REFUSED_FROM_THE_RADIO = [
     Init(2**40, 1, 0, 0, 1),
     Init(5, 5, 0, 0, 1),
     Init(5, FAR, 0, 0, 1),
+    Init(5, 1, 0, 0, FAR),
+    Join(5, 2**62),
     InitAck(1, 1, 0, 0, [], 1, False),
     Acks({1: 1}),
     LeaveAck(1),
@@ -165,6 +169,8 @@ REFUSED_FROM_A_WIRE = [
     Req2(0, 2, STRANGER, B, 1, []),
     Req2(0, 2, A, A, 1, []),
     Rsp2(0, 2, STRANGER, C, 1, [], 1, False),
+    Rsp2(0, 2, A, C, 1, [], FAR, False),
+    Message(8, 2**62, b"", None),
     Reject(0, 2, STRANGER, B, 1),
 ]
 
@@ -369,6 +375,71 @@ def test_a_station_never_sends_a_list_that_others_refuse():
     stage.move(0, B)
     stage.tick(1000)
     assert stage.nodes[0].established
+
+
+# One name, one message.
+
+
+def test_a_host_that_comes_back_without_its_state_long_after_it_was_given_up_is_told_too():
+    """Nobody knows its sessions any more. Its first messages would go under names that others have delivered."""
+    stage = Cells((A, B), evict="5s", forget="3s")
+    stage.at(A, 0, 1)
+    for _ in range(3):
+        stage.broadcast(0)
+    stage.move(0, None)
+    stage.tick(20_000)
+    assert stage.nodes[A].gauges()["station_hosts"] == 1
+    stage.enter(0, B)
+    stage.put(stage.hold("Join"))
+    (answer,) = stage.hold("InitAck", to=0)
+    effects = stage.nodes[0].receive(answer.frame, B, stage.now)
+    assert ["0:3" in effect.text for effect in effects if isinstance(effect, Alert)] == [True]
+    stage.perform(0, effects)
+    stage.broadcast(0)
+    stage.tick(3000)
+    assert stage.delivered[1] == [(0, 1), (0, 2), (0, 3)]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        [Leave(0), 90, Join(0, 2)],  # after `forget`
+        [Init(2, 1, 0, 0, 2)],  # it claims a session elsewhere, which voids its record
+    ],
+    ids=lambda steps: type(steps[0]).__name__,
+)
+def test_a_host_cannot_broadcast_two_messages_under_one_name(again):
+    bench = Stage(specification("cellular"), {}, (A,), "host").open()
+    for step in [Join(0, 2), Message(HOSTILE, 2, b"", None), *again, Message(HOSTILE, 2, b"other", None)]:
+        if isinstance(step, int):
+            bench.run(step * 10**9)
+        else:
+            bench.inject(HOSTILE, A, step)
+        bench.transfer()
+    bench.run(10**10)
+    for host in (0, 1, 2):
+        assert bench.delivered[host].count((HOSTILE, 2)) == 1
+
+
+def test_what_a_host_tells_two_stations_under_one_name_reaches_each_cell_once():
+    stage = Cells((A, B))
+    stage.at(A, 0)
+    stage.at(B, 1)
+    for station, text in ((A, b"yes"), (B, b"no")):
+        for frame in (Join(1, 1), Message(STRANGER, 1, text, None)):
+            stage.perform(station, stage.nodes[station].receive(frame, STRANGER, stage.now))
+    stage.settle()
+    stage.tick(3000)
+    assert [stage.delivered[host] for host in (0, 1)] == [[(STRANGER, 1)]] * 2
+
+
+def test_the_numbers_of_hosts_are_kept_for_the_last_that_broadcast(monkeypatch):
+    monkeypatch.setattr("antecast.protocols.cellular.passed_on._MOST_HOSTS", 3)
+    stage = Cells((A, B))
+    station = stage.nodes[A]
+    for origin, seq in ((10, 1), (11, 1), (12, 1), (10, 2), (13, 1)):
+        station.receive(Message(origin, seq, b"", None), B, stage.now)
+    assert station.snapshot()["passed_on"] == [[12, 1], [10, 2], [13, 1]]
 
 
 # Crashes of stations, links that come and go.

@@ -211,3 +211,32 @@ def test_a_request_for_more_than_there_is_costs_what_there_is():
     bench.nodes[0].link_up(1, 0)
     (effect,) = bench.nodes[0].receive(Request({0: (1, 1 << 62), 7: (1, 1 << 62)}), 1, 0)
     assert effect.frame.id == (0, 1)
+
+
+@pytest.mark.parametrize("protocol", ["barrier", "epidemic-vector"])
+def test_a_node_that_waits_for_what_every_cache_has_dropped_says_so_once(protocol):
+    bench = Bench(protocol, nodes=3, settings={"capacity": 1})
+    for _ in range(2):
+        bench.broadcast(0)  # the second drives the first out
+    for _ in range(16):
+        bench.meet(0, 1)
+        assert bench.alerts[1] == []
+    for _ in range(20):
+        bench.meet(1, 2)
+        bench.meet(0, 1)
+    assert ["0:2 waits for 0:1" in text for text in bench.alerts[1]] == [True]
+    assert bench.nodes[1].gauges()["pending"] == 1
+
+
+def test_a_node_that_waits_for_what_comes_at_last_says_nothing():
+    bench = Bench("barrier", nodes=3, settings={"capacity": 1})
+    bench.broadcast(0)
+    bench.meet(0, 2)
+    bench.broadcast(0)
+    for _ in range(10):
+        bench.meet(0, 1)
+    bench.meet(1, 2)
+    for _ in range(30):
+        bench.meet(0, 1)
+    assert bench.delivered[1] == [(0, 1), (0, 2)]
+    assert bench.alerts[1] == []

@@ -6,6 +6,9 @@ from by_hand import ByHand, kinds
 
 from antecast.core import Alert, Message, Send
 from antecast.protocols.preventive.frames import Ping, Pong, Refuse
+from antecast.testing import Bench
+
+SECOND = 10**9
 
 A, B, C, D, E = range(5)
 
@@ -200,3 +203,29 @@ class TestBehindABase:
         refuse, *_ = (frame for frame in net.queues[A, B] if isinstance(frame, Refuse))
         assert refuse.lacking == {A: 2}
         assert not [each for each in net.nodes[B].receive(refuse, A, net.now) if isinstance(each, Alert)]
+
+
+def test_a_source_that_came_and_went_while_a_process_was_away_is_named_among_what_it_skips():
+    """Nobody remembers how many messages it had; the first that is missing stands for them."""
+    bench = Bench("pc-broadcast", nodes=3, settings={"retain": 3})
+    bench.link(0, 1)
+    bench.link(1, 2)
+    for node in range(3):
+        bench.broadcast(node)
+    bench.run(SECOND)
+    bench.unlink(0, 1)
+    bench.start(3)
+    bench.link(3, 1)
+    bench.run(SECOND)
+    bench.broadcast(3)
+    bench.run(SECOND)
+    bench.call(3, "leave")
+    bench.run(SECOND)
+    assert bench.nodes[3].left
+    bench.kill(3)
+    for _ in range(5):
+        bench.broadcast(1)
+    bench.link(0, 1)
+    bench.run(60 * SECOND)
+    assert bench.delivered[0][3:] == [(1, 5), (1, 6), (1, 7)]
+    assert bench.discarded[0] == [(1, 4), (3, 1)]

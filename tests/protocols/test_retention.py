@@ -5,12 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepwise import Stepwise
 
+from antecast.core import Message
 from antecast.history.oracle import judge
 from antecast.protocols import Guarantee, specification
+from antecast.protocols.retained import Base, Summary
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
 from antecast.testing import Bench, Move, Plan, assert_contract
+from antecast.testing.hostile import HOSTILE, Stage
 
+SECOND = 10**9
 ORDERED = ["fifo", "vector", "vector-changes"]
 ALL = ["r-broadcast", *ORDERED]
 
@@ -269,3 +273,61 @@ PLANS = {
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_plans_that_failed_once(plan):
     assert_contract(specification(plan.protocol), plan)
+
+
+@pytest.mark.parametrize("protocol", ORDERED)
+def test_what_was_turned_away_and_is_gone_does_not_keep_later_messages_out(protocol):
+    """Each of these messages fills the quota of its link, and its sender keeps nothing. If what was turned away
+    were waited for only when the next message comes, the one after that would be turned away, and so on."""
+    bench = Bench(protocol, nodes=3, settings={"retain": 0, "early": 1000, "patience": "2s"})
+    bench.link(0, 1)
+    bench.broadcast(1)
+    bench.transfer()
+    bench.unlink(0, 1)
+    bench.broadcast(1)
+    bench.link(0, 1)
+    bench.link(1, 2)
+    bench.transfer()
+    for node in (1, 2):  # the first waits for 1:2, the second is turned away
+        bench.broadcast(node, bytes(1500))
+        bench.transfer()
+    bench.run(20 * SECOND)
+    names = []
+    for node in (1, 2):
+        names.append(bench.broadcast(node, bytes(1500)))
+        bench.transfer()
+    bench.run(20 * SECOND)
+    assert bench.delivered[0][-2:] == names
+
+
+def test_a_held_message_is_not_dropped_before_what_it_waits_for_was_given_up_two_links_away():
+    """Node 2 went on without 9:1, which never was, so 2:2 depends on it. Node 0 gets 2:2, and the word of a liar
+    that it went on without 2:2, before it gets the word of node 1 about 9:1."""
+    bench = Stage(specification("vector"), attached=(2,)).open()
+    asks = Summary({HOSTILE: 1}, {}, False)
+    bench.inject(HOSTILE, 2, asks, Base({HOSTILE: 1}), Message(HOSTILE, 2, b"", {}))
+    bench.run(11 * SECOND)
+    assert list(map(str, bench.discarded[2])) == ["9:1"]
+    bench.unlink(HOSTILE, 2)
+    bench.link(HOSTILE, 0)
+    names = [bench.broadcast(2) for _ in range(2)]
+    bench.inject(HOSTILE, 0, asks, Base({2: 2}))
+    bench.run(50 * SECOND)
+    assert bench.delivered[0][-2:] == names
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), unique=True), st.data())
+def test_what_another_lacks_is_found_in_the_order_of_delivery_however_little_it_is(names, data):
+    log = specification("fifo").make(5, specification("fifo").configure({}))._dissemination._log
+    filler = [(4, seq) for seq in range(1, 40)]
+    place = data.draw(st.integers(0, len(filler)))
+    for name in [*filler[:place], *names, *filler[place:]]:
+        log.add(Message(*name, b"", None))
+    upto = data.draw(st.dictionaries(st.integers(0, 4), st.integers(0, 40))) | {4: data.draw(st.integers(30, 40))}
+    beyond = data.draw(st.dictionaries(st.integers(0, 3), st.lists(st.integers(1, 9))))
+    lacking = [
+        (each.origin, each.seq)
+        for each in log.store.values()
+        if each.seq > upto.get(each.origin, 0) and each.seq not in beyond.get(each.origin, ())
+    ]
+    assert [(each.origin, each.seq) for each in log._missing_in(upto, beyond)] == lacking

@@ -11,7 +11,8 @@ and would otherwise get everything as often. If it does not come, others are ask
 `patience` runs out: an offer may be a lie. (What a full cache drops between offer and request comes with a later
 contact.)
 
-The cache is bounded (`message_cache`): a message that was dropped for lack of room is not taken again. Messages
+The cache is bounded (`message_cache`): a message that was dropped for lack of room is not taken again. One that
+every cache has dropped is waited for in vain, and an `Alert` says so after some contacts (`IN_VAIN`). Messages
 whose deadline has passed are dropped before the next exchange, or now and then if there is none (`PURGE`).
 
 Strangers and liars. A node takes none of its own messages from others; an `Alert` reports a neighbour that has one
@@ -28,6 +29,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from antecast.core import (
     MAX_SOURCES,
+    Alert,
     Discard,
     Effect,
     Frame,
@@ -56,6 +58,9 @@ ASK: Timer = "epidemic/ask"
 OFFERS = 16
 """Frames in which a node says what it holds: a million sources and numbers. A node that holds more begins
 elsewhere in the next contact."""
+
+IN_VAIN = 16
+"""After this many contacts in which a message got nothing of what it waits for, the caches are suspected."""
 
 _FEW_MESSAGES = PART // 3
 """This many messages fit into one offer, however they are spread."""
@@ -98,6 +103,9 @@ class Epidemic(Dissemination):
         self._purge_at: int | None = None
         self._ask_at: int | None = None
         self._meetings = 0
+        self._waits: tuple[Name | None, int] = None, 0
+        """The message that has waited longest, and the contacts that have ended since; kept where caches have
+        bounds and messages no deadlines."""
         self._refused = 0
         self._doubted: set[NodeId] = set()
         """Who sent messages that depend on messages of this node which it has not broadcast."""
@@ -384,6 +392,20 @@ class Epidemic(Dissemination):
         contact = self._contacts.pop(peer, None)
         if contact is not None and any(minus(asked, self._seen.spans) for _, asked in contact.asked):
             self._ask_for_withheld(now, out)
+        if contact is not None and contact.offers and self._bounded and not self.above.timed:
+            self._count_in_vain(out)
+
+    def _count_in_vain(self, out: list[Effect]) -> None:
+        """Say once of a message that contact after contact did not bring what it waits for."""
+        longest = next(iter(self._early), None)
+        before, contacts = self._waits
+        contacts = contacts + 1 if longest == before and longest is not None else 0
+        self._waits = longest, contacts
+        if contacts == IN_VAIN:
+            message = next(each for each in self.above.pending() if (each.origin, each.seq) == longest)
+            names = ", ".join(str(MessageId(*each)) for each in sorted(self.above.missing(message).items())[:3])
+            text = f"message {message.id} waits for {names}, which {IN_VAIN} contacts in a row did not bring"
+            out.append(Alert(f"{text}: full caches may have dropped it everywhere; raise capacity"))
 
     def stored(self) -> list[Message[Any]]:
         return list(self._messages.values())

@@ -125,8 +125,7 @@ class Flood(Dissemination):
             return
         if (self._full or seq != last + 1) and self._is_too_early(message, sender, now):
             self._owe(sender, now, out)
-            if self._offers:
-                self._log.offers.turned_away(message, now, out)
+            self._log.offers.turned_away(message, now, out)
             return
         if seq == last + 1 and origin not in received.beyond:
             received.upto[origin] = seq

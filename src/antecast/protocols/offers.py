@@ -5,8 +5,9 @@ them and no longer keeps them answers with a *base*: for each source, the last m
 itself. This is an offer to go on without them. What is taken of it, and when:
 
 - *Only what is needed.* A message is given up only when a message waits for it that is held here, or was turned
-  away because too many are held (`quota`). Where stamps name the whole past (`Ordering.complete`), just what is
-  waited for is given up; otherwise the whole base, together with what came of it and is held here, since what is
+  away because too many are held (`quota`), or when it was turned away itself: its neighbour no longer keeps it,
+  and the next messages will wait for it. Where stamps name the whole past (`Ordering.complete`), just what is
+  needed is given up; otherwise the whole base, together with what came of it and is held here, since what is
   given up must be causally closed, and only the base as a whole is known to be. What was delivered of it counts as
   given up, too, when this node offers a base of its own.
 - *With patience.* From the moment it is needed an offer waits, in case another neighbour has the messages. It
@@ -18,9 +19,10 @@ itself. This is an offer to go on without them. What is taken of it, and when:
   neighbour's.
 - *What is held, last of all.* A message held here may wait for one that never comes, because it was never
   broadcast: then whatever depends on the held message waits for ever, too. A neighbour that went on without the
-  held message offers it with its base. It is given up (and dropped) only after a patience in which nothing else of
-  the base could be. This never happens among correct nodes: a neighbour that delivered the held message has, or
-  offers, all that it waits for.
+  held message offers it with its base. It is given up (and dropped) only after three times `patience` in
+  which nothing else of the base could be. This never happens among correct nodes: a neighbour that delivered the
+  held message has, or offers, all that it waits for. But what it waits for may be given up on the way here, and
+  come as an offer within these times.
 - *After a link breaks.* An offer that waits goes on waiting (contacts may be shorter than patience), and any other
   is forgotten: the next link brings a new one.
 """
@@ -36,12 +38,16 @@ from antecast.protocols.received import Received, first_of
 
 PATIENCE: Timer = "retained/patience"
 
+_LAST_OF_ALL = 3
+"""How many times `patience` a held message has before it is dropped. What it waits for may have been given up two
+links away, and is given up on the next link after one patience, and here after another."""
+
 Ask: TypeAlias = Callable[[NodeId, list[Effect]], None]
 GiveUp: TypeAlias = Callable[[Mapping[NodeId, int], NodeId, list[Effect]], None]
 
 
 class _Offer:
-    __slots__ = ("base", "due", "later", "prompt", "seen", "whole")
+    __slots__ = ("base", "due", "later", "prompt", "seen", "stuck", "whole")
 
     def __init__(self, base: Mapping[NodeId, int], whole: Mapping[NodeId, int], *, prompt: bool = False) -> None:
         self.base = base
@@ -51,6 +57,8 @@ class _Offer:
         self.prompt = prompt
         self.due: int | None = None
         """When patience ends; None while nothing waits for what the base holds."""
+        self.stuck = False
+        """Whether it waits only for the sake of messages held here, which would be dropped."""
         self.seen: dict[NodeId, int] = {}
         """The counts of its sources when patience began, to see whether the messages are coming after all."""
         self.later: Mapping[NodeId, int] = {}
@@ -75,6 +83,8 @@ class Offers:
         self._turned_away: dict[NodeId, int] = {}
         """For each source of a base, the last message that one turned away waits for. The neighbour sends that one
         again, and it is taken once it need not wait."""
+        self._missed: dict[NodeId, int] = {}
+        """For each source, the last of its messages that was turned away and has not come since."""
         self._timer: int | None = None
 
     def offer(
@@ -99,6 +109,11 @@ class Offers:
 
     def turned_away(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """The same for one that was not taken, since too many are held."""
+        if len(self._missed) >= MAX_SOURCES:
+            self._missed.clear()
+        self._missed[message.origin] = max(message.seq, self._missed.get(message.origin, 0))
+        if not self.pending:
+            return
         wanted = {
             source: count
             for source, count in self._lacked_by(message).items()
@@ -112,9 +127,10 @@ class Offers:
 
     def _look_for(self, wanted: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
         for peer, offer in list(self.pending.items()):
-            if offer.due is None and (
-                self._needed(offer.base, wanted) or self._needed(offer.later, wanted) or self._stuck(offer)
-            ):
+            if offer.due is not None and not offer.stuck:
+                continue
+            needed = self._needed(offer.base, wanted) or self._needed(offer.later, wanted)
+            if needed or (offer.due is None and self._stuck(offer)):
                 self._look(peer, offer, now, out)
 
     def _look(self, peer: NodeId, offer: _Offer, now: int, out: list[Effect]) -> None:
@@ -128,13 +144,13 @@ class Offers:
             offer.base = self._left_of(offer.base)
             self._look(peer, offer, now, out)
         elif needed or self._stuck(offer):
-            self._wait(offer, now)
+            self._wait(offer, now, stuck=not needed)
             self._set_timer(out)
             if needed and peer in self.linked:
                 self._ask(peer, out)
 
-    def _wait(self, offer: _Offer, now: int) -> None:
-        offer.due = now + self._patience
+    def _wait(self, offer: _Offer, now: int, *, stuck: bool) -> None:
+        offer.due, offer.stuck = now + self._patience * (_LAST_OF_ALL if stuck else 1), stuck
         offer.seen = {source: self._received.upto.get(source, 0) for source in offer.base}
 
     def timer(self, now: int, out: list[Effect]) -> None:
@@ -145,9 +161,14 @@ class Offers:
                 continue
             upto = self._received.upto.get
             if any(offer.seen[source] < upto(source, 0) < count for source, count in offer.base.items()):
-                self._wait(offer, now)  # the messages are coming after all
+                self._wait(offer, now, stuck=offer.stuck)  # the messages are coming after all
                 continue
-            needed = self._least(offer) or self._stuck(offer)
+            needed = self._least(offer)
+            if not needed and (stuck := self._stuck(offer)):
+                if not offer.stuck:
+                    self._wait(offer, now, stuck=True)
+                    continue
+                needed = stuck
             if needed:
                 self._give_up(needed, peer, out)
             # This base is done: go on with the one that came later, or with what is left of this one.
@@ -214,6 +235,10 @@ class Offers:
         """For each source, the last message that has not come and that some message held here, or turned away,
         waits for."""
         wanted = self._turned_away.copy()
+        upto = self._received.upto
+        self._missed = {source: count for source, count in self._missed.items() if count > upto.get(source, 0)}
+        for source, count in self._missed.items():
+            wanted[source] = max(count, wanted.get(source, 0))
         if not self._ordered:
             for source, numbers in self._received.beyond.items():
                 wanted[source] = max(numbers) - 1
@@ -268,6 +293,7 @@ class Offers:
     def restore(self, state: State) -> None:
         self.pending.clear()
         self._turned_away.clear()
+        self._missed.clear()
         self._timer = None
         for peer, base, whole, due, seen in state["offers"]:
             offer = self.pending[peer] = _Offer(dict(base), dict(whole))

@@ -99,6 +99,22 @@ class Received:
         if not beyond:
             del self.beyond[origin]
 
+    def ahead_of(self, upto: Mapping[NodeId, int], most: int) -> list[tuple[NodeId, int]] | None:
+        """The messages received here beyond these counts; None if there are more than `most`."""
+        ahead: list[tuple[NodeId, int]] = []
+        for origin, count in self.upto.items():
+            there = upto.get(origin, 0)
+            if there < count:
+                if count - there > most - len(ahead):
+                    return None
+                ahead += [(origin, seq) for seq in range(there + 1, count + 1)]
+        for origin, numbers in self.beyond.items():
+            if len(numbers) > most - len(ahead):
+                return None
+            there = upto.get(origin, 0)
+            ahead += [(origin, seq) for seq in numbers if seq > there]
+        return ahead
+
     @property
     def out_of_turn(self) -> int:
         """How many messages lie beyond the counts."""

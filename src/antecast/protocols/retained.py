@@ -204,10 +204,22 @@ class RetainedLog:
     ) -> Iterator[Message[Any]]:
         if not self.received.beyond and covers(upto, self.received.upto):
             return  # the usual case of a repair: nothing to send, no need to walk the store
-        single = {origin: set(numbers) for origin, numbers in beyond.items()}
-        for (origin, seq), message in self.store.items():
-            if seq > upto.get(origin, 0) and seq not in single.get(origin, ()):
-                yield message
+        store, single = self.store, {origin: set(numbers) for origin, numbers in beyond.items()}
+        ahead = self.received.ahead_of(upto, len(store) // 4)
+        if ahead is None:
+            for (origin, seq), message in store.items():
+                if seq > upto.get(origin, 0) and seq not in single.get(origin, ()):
+                    yield message
+            return
+        # Few are missing there, mostly the last ones: walk back until they are found.
+        missing = {name for name in ahead if name in store and name[1] not in single.get(name[0], ())}
+        found = []
+        for name in reversed(store) if missing else ():
+            if name in missing:
+                found.append(store[name])
+                if len(found) == len(missing):
+                    break
+        yield from reversed(found)
 
     def _base_for(self, upto: Mapping[NodeId, int], beyond: Mapping[NodeId, list[int]]) -> dict[NodeId, int]:
         """What is no longer kept, for a node that lacks some of it.

@@ -19,7 +19,7 @@ _BUFFERS = ("host_sent_buffer", "host_received_buffer", "station_sent_buffer", "
 _HANDOFFS = ("listed", "carried", "skipped", "meanwhile", "longest")
 GAUGES = {
     **dict.fromkeys(_BUFFERS, Unit.MESSAGES),
-    **dict.fromkeys(("station_hosts", "station_floors"), Unit.ENTRIES),
+    **dict.fromkeys(("station_hosts", "station_floors", "station_passed_on"), Unit.ENTRIES),
     **dict.fromkeys(("station_handoffs", *(f"handoff_{what}" for what in _HANDOFFS)), Unit.COUNTER),
 }
 """What the gauges of hosts and stations count."""

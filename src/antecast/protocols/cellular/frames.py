@@ -27,6 +27,9 @@ MAX_LISTED = 1 << 16
 MOST_SESSIONS = 1 << 62
 """A host begins one session per stay: it never comes near this number."""
 
+MOST_MESSAGES = 1 << 62
+"""Nor does it broadcast this many messages."""
+
 Id: TypeAlias = tuple[Source, Seq]
 Ids: TypeAlias = Annotated[Sequence[Id], msgspec.Meta(max_length=MAX_LISTED)]
 Numbers: TypeAlias = Annotated[list[Count], msgspec.Meta(max_length=MAX_LISTED)]

@@ -41,6 +41,7 @@ from antecast.protocols.cellular.frames import (
     Rsp2,
 )
 from antecast.protocols.cellular.membership import Membership
+from antecast.protocols.cellular.passed_on import PassedOn, check_number
 from antecast.protocols.cellular.record import Handoff, HostState, Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.searches import Searches
@@ -72,6 +73,7 @@ class Handoffs:
         records: dict[NodeId, Record],
         wires: Wires,
         downlink: Downlink,
+        passed_on: PassedOn,
     ) -> None:
         self._node = node
         self._settings = settings
@@ -79,9 +81,10 @@ class Handoffs:
         self._records = records
         self._wires = wires
         self._downlink = downlink
+        self._passed_on = passed_on
         self._buffer = downlink.buffer
         self.searches = Searches(wires, self._start_anew)
-        self.membership = Membership(settings, rules, records, wires, downlink, self.searches)
+        self.membership = Membership(settings, rules, records, wires, downlink, self.searches, passed_on)
         self.requests = 0
         self.costs = Costs()
         self._limit: int = settings.handoff
@@ -92,6 +95,7 @@ class Handoffs:
     def init(self, frame: Init, host: NodeId, now: int, out: list[Effect]) -> None:
         """A host that is a member is in this cell now."""
         self.membership.check(host, frame.ses, now)
+        check_number(host, frame.next)
         if frame.lc >= frame.ses and not self._rules.printed:
             raise RemoteFault(f"host {host} says that its session {frame.ses} came before {frame.lc}")
         self.membership.check_room(host)
@@ -175,7 +179,7 @@ class Handoffs:
         for host, record in self._records.items():
             if record.handoff.wave == wave and record.state is HostState.AWAITED:
                 record.position = self._buffer.next
-                record.expected = record.first_unsent
+                record.expected = max(record.first_unsent, self._passed_on.next(host))
                 record.fresh = True
                 self._take_over(host, record, now, out)
                 self._downlink.trim(now, out)
@@ -254,6 +258,7 @@ class Handoffs:
             elif not self._rules.printed:
                 out.append(Send(peer, Reject(frame.host, frame.ses, frame.by, self._node, frame.wave)))
         elif isinstance(frame, Rsp2):
+            check_number(frame.host, frame.seqh)
             if record is not None and awaited:
                 self._handed_over(frame, record, now, out)
         elif record is not None and awaited:

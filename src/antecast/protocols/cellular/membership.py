@@ -13,6 +13,7 @@ from __future__ import annotations
 from antecast.core import Effect, NodeId, RemoteFault, SetTimer, Timer, Transmit
 from antecast.protocols.cellular.downlink import Downlink
 from antecast.protocols.cellular.frames import MAX_LISTED, MOST_SESSIONS, Delete, Gone, Join, Leave, LeaveAck, Left
+from antecast.protocols.cellular.passed_on import PassedOn, check_number
 from antecast.protocols.cellular.record import HostState, Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.searches import Searches
@@ -80,6 +81,7 @@ class Membership:
         wires: Wires,
         downlink: Downlink,
         searches: Searches,
+        passed_on: PassedOn,
     ) -> None:
         self._settings = settings
         self._rules = rules
@@ -87,6 +89,7 @@ class Membership:
         self._wires = wires
         self._downlink = downlink
         self._searches = searches
+        self._passed_on = passed_on
         self.floors = Floors(settings, rules)
         self._timer_set = False
 
@@ -128,6 +131,7 @@ class Membership:
 
     def join(self, frame: Join, host: NodeId, now: int, out: list[Effect]) -> None:
         self.check(host, frame.ses, now)
+        check_number(host, frame.next)
         record = self._records.get(host)
         if record is not None and record.held and record.session > frame.ses:
             # A late copy, which the host ignores; or it has lost its state, and should be told.
@@ -143,7 +147,8 @@ class Membership:
             self._wires.flood(Delete(host, frame.ses), None, out)
         if record is None:
             first = self._downlink.buffer.low
-            record = Record(frame.ses, first, now, frame.next, HostState.HELD, expected=frame.next)
+            expected = max(frame.next, self._passed_on.next(host))  # it may have been here and lost its state
+            record = Record(frame.ses, first, now, frame.next, HostState.HELD, expected=expected)
             self.add(host, record, now, out)
         elif frame.ses > record.session:
             self.floors.raise_to(host, frame.ses, now)

@@ -35,6 +35,7 @@ from antecast.protocols.cellular.frames import (
 )
 from antecast.protocols.cellular.handoffs import Costs, Handoffs
 from antecast.protocols.cellular.membership import LOOK
+from antecast.protocols.cellular.passed_on import PassedOn, check_number
 from antecast.protocols.cellular.record import Record
 from antecast.protocols.cellular.rules import Rules
 from antecast.protocols.cellular.settings import CellularSettings
@@ -51,9 +52,12 @@ class Station(Protocol):
         rules, dither = Rules.of(settings.published), Dither(node)
         self._records: dict[NodeId, Record] = {}
         self._wires = Wires(node)
+        self._passed_on = PassedOn(rules)
         self._downlink = Downlink(settings, rules, self._records, dither)
         self._uplink = Uplink(settings, rules, self._records, dither)
-        self._handoffs = Handoffs(node, settings, rules, self._records, self._wires, self._downlink)
+        self._handoffs = Handoffs(
+            node, settings, rules, self._records, self._wires, self._downlink, self._passed_on
+        )
         self._membership = self._handoffs.membership
 
     @property
@@ -98,6 +102,7 @@ class Station(Protocol):
             "sent_upto": buffer.sent_upto,
             "owed": list(self._uplink.owed),
             "floors": self._membership.floors.snapshot(),
+            "passed_on": self._passed_on.snapshot(),
             "routes": [[station, wire] for station, wire in self._wires.routes.items()],
             "requests": handoffs.requests,
             "costs": handoffs.costs,
@@ -115,6 +120,7 @@ class Station(Protocol):
         buffer.sent_upto = state["sent_upto"]
         self._uplink.owed.update(dict.fromkeys(state["owed"]))
         self._membership.floors.restore(state["floors"])
+        self._passed_on.restore(state["passed_on"])
         self._wires.restore({station: wire for station, wire in state["routes"]})  # noqa: C416
         handoffs.requests = state["requests"]
         handoffs.costs = msgspec.convert(state["costs"], Costs)
@@ -189,6 +195,7 @@ class Station(Protocol):
     def _from_wire(self, frame: Frame, peer: NodeId, now: int, out: list[Effect]) -> None:
         if isinstance(frame, Message):
             if frame.stamp is None:
+                check_number(frame.origin, frame.seq)
                 self._disseminate(frame, peer, now, out)
             elif isinstance(frame.stamp, Carried):
                 self._handoffs.carried(frame, frame.stamp, peer, out)
@@ -209,7 +216,10 @@ class Station(Protocol):
             raise RemoteFault(f"a station does not send {type(frame).__name__}")
 
     def _disseminate(self, message: Data, came_from: NodeId | None, now: int, out: list[Effect]) -> None:
-        """Pass a message on over the other wires, and send it to the cell."""
+        """Pass a message on over the other wires, and send it to the cell: once."""
+        if not self._passed_on.is_new(message):
+            return
+        self._passed_on.add(message)
         self._wires.flood(message, came_from, out)
         self._downlink.add(message, now, out)
         self._membership.make_room(now, out)
@@ -221,6 +231,7 @@ class Station(Protocol):
             "station_received_buffer": sum(len(record.early) for record in records),
             "station_hosts": len(records),
             "station_floors": len(self._membership.floors),
+            "station_passed_on": len(self._passed_on),
             "station_handoffs": costs.handoffs,
             "handoff_listed": costs.listed,
             "handoff_carried": costs.carried,

@@ -183,16 +183,23 @@ class CatchingUp:
             self.joining, self.provider = None, link.peer
             self._offers.clear()
             out.append(CancelTimer(JOIN))
-        before = dict(past.vector)
+        before, gone = dict(past.vector), set(past.forgotten)
         moved = past.take(start.base, start.births, start.gone, start.more)
         if moved and not newcomer:
             self._links.costs["rebases"] += 1
             for source, count in moved.items():
-                if before.get(source, 0) < count < EVERYTHING:
-                    skipped = self._links.costs["skipped"] + count - before.get(source, 0)
-                    self._links.costs["skipped"] = min(skipped, EVERYTHING)
-                    out.append(Discard(MessageId(source, count), "skipped"))
+                if count < EVERYTHING:
+                    self._skipped(source, before.get(source, 0), count, out)
+            # Nobody remembers how far a source came that has gone meanwhile; it said at least that it goes.
+            for source in past.forgotten:
+                if source not in gone and source != self.node:
+                    self._skipped(source, before.get(source, 0), before.get(source, 0) + 1, out)
         return moved
+
+    def _skipped(self, source: NodeId, before: int, count: int, out: list[Effect]) -> None:
+        if before < count:
+            self._links.costs["skipped"] = min(self._links.costs["skipped"] + count - before, EVERYTHING)
+            out.append(Discard(MessageId(source, count), "skipped"))
 
     # Refusals.
 
