@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.core import ConfigurationError
+from antecast.core import MAX_SOURCES, ConfigurationError
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.protocols.opportunistic import BarrierSettings, DeltaSettings, EpidemicSettings
+from antecast.protocols.runs import PART
 from antecast.sim.compiled.book import drain, make_book, roomier_book
 from antecast.sim.compiled.cells import IN_USE, make_cells, roomier_cells
 from antecast.sim.compiled.clocks import make_clocks
@@ -47,7 +48,9 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LONG_AGO,
     MADE,
     MEASURED,
-    MOST_HELD,
+    MOST_NAMED,
+    MOST_NUMBERED,
+    MOST_SOURCES,
     MOST_TOLD,
     NAMED_USED,
     NEVER,
@@ -74,6 +77,8 @@ from antecast.sim.compiled.opportunistic.arrays import (
     TIMERS,
     TOO_EARLY,
     TOO_LATE,
+    TOO_LONG,
+    TOO_SPREAD,
     UP,
     WAKE_AT,
     WAKES_AT,
@@ -238,7 +243,11 @@ def _why_not(reach: int) -> tuple[str, str]:
         return "protocol.early", "a node came to hold more bytes of early messages than this"
     if reach == TOO_LATE:
         return "workload", f"a node came to refuse more than {MOST_TOLD:,} messages that came too late"
-    return "workload", f"a node came to hold more than {MOST_HELD:,} messages, which do not fit into one offer"
+    if reach == TOO_SPREAD:
+        return "nodes", f"a node may have come to know {MAX_SOURCES:,} sources, more than a stamp can name"
+    if reach == TOO_LONG:
+        return "duration", f"there were {MOST_NUMBERED:,} contacts, or timers of one node"
+    return "workload", f"an offer came to name more than {PART:,} sources and numbers, too many for one frame"
 
 
 def _make_world(scenario: Scenario, pairs: int, messages: int) -> World:
@@ -285,8 +294,11 @@ def _settings(scenario: Scenario) -> Longs:
     at[EVERYTHING] = scenario.log.events == "all"
     at[MEASURED] = at[EVERYTHING] or at[BANDWIDTH] > 0
     at[HORIZON] = scenario.horizon
+    at[MOST_NAMED], at[MOST_SOURCES] = PART, NEVER
     if isinstance(settings, BarrierSettings):
         at[ORDERED], at[PRUNED] = 1, settings.prune
+        if scenario.nodes >= MAX_SOURCES:
+            at[MOST_SOURCES] = MAX_SOURCES - 1
     if isinstance(settings, DeltaSettings):
         at[TIMED], at[SAFE] = 1, settings.rule == "safe"
         at[CLOCK_BOUND], at[LIFETIME] = settings.clock_bound, settings.lifetime

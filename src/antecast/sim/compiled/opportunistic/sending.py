@@ -35,6 +35,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LOSSES,
     MEASURED,
     MESSAGE,
+    MOST_NUMBERED,
     NEVER,
     NODE,
     NUMBER,
@@ -47,6 +48,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     QUEUE_FIRST,
     QUEUE_LAST,
     QUEUED,
+    REACH,
     SEQ,
     SERIAL,
     SIDE,
@@ -54,6 +56,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     STEPS,
     TIMER,
     TIMERS,
+    TOO_LONG,
     WAITING,
     WAKE,
     WAKE_AT,
@@ -91,10 +94,11 @@ def schedule(queue: Queue, time: Whole, what: Whole, side: Whole, number: Whole,
 
 
 @part
-def measure(world: World, row: Whole) -> None:
-    """Note how long an offer of a set, or a request for it, is: runs by source."""
+def measure(world: World, row: Whole) -> Whole:
+    """Note how long an offer of a set, or a request for it, is: runs by source. How many sources and numbers it
+    names."""
     sets, of, counts = world.sets, world.messages, world.counts
-    size, sources = np.int64(0), np.int64(0)
+    size, sources, numbers = np.int64(0), np.int64(0), np.int64(0)
     for again in range(2):
         for word in range(sets.of[row, START], sets.of[row, END]):
             bits = sets.words[row, word]
@@ -105,6 +109,7 @@ def measure(world: World, row: Whole) -> None:
                 if again:
                     if counts[origin] > 0:
                         sources += 1
+                        numbers += counts[origin]
                         size += number_bytes(origin) + head_bytes(counts[origin])
                         counts[origin] = 0
                 else:
@@ -115,6 +120,7 @@ def measure(world: World, row: Whole) -> None:
                         size += number_bytes(seq + 1)
                         counts[origin] += 1
     sets.of[row, BYTES] = VERSION_BYTES + 2 + head_bytes(sources) + size
+    return sources + numbers
 
 
 @inlined_part
@@ -313,6 +319,8 @@ def open_port(world: World, c: Whole) -> None:
 def set_timer(world: World, queue: Queue, now: Whole, p: Whole, timer: Whole, local: Whole) -> None:
     row = world.nodes[p]
     row[GENERATION] += 1
+    if row[GENERATION] >= MOST_NUMBERED:
+        world.at[REACH] = TOO_LONG
     row[TIMERS + timer] = row[GENERATION]
     world.sent[OTHERS] = 1
     schedule(queue, max(now, when(world.clocks, p, local)), TIMER, p, row[GENERATION], timer)
