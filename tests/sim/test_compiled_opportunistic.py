@@ -254,7 +254,7 @@ def test_what_does_not_fit_into_memory_is_left_to_the_reference(monkeypatch):
     result = run(scenario_with({"engine": "auto"}))
     assert (result.choice.engine, "7 TiB" in result.choice.why) == ("reference", True)
     with pytest.raises(
-        ConfigurationError, match='nodes: .* its arrays do not fit into memory: .*; set engine to "auto"'
+        ConfigurationError, match=r'nodes: .* its arrays do not fit into memory: .*; set engine to "auto"'
     ):
         run(scenario_with({"engine": "compiled"}))
 

@@ -88,7 +88,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
 from antecast.sim.compiled.opportunistic.checks import check
 from antecast.sim.compiled.opportunistic.script import make_script
 from antecast.sim.compiled.pool import TAKEN, Pool, make_pool, roomier_pool
-from antecast.sim.compiled.queue import FREE, Longs, make_queue, roomier_queue
+from antecast.sim.compiled.queue import Longs, make_queue, with_room
 from antecast.sim.compiled.sets import make_sets, roomier_sets, wider_sets
 from antecast.sim.compiled.table import Table, make_table, roomier_table
 from antecast.sim.compiled.workload import make_chat, plan_broadcasts
@@ -136,7 +136,7 @@ class OpportunisticEngine(CompiledEngine):
         self._world = _make_world(scenario, len(pairs), max(1024, len(self._plan.at)))
         self._more_contacts(4 * n + 64 + len(pairs))
         waiting = len(self._plan.first) + len(self._ticks) * n + 4 * len(pairs) + len(first) + 64
-        self._queue = make_queue(max(1 << 14, 2 * waiting), 4)
+        self._queue = with_room(make_queue(1 << 14, 4), waiting)
         self._book = make_book(n, max(1 << 17, 8 * len(pairs)), frames=scenario.log.events == "all")
         self._at: Longs = np.zeros(9, np.int64)
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
@@ -209,8 +209,7 @@ class OpportunisticEngine(CompiledEngine):
         """Room for as many entries in every array, twice over, so that it lasts."""
         world, at = self._world, self._at
         wanted = 2 * int(at[kernel.NEEDED])
-        while self._queue.at[FREE] < wanted:
-            self._queue = roomier_queue(self._queue)
+        self._queue = with_room(self._queue, wanted)
         while len(self._book.rows) - self._book.at[0] < wanted:
             self._book = roomier_book(self._book)
         changes: dict[str, Any] = {}

@@ -9,7 +9,6 @@ from antecast.core.compiled import inlined_part, part
 from antecast.sim.compiled.book import NOTHING, SEND, Book, note
 from antecast.sim.compiled.clocks import when
 from antecast.sim.compiled.draws import Whole, delay, mix
-from antecast.sim.compiled.heap import push
 from antecast.sim.compiled.links import FAR
 from antecast.sim.compiled.opportunistic.arrays import (
     AFTER,
@@ -66,8 +65,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     World,
 )
 from antecast.sim.compiled.pool import give_back, take_row
-from antecast.sim.compiled.queue import FREE, SEQUENCE, Queue, order_of
-from antecast.sim.compiled.queue import SIZE as QUEUE_SIZE
+from antecast.sim.compiled.queue import Queue, new_event
 from antecast.sim.compiled.sets import BYTES, END, START, free_set, has, lowest
 from antecast.sim.compiled.wire import VERSION_BYTES, head_bytes, number_bytes
 
@@ -81,13 +79,9 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 @part
 def schedule(queue: Queue, time: Whole, what: Whole, side: Whole, number: Whole, which: Whole) -> None:
-    at = queue.at
-    at[FREE] -= 1
-    slot = queue.free[at[FREE]]
-    queue.what[slot, WHAT], queue.what[slot, SIDE] = what, side
-    queue.what[slot, NUMBER], queue.what[slot, WHICH] = number, which
-    at[SEQUENCE] += 1
-    at[QUEUE_SIZE] = push(queue.heap, at[QUEUE_SIZE], min(time, FAR), order_of(at[SEQUENCE], slot))
+    at = new_event(queue, min(time, FAR))
+    row = queue.what[at] if at >= 0 else queue.wheel.what[-1 - at]
+    row[WHAT], row[SIDE], row[NUMBER], row[WHICH] = what, side, number, which
 
 
 # Sizes.

@@ -17,6 +17,7 @@ from antecast.core import ConfigurationError
 from antecast.core.settings import Duration
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.compiled.draws import delay_model
+from antecast.sim.compiled.queue import make_queue, with_room
 from antecast.sim.delays import Constant
 from antecast.sim.fault_kinds import Crash, Join, Leave
 from antecast.sim.overlay.compiled import arrays, kernel
@@ -134,7 +135,7 @@ class _Run:
             np.zeros(n, np.int32),
             np.zeros((_TRACE_ROWS if trace else 0, 4), np.int64),
         )
-        self.queue = arrays.make_queue(max(1 << 16, 4 * (n + m + 4 * width)))
+        self.queue = make_queue(1 << 16)
         self.links: Links = arrays.make_links(n, 2 * int(sizes.sum()) + 4 * width + 16, width)
         self.strikes, faults = _faults(scenario)
         settings = scenario.protocol_settings
@@ -153,10 +154,8 @@ class _Run:
 
     def go(self, every: int, sources: int) -> int:
         """Run to the horizon; what went wrong (`arrays.FINE` if nothing did)."""
-        while (
-            self.queue.at[arrays.FREE] < len(self.plan.first) + len(self.lives.faults) + len(self.views.sizes) + 1
-        ):
-            self.queue = arrays.roomier_queue(self.queue)
+        planned = len(self.plan.first) + len(self.lives.faults) + len(self.views.sizes)
+        self.queue = with_room(self.queue, planned)
         self._timed(kernel.begin, self._world(), _pairs(self.views), self.strikes)
         for now in range(every, self.scenario.duration + 1, every) if every else ():
             if wrong := self._advance(now - 1):
@@ -181,7 +180,7 @@ class _Run:
         while True:
             status = self._timed(kernel.advance, self._world(), stop)
             if status == kernel.WANTS_EVENTS:
-                self.queue = arrays.roomier_queue(self.queue)
+                self.queue = with_room(self.queue, kernel.most_scheduled(self._world()))
             elif status == kernel.WANTS_LINKS:
                 self.links = arrays.roomier_links(self.links)
             elif status == kernel.WANTS_TRACE:
