@@ -174,7 +174,9 @@ class World(NamedTuple):
     models: NDArray[np.float64]
     losses: NDArray[np.uint64]
     counts: Ints
-    """Scratch: for each source, the ends of runs in a request."""
+    """Scratch: for each source, the ends of runs in an offer or a request."""
+    sources: Ints
+    """Scratch: the sources that have any."""
     chosen: Longs
     """Scratch: messages to hand over, with the keys that sort them."""
     lists: Longs

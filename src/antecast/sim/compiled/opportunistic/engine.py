@@ -275,6 +275,7 @@ def _make_world(scenario: Scenario, pairs: int, messages: int) -> World:
         models=delay_model(scenario.network.delay)[None, :],
         losses=np.array([max(0, int(scenario.network.loss * 2**64) - 1)], np.uint64),
         counts=np.zeros(n, np.int32),
+        sources=np.empty(n, np.int32),
         chosen=np.empty((messages + n, 2), np.int64),
         lists=np.empty((4, 1 << 10), np.int64),
         tally=np.zeros(4, np.int64),

@@ -66,7 +66,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
 )
 from antecast.sim.compiled.pool import give_back, take_row
 from antecast.sim.compiled.queue import Queue, new_event
-from antecast.sim.compiled.sets import BYTES, END, START, free_set, has, lowest
+from antecast.sim.compiled.sets import BYTES, END, START, free_set, lowest
 from antecast.sim.compiled.wire import VERSION_BYTES, head_bytes, number_bytes
 
 FRAMES, LAST_SIDE, LAST_ARRIVAL, TOGETHER, ONE_SIDE, OTHERS = range(6)
@@ -91,30 +91,38 @@ def schedule(queue: Queue, time: Whole, what: Whole, side: Whole, number: Whole,
 def measure(world: World, row: Whole) -> Whole:
     """Note how long an offer of a set, or a request for it, is: runs by source. How many sources and numbers it
     names."""
-    sets, of, counts = world.sets, world.messages, world.counts
-    size, sources, numbers = np.int64(0), np.int64(0), np.int64(0)
-    for again in range(2):
-        for word in range(sets.of[row, START], sets.of[row, END]):
-            bits = sets.words[row, word]
-            while bits != _ZERO:
-                m = (word << 6) | lowest(bits)
-                bits &= bits - _ONE
-                origin, seq = of[m, ORIGIN], of[m, SEQ]
-                if again:
-                    if counts[origin] > 0:
-                        sources += 1
-                        numbers += counts[origin]
-                        size += number_bytes(origin) + head_bytes(counts[origin])
-                        counts[origin] = 0
-                else:
-                    if of[m, BEFORE] < 0 or not has(sets, row, of[m, BEFORE]):
-                        size += number_bytes(seq)
-                        counts[origin] += 1
-                    if of[m, AFTER] < 0 or not has(sets, row, of[m, AFTER]):
-                        size += number_bytes(seq + 1)
-                        counts[origin] += 1
-    sets.of[row, BYTES] = VERSION_BYTES + 2 + head_bytes(sources) + size
-    return sources + numbers
+    of, counts, sources = world.messages, world.counts, world.sources
+    words, start, end = (
+        world.sets.words[row],
+        np.int64(world.sets.of[row, START]),
+        np.int64(world.sets.of[row, END]),
+    )
+    size, named, numbers = np.int64(0), np.int64(0), np.int64(0)
+    for word in range(start, end):
+        bits = words[word]
+        while bits != _ZERO:
+            m = (word << 6) | lowest(bits)
+            bits &= bits - _ONE
+            before, after, ends = of[m, BEFORE], of[m, AFTER], 0
+            if before < start << 6 or not (words[before >> 6] >> np.uint64(before & 63)) & _ONE:
+                size += number_bytes(of[m, SEQ])
+                ends += 1
+            if after < 0 or after >= end << 6 or not (words[after >> 6] >> np.uint64(after & 63)) & _ONE:
+                size += number_bytes(of[m, SEQ] + 1)
+                ends += 1
+            if ends > 0:
+                origin = of[m, ORIGIN]
+                if counts[origin] == 0:
+                    sources[named] = origin
+                    named += 1
+                counts[origin] += ends
+    for each in range(named):
+        origin = np.int64(sources[each])
+        size += number_bytes(origin) + head_bytes(counts[origin])
+        numbers += counts[origin]
+        counts[origin] = 0
+    world.sets.of[row, BYTES] = VERSION_BYTES + 2 + head_bytes(named) + size
+    return named + numbers
 
 
 @inlined_part

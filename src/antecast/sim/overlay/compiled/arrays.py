@@ -313,7 +313,7 @@ def _columns(room: int) -> dict[str, NDArray[Any]]:
 
     def column(at: int, kind: type, rows: int) -> NDArray[Any]:
         block, stride = blocks[at // _LINE], room * _LINE // rows
-        return np.ndarray(rows, kind, block.data, at % _LINE, (stride,))  # type: ignore[arg-type]
+        return np.ndarray(rows, kind, block.data, at % _LINE, (stride,))
 
     ways = {name: column(*each, 2 * room) for name, each in _EACH_WAY.items()}
     return ways | {name: column(*each, room) for name, each in _EACH.items()}
