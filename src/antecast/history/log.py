@@ -188,16 +188,19 @@ class EventWriter(_Writer):
             self.flush()
 
     def _columns(self, rows: NDArray[np.int64]) -> list[pa.Array]:
-        node, pos, t, kind, origin, seq, peer, size = rows.T
+        # All columns in one piece of memory, which is had at once: many small ones take longer than filling them.
+        count = len(rows)
+        words, numbers = np.empty((4, count), np.int64), np.empty((4, count), np.int32)
+        for place, (word, number) in enumerate(((1, 0), (2, 3), (5, 4), (7, 6))):
+            words[place], numbers[place] = rows[:, word], rows[:, number]
+        pos, t, seq, size = words
+        node, kind, origin, peer = numbers
         return [
-            pa.array(node.astype(np.int32)),
+            pa.array(node),
             pa.array(pos),
             pa.array(t),
-            pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int32)), self._kinds),
-            _nullable(origin.astype(np.int32)),
-            _nullable(seq),
-            _nullable(peer.astype(np.int32)),
-            _nullable(size),
+            pa.DictionaryArray.from_arrays(pa.array(kind), self._kinds, safe=False),
+            *map(_nullable, (origin, seq, peer, size)),
         ]
 
 
@@ -243,7 +246,11 @@ class SampleWriter(_Writer):
 
 
 def _nullable(column: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
-    return pa.array(column, mask=column == NONE)
+    """A column without a copy of it, in which NONE stands for null."""
+    there = column != NONE
+    bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    kind = pa.int32() if column.dtype == np.int32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(column), [bits, pa.py_buffer(column)])
 
 
 def read_events(path: Path | str, columns: list[str] | None = None) -> pa.Table:
