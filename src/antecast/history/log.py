@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -200,7 +200,7 @@ class EventWriter(_Writer):
             pa.array(pos),
             pa.array(t),
             pa.DictionaryArray.from_arrays(pa.array(kind), self._kinds, safe=False),
-            *map(_nullable, (origin, seq, peer, size)),
+            *(_nullable(each) for each in (origin, seq, peer, size)),
         ]
 
 
@@ -245,7 +245,7 @@ class SampleWriter(_Writer):
         ]
 
 
-def _nullable(column: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
+def _nullable(column: NDArray[Any]) -> pa.Array:
     """A column without a copy of it, in which NONE stands for null."""
     there = column != NONE
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from antecast.core.compiled import compiled, part
-from antecast.sim.compiled.draws import child, mix, wide_below
+from antecast.sim.compiled.draws import Whole, child, mix, wide_below
 from antecast.sim.compiled.queue import (
     EMPTY,
     MOST_SCHEDULED,
@@ -108,7 +108,7 @@ def begin(
 
 
 @part
-def most_scheduled(world: World) -> int:
+def most_scheduled(world: World) -> Whole:
     """The most that one event can schedule: a frame on every link, twice; or a whole log. A process that is gone
     may leave newcomers behind, each of whom is introduced to a whole view."""
     width = world.links.of.shape[1]
