@@ -118,6 +118,8 @@ class _Writer(ABC):
     def __init__(self, run: str, sink: Sink, *, batch_rows: int = BATCH_ROWS) -> None:
         self.rows = 0
         self._run = pa.array([run])
+        self._runs = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), self._run)
+        """The column of a batch that names the run."""
         self._sink = sink
         self.batch_rows = batch_rows
         self._parts: list[bytes] = []
@@ -159,8 +161,9 @@ class _Writer(ABC):
 
     def _write(self, rows: NDArray[np.int64]) -> None:
         self.rows += len(rows)
-        run = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), self._run)
-        self._sink.write(pa.RecordBatch.from_arrays([run, *self._columns(rows)], schema=self.schema))
+        if len(rows) != len(self._runs):  # most batches are of one length
+            self._runs = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), self._run)
+        self._sink.write(pa.RecordBatch.from_arrays([self._runs, *self._columns(rows)], schema=self.schema))
 
     def close(self) -> None:
         self.flush()
