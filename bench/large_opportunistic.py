@@ -28,7 +28,7 @@ from antecast.sim import run
 from antecast.sim.compiled.choice import prepare
 from antecast.sim.scenario import make_scenario
 from antecast.traces.schema import CONTACTS
-from bench.table import report
+from bench.table import progress, report
 
 SIZES = (25_000, 50_000, 100_000)
 CONTACTS_EACH = 20
@@ -80,7 +80,8 @@ def world(nodes: int, protocol: str) -> dict[str, Any]:
             }
         )
         loaded = time.process_time() - begun
-        result = run(scenario, out=folder / "run")
+        said = progress(f"{protocol}, {nodes:,} nodes")
+        result = run(scenario, out=folder / "run", on_progress=lambda so_far: said(so_far.now, so_far.horizon))
         delivered = result.logged - BROADCASTS - 4 * contacts
     return {
         "protocol": protocol,

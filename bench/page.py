@@ -21,7 +21,8 @@ A benchmark that is not on this page has not been measured on a machine without 
 def section(result: dict[str, Any]) -> str:
     rows: list[dict[str, Any]] = result["rows"]
     heads = list(rows[0])
-    lines = [f"## {result['title']}", "", f"`python -m bench.{result['benchmark']}`", ""]
+    command = " ".join([f"python -m bench.{result['benchmark']}", *result.get("arguments", ())])
+    lines = [f"## {result['title']}", "", f"`{command}`", ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     lines += ["| " + " | ".join(text(row.get(head, "")) for head in heads) + " |" for row in rows]
     if result["note"]:

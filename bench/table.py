@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ def report(
     RESULTS.mkdir(exist_ok=True)
     result = {
         "benchmark": name,
+        "arguments": sys.argv[1:],
         "title": title,
         "python": platform.python_version(),
         "rows": list(rows),
@@ -48,6 +51,21 @@ def sizes_asked(doc: str | None, usual: Sequence[int]) -> list[int]:
     default = ", ".join(f"{size:,}" for size in usual)
     parser.add_argument("sizes", nargs="*", type=int, metavar="SIZE", help=f"default: {default}")
     return parser.parse_args().sizes or list(usual)
+
+
+def progress(what: str, *, every: float = 10.0) -> Callable[[int, int], None]:
+    """Something to call with the simulated time and its end: says now and then how far a long run has come."""
+    begun = last = time.monotonic()
+
+    def say(now: int, end: int) -> None:
+        nonlocal last
+        if (seconds := time.monotonic()) - last >= every:
+            last = seconds
+            print(
+                f"{what}: {100 * now / max(1, end):.0f} % after {last - begun:.0f} s", file=sys.stderr, flush=True
+            )
+
+    return say
 
 
 def text(value: object) -> str:

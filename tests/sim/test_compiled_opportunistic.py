@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError, Message
 from antecast.core.wire import Codec
+from antecast.protocols import epidemic, runs
 from antecast.protocols.delta import Stamp
 from antecast.protocols.opportunistic import DeltaSettings
 from antecast.sim import run
@@ -22,6 +23,7 @@ from antecast.sim.clocks import Clock
 from antecast.sim.compiled import choice, clocks, pool, sets, skew, wire
 from antecast.sim.compiled.choice import choose
 from antecast.sim.compiled.engine import OutOfReach
+from antecast.sim.compiled.opportunistic import engine
 from antecast.sim.compiled.opportunistic.engine import OpportunisticEngine
 from antecast.sim.compiled.sorting import sort_pairs
 from antecast.sim.engine import Engine
@@ -243,6 +245,20 @@ def test_what_shows_only_as_a_run_goes_on_is_left_to_the_reference():
     assert result.events.equals(run(msgspec.structs.replace(scenario, engine="reference")).events)
 
 
+def test_what_does_not_fit_into_memory_is_left_to_the_reference(monkeypatch):
+    def full(*_):
+        raise MemoryError("no room for 7 TiB")
+
+    monkeypatch.setattr(engine, "make_sets", full)
+    monkeypatch.setattr(choice, "SHORT", 0)
+    result = run(scenario_with({"engine": "auto"}))
+    assert (result.choice.engine, "7 TiB" in result.choice.why) == ("reference", True)
+    with pytest.raises(
+        ConfigurationError, match=r'nodes: .* its arrays do not fit into memory: .*; set engine to "auto"'
+    ):
+        run(scenario_with({"engine": "compiled"}))
+
+
 # The blocks that the engine is built from.
 
 
@@ -297,3 +313,44 @@ def test_clocks_are_read_to_the_nanosecond(offset, drift, bound, now, local):
     row = np.array([[offset, drift, -1 if bound is None else bound]], np.int64)
     assert clocks.local_time(row, 0, np.int64(now)) == clock.read(now)
     assert clocks.when(row, 0, np.int64(local)) == clock.when(local)
+
+
+def test_nodes_may_have_numbers_of_more_than_16_bits():
+    few = [0, 1, 65_534, 65_535, 65_536, 65_537, 65_800]
+    links = [[a, b] for place, a in enumerate(few) for b in few[place + 1 : place + 3]]
+    changes = {
+        "nodes": 65_801,
+        "network.topology": {"kind": "links", "links": links},
+        "workload": [{"kind": "poisson", "rate": 0.5, "senders": few}, {"kind": "chatter", "senders": few}],
+        "faults": [{"kind": "cut", "at": "5s", "a": 65_535, "b": 65_536}],
+        "log.sample": "0s",
+    }
+    assert assert_same_or_refused(scenario_with(changes)) is None
+
+
+@given(st.sampled_from(["delta", "barrier"]), st.integers(2, 9), st.integers(0, 1000), st.data())
+def test_more_sources_than_a_stamp_can_name_are_left_to_the_reference(name, most, seed, data):
+    """The reference refuses messages of too many sources; until that could be, the runs are the same."""
+    value = data.draw(st.sampled_from(["1s", "5s", "20s"]))
+    changes = {"protocol.lifetime": value} if name == "delta" else {}
+    senders = data.draw(st.lists(st.integers(0, 5), min_size=1, unique=True))
+    changes |= {"seed": seed, "workload": [{"kind": "poisson", "rate": 0.4, "senders": senders}]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "MAX_SOURCES", most)
+        patch.setattr(epidemic, "MAX_SOURCES", most)
+        refusal = assert_same_or_refused(scenario_with(of_protocol(name, changes)))
+    event(f"{refusal}")
+    assert refusal is None or (refusal.field == "nodes" and "more than a stamp can name" in refusal.problem)
+
+
+@given(st.sampled_from(["delta", "barrier", "epidemic"]), st.integers(3, 40), st.integers(0, 1000))
+def test_offers_that_one_frame_cannot_hold_are_left_to_the_reference(name, most, seed):
+    changes = {"seed": seed, "network.topology": {"kind": "random", "degree": 2}, "network.loss": 0.2}
+    changes |= {"faults": [{"kind": "churn", "uptime": "2s", "downtime": "1s"}], "log.sample": "0s"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "PART", most)
+        patch.setattr(runs, "PART", most)
+        patch.setattr(epidemic, "_FEW_MESSAGES", most // 3)
+        refusal = assert_same_or_refused(scenario_with(of_protocol(name, changes)))
+    event(f"{refusal}")
+    assert refusal is None or "too many for one frame" in refusal.problem

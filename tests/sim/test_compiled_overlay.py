@@ -13,6 +13,7 @@ from antecast.history.log import DiscardSink, EventWriter, SampleWriter
 from antecast.history.schema import EVENTS
 from antecast.protocols.preventive.frames import Ask, Hello, Notice, Ping, Pong, Refuse, Start, Sync
 from antecast.protocols.preventive.pc import PreventiveBroadcast
+from antecast.sim.compiled import queue
 from antecast.sim.engine import Engine
 from antecast.sim.overlay.compiled import arrays, simulation
 from antecast.sim.overlay.compiled.arrays import UNHEARD
@@ -273,8 +274,8 @@ def test_what_is_not_reached_is_counted_apart():
 def test_narrow_arrays_and_full_ones_make_the_same_run(monkeypatch):
     scenario = spray_scenario(50, 2, DELAYS[1], [{"t": f"{t}s", "node": t} for t in range(1, 40)], every="2s")
     wide = simulate(scenario, trace=True)
-    make_queue, make_links, runs = arrays.make_queue, arrays.make_links, []
-    monkeypatch.setattr(arrays, "make_queue", lambda room: make_queue(1024 if room >= 1 << 16 else room))
+    make_links, runs = arrays.make_links, []
+    monkeypatch.setattr(simulation, "make_queue", lambda _: queue.make_queue(64))
     monkeypatch.setattr(arrays, "make_links", lambda nodes, room, width: make_links(nodes, 1024, width))
     first = simulation._Run.__init__
 

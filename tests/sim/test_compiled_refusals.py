@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from antecast.core import AntecastError, ConfigurationError
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.clocks import ClockSettings
+from antecast.sim.compiled import queue
 from antecast.sim.delays import Delay
 from antecast.sim.fault_kinds import Fault
 from antecast.sim.network import NetworkSettings
@@ -312,16 +313,16 @@ def test_more_arcs_than_processes_are_all_processes():
 
 def test_events_are_told_apart_beyond_2_to_the_24():
     """Slots and order share a word: neither may run into the other, up to what the guards allow."""
-    for slot in (0, 1 << 24, arrays.MOST_EVENTS - 1):
-        for sequence in (1, 1 << 34, arrays.MOST_SCHEDULED + (1 << 33) - 1):
-            order = arrays.order_of(sequence, slot)
-            assert 0 < order < 1 << 63 and arrays.slot_of(order) == slot
-    assert arrays.order_of(1, arrays.MOST_EVENTS - 1) < arrays.order_of(2, 0)
+    for slot in (0, 1 << 24, queue.MOST_EVENTS - 1):
+        for sequence in (1, 1 << 34, queue.MOST_SCHEDULED + (1 << 33) - 1):
+            order = queue.order_of(sequence, slot)
+            assert 0 < order < 1 << 63 and queue.slot_of(order) == slot
+    assert queue.order_of(1, queue.MOST_EVENTS - 1) < queue.order_of(2, 0)
 
 
 def test_more_waiting_events_than_fit_are_one_clear_error():
-    full = arrays.make_queue(4)._replace(heap=np.broadcast_to(np.int64(0), (arrays.MOST_EVENTS, 2)))
-    for grow in (lambda: arrays.roomier_queue(full), lambda: arrays.make_queue(arrays.MOST_EVENTS + 1)):
+    full = queue.make_queue(4)._replace(heap=np.broadcast_to(np.int64(0), (queue.MOST_EVENTS, 2)))
+    for grow in (lambda: queue.with_room(full, 5), lambda: queue.make_queue(queue.MOST_EVENTS + 1)):
         with pytest.raises(ConfigurationError, match=r"nodes: .* has it for 268,435,456; simulate fewer"):
             grow()
     with pytest.raises(ConfigurationError, match=r"nodes: .* connections and has it for 1,073,741,824"):
@@ -335,7 +336,7 @@ def test_a_counter_that_runs_out_is_one_clear_error(monkeypatch, counter):
     def late(self, *args, **options):
         first(self, *args, **options)
         if counter == "scheduled":
-            self.queue.at[arrays.SEQUENCE] = arrays.MOST_SCHEDULED
+            self.queue.at[queue.SEQUENCE] = queue.MOST_SCHEDULED
         else:
             self.links.at[1] = arrays.MOST_CONNECTIONS
 

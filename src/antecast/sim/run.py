@@ -206,9 +206,11 @@ def _made(
             steps = engine.run(between)
         events.close()
         samples.close()
-    except BaseException:
+    except BaseException as error:
         for sink in sinks:
             sink.abandon()
+        if isinstance(error, MemoryError) and choice.engine == "compiled":
+            raise OutOfReach("nodes", f"its arrays do not fit into memory: {error}") from None
         raise
     tables: dict[str, Any] = {}
     if isinstance(sinks[0], MemorySink) and isinstance(sinks[1], MemorySink):

@@ -2,7 +2,8 @@
 
 `choice` says which engine makes a run. What all of them are built from, each named and laid out in one place:
 
-- `queue` (over `heap`): events that wait, in the order of the reference's scheduler;
+- `queue` (over `heap` and, for those far ahead, `wheel`): events that wait, in the order of the reference's
+  scheduler;
 - `draws`: random streams and delays, draw for draw;
 - `links`: links and packet networks;
 - `cells`, `pool`, `table`, `sorting`, `skew`: lists of any length, rows that come and go, what a node has few of,

@@ -123,23 +123,27 @@ and who waits for a message there."""
 
 (
     PATIENCE, FIFO, BANDWIDTH, PER_LINK, ORDERED, TIMED, SAFE, PRUNED, CLOCK_BOUND, LIFETIME, ROOM_FOR_EARLY,
-    MEASURED, EVERYTHING, PARTED, FRAMES_LOST, MADE, NAMED_USED, SERIALS, HOSTS, REACH, HORIZON, STEPS,
-) = range(22)  # fmt: skip
+    MEASURED, EVERYTHING, MOST_NAMED, MOST_SOURCES, PARTED, FRAMES_LOST, MADE, NAMED_USED, SERIALS, HOSTS, REACH,
+    HORIZON, STEPS,
+) = range(24)  # fmt: skip
 """Places in `World.at`. Settings: patience; whether links keep order; bits per second, or 0, and whether each link
 has its own queue; whether there is an order, are lifetimes, is the safe rule, are barriers pruned; how far clocks
-may be apart; a lifetime; bytes of early messages; whether the bytes of frames matter; whether frames are logged.
+may be apart; a lifetime; bytes of early messages; whether the bytes of frames matter; whether frames are logged;
+sources and numbers that an offer can name; messages that a node may hold, and name in a stamp, before more sources
+could be among them than a stamp can name.
 The run: whether there is a partition; frames lost; messages, entries of stamps, contacts and nodes so far; why the
 reference has to make the run, if it has to; its end; how many events were made."""
 
-IN_REACH, TOO_EARLY, TOO_MANY, TOO_LATE = range(4)
-"""Why not: more early messages than one neighbour may send; more messages held than one offer can name; more
-messages that had expired before they came than are remembered."""
+IN_REACH, TOO_EARLY, TOO_MANY, TOO_LATE, TOO_SPREAD, TOO_LONG = range(6)
+"""Why not: more early messages than one neighbour may send; more held than one offer can name; more messages that
+had expired before they came than are remembered; perhaps more sources than a stamp can name; more contacts, or
+timers of a node, than there are numbers for."""
 
 MOST_TOLD: Final = 1 << 16
 """So many messages that came too late are remembered."""
 
-MOST_HELD: Final = (1 << 16) // 3
-"""So many messages can be named in one offer, however they are spread."""
+MOST_NUMBERED: Final = (1 << 31) - 1
+"""So many contacts of all nodes, and timers of one, have numbers: an event has 32 bits for them."""
 
 FAULT_AT, FAULT_WHAT, FAULT_ONE, FAULT_OTHER, FAULT_NEXT = range(5)
 """Columns of the script, of what traces and faults do: when, what, with whom, and which line is scheduled then."""
@@ -170,7 +174,9 @@ class World(NamedTuple):
     models: NDArray[np.float64]
     losses: NDArray[np.uint64]
     counts: Ints
-    """Scratch: for each source, the ends of runs in a request."""
+    """Scratch: for each source, the ends of runs in an offer or a request."""
+    sources: Ints
+    """Scratch: the sources that have any."""
     chosen: Longs
     """Scratch: messages to hand over, with the keys that sort them."""
     lists: Longs

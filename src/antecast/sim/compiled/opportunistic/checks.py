@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antecast.core import MAX_SOURCES, ConfigurationError
+from antecast.core import ConfigurationError
 from antecast.protocols import Need
 from antecast.protocols.opportunistic import DeltaSettings, EpidemicSettings
 from antecast.sim.compiled.links import LONGEST, check_links
@@ -42,8 +42,6 @@ def check(scenario: Scenario) -> None:
     for index, fault in enumerate(scenario.faults):
         if isinstance(fault, Join | Rebirth | CellCrash):
             _refuse(f"faults[{index}].kind", "supports no nodes that join by a fault")
-    if name != "epidemic" and scenario.nodes >= MAX_SOURCES:
-        _refuse("nodes", f"runs {name} with fewer than {MAX_SOURCES} nodes")
 
 
 def _refuse(field: str, problem: str) -> None:

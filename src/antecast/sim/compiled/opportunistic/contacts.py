@@ -27,6 +27,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LISTED,
     LOSSES,
     MEETINGS,
+    MOST_NUMBERED,
     NEXT,
     NODE,
     OFFERED,
@@ -34,6 +35,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     PEER,
     PREVIOUS,
     QUEUED,
+    REACH,
     REFUSED,
     SAVED,
     SERIAL,
@@ -41,6 +43,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     SIDES,
     TICK,
     TIMED,
+    TOO_LONG,
     UP,
     WANTED,
     WANTS,
@@ -145,6 +148,8 @@ def connect(world: World, queue: Queue, book: Book, now: Whole, a: Whole, b: Who
     first = 2 * np.int64(world.free[world.room[0]])
     enter(world.table, linked, first, 0)
     world.at[SERIALS] += 1
+    if world.at[SERIALS] >= MOST_NUMBERED:
+        world.at[REACH] = TOO_LONG
     if log:
         note(book, a, now, LINK_UP, NOTHING, NOTHING, b, NOTHING)
         note(book, b, now, LINK_UP, NOTHING, NOTHING, a, NOTHING)

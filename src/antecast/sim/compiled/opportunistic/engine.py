@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antecast.core import ConfigurationError
+from antecast.core import MAX_SOURCES, ConfigurationError
 from antecast.history.log import EventWriter, SampleWriter
 from antecast.protocols.opportunistic import BarrierSettings, DeltaSettings, EpidemicSettings
+from antecast.protocols.runs import PART
 from antecast.sim.compiled.book import drain, make_book, roomier_book
 from antecast.sim.compiled.cells import IN_USE, make_cells, roomier_cells
 from antecast.sim.compiled.clocks import make_clocks
@@ -47,7 +48,9 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LONG_AGO,
     MADE,
     MEASURED,
-    MOST_HELD,
+    MOST_NAMED,
+    MOST_NUMBERED,
+    MOST_SOURCES,
     MOST_TOLD,
     NAMED_USED,
     NEVER,
@@ -74,6 +77,8 @@ from antecast.sim.compiled.opportunistic.arrays import (
     TIMERS,
     TOO_EARLY,
     TOO_LATE,
+    TOO_LONG,
+    TOO_SPREAD,
     UP,
     WAKE_AT,
     WAKES_AT,
@@ -83,7 +88,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
 from antecast.sim.compiled.opportunistic.checks import check
 from antecast.sim.compiled.opportunistic.script import make_script
 from antecast.sim.compiled.pool import TAKEN, Pool, make_pool, roomier_pool
-from antecast.sim.compiled.queue import FREE, Longs, make_queue, roomier_queue
+from antecast.sim.compiled.queue import Longs, make_queue, with_room
 from antecast.sim.compiled.sets import make_sets, roomier_sets, wider_sets
 from antecast.sim.compiled.table import Table, make_table, roomier_table
 from antecast.sim.compiled.workload import make_chat, plan_broadcasts
@@ -131,7 +136,7 @@ class OpportunisticEngine(CompiledEngine):
         self._world = _make_world(scenario, len(pairs), max(1024, len(self._plan.at)))
         self._more_contacts(4 * n + 64 + len(pairs))
         waiting = len(self._plan.first) + len(self._ticks) * n + 4 * len(pairs) + len(first) + 64
-        self._queue = make_queue(max(1 << 14, 2 * waiting), 4)
+        self._queue = with_room(make_queue(1 << 14, 4), waiting)
         self._book = make_book(n, max(1 << 17, 8 * len(pairs)), frames=scenario.log.events == "all")
         self._at: Longs = np.zeros(9, np.int64)
         every = scenario.duration // 50 if scenario.log.sample is None else scenario.log.sample
@@ -204,8 +209,7 @@ class OpportunisticEngine(CompiledEngine):
         """Room for as many entries in every array, twice over, so that it lasts."""
         world, at = self._world, self._at
         wanted = 2 * int(at[kernel.NEEDED])
-        while self._queue.at[FREE] < wanted:
-            self._queue = roomier_queue(self._queue)
+        self._queue = with_room(self._queue, wanted)
         while len(self._book.rows) - self._book.at[0] < wanted:
             self._book = roomier_book(self._book)
         changes: dict[str, Any] = {}
@@ -238,7 +242,11 @@ def _why_not(reach: int) -> tuple[str, str]:
         return "protocol.early", "a node came to hold more bytes of early messages than this"
     if reach == TOO_LATE:
         return "workload", f"a node came to refuse more than {MOST_TOLD:,} messages that came too late"
-    return "workload", f"a node came to hold more than {MOST_HELD:,} messages, which do not fit into one offer"
+    if reach == TOO_SPREAD:
+        return "nodes", f"a node may have come to know {MAX_SOURCES:,} sources, more than a stamp can name"
+    if reach == TOO_LONG:
+        return "duration", f"there were {MOST_NUMBERED:,} contacts, or timers of one node"
+    return "workload", f"an offer came to name more than {PART:,} sources and numbers, too many for one frame"
 
 
 def _make_world(scenario: Scenario, pairs: int, messages: int) -> World:
@@ -267,6 +275,7 @@ def _make_world(scenario: Scenario, pairs: int, messages: int) -> World:
         models=delay_model(scenario.network.delay)[None, :],
         losses=np.array([max(0, int(scenario.network.loss * 2**64) - 1)], np.uint64),
         counts=np.zeros(n, np.int32),
+        sources=np.empty(n, np.int32),
         chosen=np.empty((messages + n, 2), np.int64),
         lists=np.empty((4, 1 << 10), np.int64),
         tally=np.zeros(4, np.int64),
@@ -285,8 +294,11 @@ def _settings(scenario: Scenario) -> Longs:
     at[EVERYTHING] = scenario.log.events == "all"
     at[MEASURED] = at[EVERYTHING] or at[BANDWIDTH] > 0
     at[HORIZON] = scenario.horizon
+    at[MOST_NAMED], at[MOST_SOURCES] = PART, NEVER
     if isinstance(settings, BarrierSettings):
         at[ORDERED], at[PRUNED] = 1, settings.prune
+        if scenario.nodes >= MAX_SOURCES:
+            at[MOST_SOURCES] = MAX_SOURCES - 1
     if isinstance(settings, DeltaSettings):
         at[TIMED], at[SAFE] = 1, settings.rule == "safe"
         at[CLOCK_BOUND], at[LIFETIME] = settings.clock_bound, settings.lifetime

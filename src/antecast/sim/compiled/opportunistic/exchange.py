@@ -20,13 +20,12 @@ from antecast.sim.compiled.opportunistic.arrays import (
     BEFORE,
     DEADLINE,
     FIRST,
-    HELD,
     LATEST,
     LISTED,
     MADE,
     MEETINGS,
     MESSAGE,
-    MOST_HELD,
+    MOST_NAMED,
     MOST_TOLD,
     NAMED,
     NEXT,
@@ -53,7 +52,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
 )
 from antecast.sim.compiled.opportunistic.keeping import keep, never_seen, purge, purge_later
 from antecast.sim.compiled.opportunistic.ordering import EXPIRE, accept, carry_out, expire, set_wakeup, stamp
-from antecast.sim.compiled.opportunistic.sending import OTHERS, performed, send, send_at_once, set_timer
+from antecast.sim.compiled.opportunistic.sending import OTHERS, measure, performed, send, send_at_once, set_timer
 from antecast.sim.compiled.queue import Queue
 from antecast.sim.compiled.sets import (
     END,
@@ -83,9 +82,17 @@ def say(world: World, queue: Queue, book: Book, now: Whole, c: Whole) -> None:
     p = world.contacts[c, NODE]
     if world.at[TIMED]:
         purge(world, p, local_time(world.clocks, p, now), -1)
-    if world.nodes[p, HELD] > MOST_HELD:
+    offered = copy_set(world.sets, p)
+    _check_length(world, offered)
+    send(world, queue, book, now, c, OFFER, offered)
+
+
+@part
+def _check_length(world: World, row: Whole) -> None:
+    """Whether one frame can name the messages of a set; the reference would send several."""
+    most = world.at[MOST_NAMED]
+    if 3 * ((world.sets.of[row, END] - world.sets.of[row, START]) << 6) > most and measure(world, row) > most:
         world.at[REACH] = TOO_MANY
-    send(world, queue, book, now, c, OFFER, copy_set(world.sets, p))
 
 
 @inlined_part
@@ -201,6 +208,7 @@ def ask(world: World, queue: Queue, book: Book, now: Whole, local: Whole, c: Who
     else:
         cells.of[side[ASKED_LAST], CELL_NEXT] = new
     side[ASKED_LAST] = new
+    _check_length(world, wanted)
     send(world, queue, book, now, c, REQUEST, copy_set(sets, wanted))
 
 

@@ -11,12 +11,15 @@ from antecast.sim.compiled.opportunistic.arrays import (
     FORGOTTEN,
     HELD,
     LONGEST,
+    MOST_SOURCES,
     NEVER,
     NEXT_DEADLINE,
     NEXT_FORGOTTEN,
     PURGE,
     PURGE_AT,
+    REACH,
     TIMED,
+    TOO_SPREAD,
     World,
 )
 from antecast.sim.compiled.opportunistic.sending import set_timer
@@ -33,6 +36,8 @@ def keep(world: World, queue: Queue, now: Whole, local: Whole, p: Whole, m: Whol
     row = world.nodes[p]
     add(world.sets, p, m)
     row[HELD] += 1
+    if row[HELD] > world.at[MOST_SOURCES]:
+        world.at[REACH] = TOO_SPREAD
     if not world.at[TIMED]:
         return
     deadline = world.messages[m, DEADLINE]

@@ -101,7 +101,19 @@ from antecast.sim.compiled.opportunistic.exchange import (
 from antecast.sim.compiled.opportunistic.sending import log_frame, next_frame, nothing_sent, performed, schedule
 from antecast.sim.compiled.opportunistic.waiting import ENTRY_BYTES
 from antecast.sim.compiled.pool import left_in
-from antecast.sim.compiled.queue import FREE, MOST_SCHEDULED, SEQUENCE, SIZE, Longs, Queue, remove_first, slot_of
+from antecast.sim.compiled.queue import (
+    EMPTY,
+    MOST_SCHEDULED,
+    SEQUENCE,
+    SHORT,
+    SIZE,
+    Longs,
+    Queue,
+    ready,
+    remove_first,
+    room_in,
+    slot_of,
+)
 from antecast.sim.compiled.sets import free_set
 from antecast.sim.compiled.workload import IDLE, Chat, Plan
 
@@ -203,7 +215,7 @@ def _wants_room(
     needed += (answers + 1) * (node[SIDES] + 4)
     at[NEEDED], at[NEEDED_SETS], at[NEEDED_CONTACTS] = needed, sets, contacts
     at[NEEDED_MESSAGES], at[NEEDED_NAMED] = answers + 1, node[BARRIER] + node[PENDING] + 2 * answers + 4
-    room = min(queue.at[FREE], len(book.rows) - book.at[0], len(world.cells.of) - world.cells.at[IN_USE])
+    room = min(room_in(queue), len(book.rows) - book.at[0], len(world.cells.of) - world.cells.at[IN_USE])
     room = min(room, len(world.table.key) // 2 - world.table.at[0], left_in(world.frames))
     # A message that waits for one after the other may enter a tag for each that it names, all in one event.
     at[NEEDED_ROWS] = 4 * needed + node[EARLY] // ENTRY_BYTES if world.at[ORDERED] else 0
@@ -229,7 +241,12 @@ def advance(
         at[BEGUN] = 1
         _begin(world, queue, book, plan, ticks, script, start, every, duration)
         return SAMPLES
-    while queue.at[SIZE] > 0 and queue.heap[0, 0] <= until:
+    while True:
+        state = ready(queue)
+        if state == SHORT:
+            return WANTS_ROOM
+        if state == EMPTY or queue.heap[0, 0] > until:
+            return ENDED
         if at[SINCE] >= burst:
             at[SINCE] = 0
             return PAUSED
@@ -299,7 +316,6 @@ def advance(
                 _follow(queue, script, script[number, FAULT_NEXT])
         if world.at[REACH] != IN_REACH:
             return OUT_OF_REACH
-    return ENDED
 
 
 @inlined_part

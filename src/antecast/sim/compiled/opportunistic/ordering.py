@@ -43,6 +43,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LAST_DELIVERED,
     LAST_TAG,
     LIFETIME,
+    MOST_SOURCES,
     NAMED,
     NAMED_USED,
     NEVER,
@@ -51,6 +52,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     PAYLOAD,
     PENDING,
     PRUNED,
+    REACH,
     READY,
     SAFE,
     SEQ,
@@ -60,6 +62,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     TAG_FIRST,
     TAGS,
     TIMED,
+    TOO_SPREAD,
     WAITER_FIRST,
     WAITER_LAST,
     WAKE_AT,
@@ -183,6 +186,8 @@ def stamp(world: World, p: Whole, m: Whole, local: Whole, lifetime: Whole) -> Wh
             size += number_bytes(of[x, ORIGIN]) + whole_bytes(of[x, DEADLINE] if timed else of[x, SEQ])
         entry = world.rows.of[entry, ENTRY_NEXT]
     world.at[NAMED_USED] += row[NAMED]
+    if row[NAMED] > world.at[MOST_SOURCES]:
+        world.at[REACH] = TOO_SPREAD
     size += head_bytes(row[NAMED])
     _clear_barrier(world, p)
     add(world.sets, len(world.nodes) + p, m)

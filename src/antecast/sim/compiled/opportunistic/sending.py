@@ -9,7 +9,6 @@ from antecast.core.compiled import inlined_part, part
 from antecast.sim.compiled.book import NOTHING, SEND, Book, note
 from antecast.sim.compiled.clocks import when
 from antecast.sim.compiled.draws import Whole, delay, mix
-from antecast.sim.compiled.heap import push
 from antecast.sim.compiled.links import FAR
 from antecast.sim.compiled.opportunistic.arrays import (
     AFTER,
@@ -35,6 +34,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LOSSES,
     MEASURED,
     MESSAGE,
+    MOST_NUMBERED,
     NEVER,
     NODE,
     NUMBER,
@@ -47,6 +47,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     QUEUE_FIRST,
     QUEUE_LAST,
     QUEUED,
+    REACH,
     SEQ,
     SERIAL,
     SIDE,
@@ -54,6 +55,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     STEPS,
     TIMER,
     TIMERS,
+    TOO_LONG,
     WAITING,
     WAKE,
     WAKE_AT,
@@ -63,9 +65,8 @@ from antecast.sim.compiled.opportunistic.arrays import (
     World,
 )
 from antecast.sim.compiled.pool import give_back, take_row
-from antecast.sim.compiled.queue import FREE, SEQUENCE, Queue, order_of
-from antecast.sim.compiled.queue import SIZE as QUEUE_SIZE
-from antecast.sim.compiled.sets import BYTES, END, START, free_set, has, lowest
+from antecast.sim.compiled.queue import Queue, new_event
+from antecast.sim.compiled.sets import BYTES, END, START, free_set, lowest
 from antecast.sim.compiled.wire import VERSION_BYTES, head_bytes, number_bytes
 
 FRAMES, LAST_SIDE, LAST_ARRIVAL, TOGETHER, ONE_SIDE, OTHERS = range(6)
@@ -78,43 +79,50 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 @part
 def schedule(queue: Queue, time: Whole, what: Whole, side: Whole, number: Whole, which: Whole) -> None:
-    at = queue.at
-    at[FREE] -= 1
-    slot = queue.free[at[FREE]]
-    queue.what[slot, WHAT], queue.what[slot, SIDE] = what, side
-    queue.what[slot, NUMBER], queue.what[slot, WHICH] = number, which
-    at[SEQUENCE] += 1
-    at[QUEUE_SIZE] = push(queue.heap, at[QUEUE_SIZE], min(time, FAR), order_of(at[SEQUENCE], slot))
+    at = new_event(queue, min(time, FAR))
+    row = queue.what[at] if at >= 0 else queue.wheel.what[-1 - at]
+    row[WHAT], row[SIDE], row[NUMBER], row[WHICH] = what, side, number, which
 
 
 # Sizes.
 
 
 @part
-def measure(world: World, row: Whole) -> None:
-    """Note how long an offer of a set, or a request for it, is: runs by source."""
-    sets, of, counts = world.sets, world.messages, world.counts
-    size, sources = np.int64(0), np.int64(0)
-    for again in range(2):
-        for word in range(sets.of[row, START], sets.of[row, END]):
-            bits = sets.words[row, word]
-            while bits != _ZERO:
-                m = (word << 6) | lowest(bits)
-                bits &= bits - _ONE
-                origin, seq = of[m, ORIGIN], of[m, SEQ]
-                if again:
-                    if counts[origin] > 0:
-                        sources += 1
-                        size += number_bytes(origin) + head_bytes(counts[origin])
-                        counts[origin] = 0
-                else:
-                    if of[m, BEFORE] < 0 or not has(sets, row, of[m, BEFORE]):
-                        size += number_bytes(seq)
-                        counts[origin] += 1
-                    if of[m, AFTER] < 0 or not has(sets, row, of[m, AFTER]):
-                        size += number_bytes(seq + 1)
-                        counts[origin] += 1
-    sets.of[row, BYTES] = VERSION_BYTES + 2 + head_bytes(sources) + size
+def measure(world: World, row: Whole) -> Whole:
+    """Note how long an offer of a set, or a request for it, is: runs by source. How many sources and numbers it
+    names."""
+    of, counts, sources = world.messages, world.counts, world.sources
+    words, start, end = (
+        world.sets.words[row],
+        np.int64(world.sets.of[row, START]),
+        np.int64(world.sets.of[row, END]),
+    )
+    size, named, numbers = np.int64(0), np.int64(0), np.int64(0)
+    for word in range(start, end):
+        bits = words[word]
+        while bits != _ZERO:
+            m = (word << 6) | lowest(bits)
+            bits &= bits - _ONE
+            before, after, ends = of[m, BEFORE], of[m, AFTER], 0
+            if before < start << 6 or not (words[before >> 6] >> np.uint64(before & 63)) & _ONE:
+                size += number_bytes(of[m, SEQ])
+                ends += 1
+            if after < 0 or after >= end << 6 or not (words[after >> 6] >> np.uint64(after & 63)) & _ONE:
+                size += number_bytes(of[m, SEQ] + 1)
+                ends += 1
+            if ends > 0:
+                origin = of[m, ORIGIN]
+                if counts[origin] == 0:
+                    sources[named] = origin
+                    named += 1
+                counts[origin] += ends
+    for each in range(named):
+        origin = np.int64(sources[each])
+        size += number_bytes(origin) + head_bytes(counts[origin])
+        numbers += counts[origin]
+        counts[origin] = 0
+    world.sets.of[row, BYTES] = VERSION_BYTES + 2 + head_bytes(named) + size
+    return named + numbers
 
 
 @inlined_part
@@ -313,6 +321,8 @@ def open_port(world: World, c: Whole) -> None:
 def set_timer(world: World, queue: Queue, now: Whole, p: Whole, timer: Whole, local: Whole) -> None:
     row = world.nodes[p]
     row[GENERATION] += 1
+    if row[GENERATION] >= MOST_NUMBERED:
+        world.at[REACH] = TOO_LONG
     row[TIMERS + timer] = row[GENERATION]
     world.sent[OTHERS] = 1
     schedule(queue, max(now, when(world.clocks, p, local)), TIMER, p, row[GENERATION], timer)

@@ -20,7 +20,7 @@ from antecast.sim.compiled.book import drain, make_book, roomier_book
 from antecast.sim.compiled.cells import IN_USE, make_cells, roomier_cells
 from antecast.sim.compiled.engine import CompiledEngine
 from antecast.sim.compiled.links import LOST, OWN, check_links, make_links
-from antecast.sim.compiled.queue import FREE, Longs, make_queue, roomier_queue
+from antecast.sim.compiled.queue import Longs, make_queue, with_room
 from antecast.sim.compiled.table import make_table, roomier_table
 from antecast.sim.compiled.vcube import kernel
 from antecast.sim.compiled.vcube.arrays import (
@@ -114,8 +114,7 @@ class VCubeEngine(CompiledEngine):
         self._every = min(int(every), 1 << 61)
         if self._every:
             self._sample()
-        while self._queue.at[FREE] < len(self._plan.first) + 1:
-            self._queue = roomier_queue(self._queue)
+        self._queue = with_room(self._queue, len(self._plan.first) + 1)
         kernel.begin(self._queue, self._plan, self._every, int(scenario.duration))
 
     @property
@@ -157,8 +156,7 @@ class VCubeEngine(CompiledEngine):
     def _make_room(self, needed: int) -> None:
         """Room for as many entries in every array, twice over, so that it lasts."""
         world, wanted = self._world, 2 * needed
-        while self._queue.at[FREE] < wanted:
-            self._queue = roomier_queue(self._queue)
+        self._queue = with_room(self._queue, wanted)
         while len(self._book.rows) - self._book.at[0] < wanted:
             self._book = roomier_book(self._book)
         messages, holds, table, cells, scratch = (

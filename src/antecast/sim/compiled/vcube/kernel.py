@@ -10,12 +10,15 @@ from antecast.sim.compiled.cells import IN_USE, NEXT, free_cell, new_cell
 from antecast.sim.compiled.draws import Whole
 from antecast.sim.compiled.links import FAR, OWN, PACKETS, SENDER, TO, Links, launch
 from antecast.sim.compiled.queue import (
-    FREE,
+    EMPTY,
     MOST_SCHEDULED,
     SEQUENCE,
+    SHORT,
     Longs,
     Queue,
+    ready,
     remove_first,
+    room_in,
     schedule,
     slot_of,
 )
@@ -327,7 +330,7 @@ def _room_needed(world: World, rows: Whole, p: Whole) -> Whole:
 def _room(world: World, queue: Queue, book: Book) -> Whole:
     """Entries that are free in each of the arrays that an event may fill."""
     messages, scratch = world.messages, world.scratch
-    room = min(queue.at[FREE], len(book.rows) - book.at[0], world.holds.at[0], len(scratch.ready))
+    room = min(room_in(queue), len(book.rows) - book.at[0], world.holds.at[0], len(scratch.ready))
     room = min(room, len(scratch.parts), len(scratch.answers), len(messages.of) - messages.at[MADE])
     room = min(room, len(messages.stamps) - messages.at[STAMPED] - world.cube.rules[SIZE])
     room = min(room, len(world.table.key) // 2 - world.table.at[0])
@@ -361,7 +364,13 @@ def advance(
     scratch, rows = world.scratch.at, len(chat.start)
     nodes = len(book.pos)
     queued = links.rules[PACKETS] != 0
-    while queue.at[WAITING] > 0 and queue.heap[0, 0] <= until:
+    while True:
+        state = ready(queue)
+        if state == SHORT:
+            at[NEEDED] = 1
+            return WANTS_ROOM
+        if state == EMPTY or queue.heap[0, 0] > until:
+            return ENDED
         if at[SINCE] >= burst:
             at[SINCE] = 0
             return PAUSED
@@ -415,4 +424,3 @@ def advance(
             _hand_up(world, queue, links, book, chat, now, p)
         elif scratch[SENT] > _LONG and scratch[ONE_LINK] >= 0 and not queued:
             at[STEPS] -= scratch[TOGETHER]
-    return ENDED

@@ -19,7 +19,10 @@ The queue is that of all compiled engines (`sim.compiled.queue`). A row of its `
 link, the number of the link's connection when the event was scheduled, and two numbers whose meaning depends on
 the kind (`connecting` lists the kinds).
 
-Nothing here is allocated while a kernel runs: it stops when room gets short, `roomier_queue` or `roomier_links`
+What a frame needs of a connection lies together: 64 bytes, one line of the processor's cache (`_EACH_WAY`,
+`_EACH`). The columns are views of that.
+
+Nothing here is allocated while a kernel runs: it stops when room gets short, `with_room` or `roomier_links`
 gives it more, and it continues.
 """
 
@@ -32,29 +35,13 @@ from numpy.typing import NDArray
 
 from antecast.core import ConfigurationError
 from antecast.sim.compiled.draws import Model
-from antecast.sim.compiled.queue import (
-    FREE,
-    MOST_EVENTS,
-    MOST_SCHEDULED,
-    SEQUENCE,
-    SIZE,
-    Queue,
-    make_queue,
-    order_of,
-    refill,
-    roomier_queue,
-    slot_of,
-)
+from antecast.sim.compiled.queue import Queue, refill
 from antecast.sim.overlay.memory import KEPT, MET
-
-__all__ = [
-    "FREE", "KEPT", "MET", "MOST_EVENTS", "MOST_SCHEDULED", "SEQUENCE", "SIZE", "Queue", "make_queue", "order_of",
-    "roomier_queue", "slot_of",
-]  # fmt: skip
 
 Bools: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
+Shorts: TypeAlias = NDArray[np.int16]
 Hops: TypeAlias = NDArray[np.uint8] | NDArray[np.int32]
 
 MOST_CONNECTIONS: Final = (1 << 31) - 1
@@ -99,9 +86,9 @@ class Links(NamedTuple):
     """Until it is safe both ways: the process that lends the arc for it. Then -1."""
     stranger: Bools
     """Whether it is for a newcomer: no arc is lent, the process at its first end will get a new one."""
-    arcs: Ints
+    arcs: Shorts
     """How many arcs need it, in either direction."""
-    holds: Ints
+    holds: Shorts
     """How many ping phases of others run over it."""
     since: Longs
     """When it was opened."""
@@ -112,6 +99,8 @@ class Links(NamedTuple):
     # A row for each process, as wide as the most links a process may have.
     of: Ints
     """Its links, in the order in which they came up: the first `degree` entries."""
+    ends: Ints
+    """Their receivers."""
     degree: Ints
     usable: Ints
     """Those that are safe, in the order in which they became so: the first `usable_degree` entries."""
@@ -272,15 +261,20 @@ FINE, NARROW, STRAY, FAR, ENDLESS = range(5)
 where it had to be; a message took more hops than `Messages.hops` can hold; a counter ran out."""
 
 
+_LINE: Final = 64
+"""Bytes of a line of the cache, and of a connection in each of two blocks: what frames need, and the rest."""
+
 _EACH_WAY: Final = {
-    "to": np.int32, "key": np.uint64, "drawn": np.int32, "last": np.int64, "safe": np.bool_, "ping": np.int32,
-    "start": np.int32, "tries": np.int32, "alarm": np.int32, "joins": np.bool_,
+    "key": (0, np.uint64), "last": (8, np.int64), "to": (16, np.int32), "drawn": (20, np.int32),
+    "safe": (24, np.bool_), "joins": (25, np.bool_),
+    "ping": (64, np.int32), "start": (68, np.int32), "tries": (72, np.int32), "alarm": (76, np.int32),
 }  # fmt: skip
 _EACH: Final = {
-    "number": np.int32, "by": np.int32, "stranger": np.bool_, "arcs": np.int32, "holds": np.int32,
-    "since": np.int64,
+    "arcs": (26, np.int16), "number": (28, np.int32), "holds": (58, np.int16), "by": (60, np.int32),
+    "since": (80, np.int64), "stranger": (88, np.bool_),
 }  # fmt: skip
-"""Columns with an entry for each link, and with one for each connection."""
+"""Columns with an entry for each link, 32 bytes apart, and with one for each connection: where they begin in the
+two blocks, from `_LINE` on in the second one."""
 
 
 def make_lives(
@@ -305,23 +299,41 @@ _ONE_EACH: Final = ("alarm", "offered", "losses", "meetings", "surplus", "seen")
 
 def make_links(nodes: int, room: int, width: int) -> Links:
     _check_rows(room)
-    columns: dict[str, Any] = {name: np.zeros(2 * room, kind) for name, kind in _EACH_WAY.items()}
-    columns |= {name: np.zeros(room, kind) for name, kind in _EACH.items()}
-    for name in ("of", "usable"):
+    columns: dict[str, Any] = _columns(room)
+    for name in ("of", "ends", "usable"):
         columns[name] = np.zeros((nodes, width), np.int32)
     for name in ("degree", "usable_degree"):
         columns[name] = np.zeros(nodes, np.int32)
     return Links(**columns, free=np.arange(room, dtype=np.int32)[::-1].copy(), at=np.array([room, 1]))
 
 
+def _columns(room: int) -> dict[str, NDArray[Any]]:
+    """The columns of so many connections."""
+    blocks = [_aligned(room * _LINE) for _ in range(2)]
+
+    def column(at: int, kind: type, rows: int) -> NDArray[Any]:
+        block, stride = blocks[at // _LINE], room * _LINE // rows
+        return np.ndarray(rows, kind, block.data, at % _LINE, (stride,))
+
+    ways = {name: column(*each, 2 * room) for name, each in _EACH_WAY.items()}
+    return ways | {name: column(*each, room) for name, each in _EACH.items()}
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Bytes that begin with a line of the cache."""
+    block = np.zeros(size + _LINE, np.uint8)
+    start = -block.ctypes.data % _LINE
+    return block[start : start + size]
+
+
 def roomier_links(links: Links) -> Links:
     """The same connections, with room for twice as many."""
     room = len(links.number)
     _check_rows(2 * room)
-    columns: dict[str, NDArray[Any]] = {name: getattr(links, name) for name in (*_EACH_WAY, *_EACH)}
-    grown: dict[str, Any] = {
-        name: np.concatenate([column, np.zeros_like(column)]) for name, column in columns.items()
-    }
+    grown: dict[str, Any] = _columns(2 * room)
+    for name, column in grown.items():
+        before = getattr(links, name)
+        column[: len(before)] = before
     free, at = np.empty(2 * room, np.int32), links.at.copy()
     refill(links.free, free, at, 0, room)
     return links._replace(**grown, free=free, at=at)

@@ -337,9 +337,9 @@ def are_close(world: World, p: Whole, peer: Whole) -> bool:
     for side in range(2):
         root = p if side == 0 else peer
         for i in range(-1, links.degree[root]):
-            y = root if i < 0 else np.int64(links.to[links.of[root, i]])
+            y = root if i < 0 else np.int64(links.ends[root, i])
             for j in range(-1, links.degree[y]):
-                z = y if j < 0 else np.int64(links.to[links.of[y, j]])
+                z = y if j < 0 else np.int64(links.ends[y, j])
                 if side == 0:
                     seen[z] = mark
                 elif seen[z] == mark:

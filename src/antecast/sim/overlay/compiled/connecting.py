@@ -10,22 +10,17 @@ import numpy as np
 
 from antecast.core.compiled import part
 from antecast.sim.compiled.draws import Model, Whole, child, delay
-from antecast.sim.compiled.heap import push
+from antecast.sim.compiled.queue import Queue, new_event
 from antecast.sim.overlay.compiled.arrays import (
     FLUSHED,
-    FREE,
     LONGEST,
     NARROW,
     PINGS,
-    SEQUENCE,
-    SIZE,
     STRAY,
     WRONG,
     Counts,
     Links,
     Messages,
-    Queue,
-    order_of,
 )  # fmt: skip
 
 TICK, BROADCAST, FAULT, SEE_OFF, JOIN_LATE, SYNC_LATE, GIVE_UP = range(7)
@@ -41,13 +36,9 @@ START (-, -), FAREWELL (-, number). A ping goes to the introducer, who relays it
 
 @part
 def schedule(queue: Queue, time: Whole, kind: Whole, link: Whole, number: Whole, a: Whole, b: Whole) -> None:
-    at = queue.at
-    at[FREE] -= 1
-    slot = queue.free[at[FREE]]
-    queue.what[slot, 0], queue.what[slot, 1], queue.what[slot, 2] = kind, link, number
-    queue.what[slot, 3], queue.what[slot, 4] = a, b
-    at[SEQUENCE] += 1
-    at[SIZE] = push(queue.heap, at[SIZE], time, order_of(at[SEQUENCE], slot))
+    at = new_event(queue, time)
+    row = queue.what[at] if at >= 0 else queue.wheel.what[-1 - at]
+    row[0], row[1], row[2], row[3], row[4] = kind, link, number, a, b
 
 
 @part
@@ -65,9 +56,8 @@ def send(queue: Queue, links: Links, model: Model, now: Whole, d: Whole, kind: W
 def find(links: Links, p: Whole, q: Whole) -> Whole:
     """The link from p to q, or -1."""
     for at in range(links.degree[p]):
-        d = links.of[p, at]
-        if links.to[d] == q:
-            return np.int64(d)
+        if links.ends[p, at] == q:
+            return np.int64(links.of[p, at])
     return np.int64(-1)
 
 
@@ -89,7 +79,7 @@ def connect(links: Links, counts: Counts, a: Whole, b: Whole, key: np.uint64, nu
         links.key[d] = child(child(child(key, p), q), number)
         links.drawn[d], links.last[d], links.safe[d], links.ping[d] = 0, 0, False, 0
         links.tries[d], links.alarm[d], links.joins[d] = 0, 0, False
-        links.of[p, links.degree[p]] = d
+        links.of[p, links.degree[p]], links.ends[p, links.degree[p]] = d, q
         links.degree[p] += 1
     return c
 
@@ -117,7 +107,7 @@ def unlink(links: Links, c: Whole) -> None:
         kept = 0
         for at in range(links.degree[p]):
             if links.of[p, at] != d:
-                links.of[p, kept] = links.of[p, at]
+                links.of[p, kept], links.ends[p, kept] = links.of[p, at], links.ends[p, at]
                 kept += 1
         links.degree[p] = kept
         kept = 0

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from antecast.core.compiled import compiled
-from antecast.sim.compiled.draws import child, mix, wide_below
-from antecast.sim.compiled.heap import pop
+from antecast.core.compiled import compiled, part
+from antecast.sim.compiled.draws import Whole, child, mix, wide_below
+from antecast.sim.compiled.queue import (
+    EMPTY,
+    MOST_SCHEDULED,
+    SEQUENCE,
+    SHORT,
+    ready,
+    remove_first,
+    room_in,
+    slot_of,
+)
 from antecast.sim.overlay.compiled.arrays import (
     BROADCASTS,
     DELAY,
@@ -15,22 +24,17 @@ from antecast.sim.overlay.compiled.arrays import (
     FAR,
     FINE,
     FRAMES,
-    FREE,
     IDLE,
     LEAVES,
     LOST,
     MOST_CONNECTIONS,
-    MOST_SCHEDULED,
     PHASE,
-    SEQUENCE,
-    SIZE,
     STRAY,
     TIMERS,
     TRACED,
     UNTIL,
     WRONG,
     World,
-    slot_of,
 )  # fmt: skip
 from antecast.sim.overlay.compiled.churning import became_safe, give_up, see_off, strike, wake
 from antecast.sim.overlay.compiled.connecting import (
@@ -103,28 +107,35 @@ def begin(
         schedule(queue, strikes[row], FAULT, 0, 0, row, 0)
 
 
+@part
+def most_scheduled(world: World) -> Whole:
+    """The most that one event can schedule: a frame on every link, twice; or a whole log. A process that is gone
+    may leave newcomers behind, each of whom is introduced to a whole view."""
+    width = world.links.of.shape[1]
+    most = 2 * width + world.messages.log.shape[1] + 8 * world.views.peers.shape[1] + 2
+    return most + 8 * width * width if lives_change(world) else most
+
+
 @compiled
 def advance(world: World, stop: int) -> int:
     """Run all events up to and including a time, or to the first event that there is no room for."""
     queue, links, views, messages = world.queue, world.links, world.views, world.messages
     plan, counts, model, lives = world.plan, world.counts, world.model, world.lives
-    heap, what, at = queue.heap, queue.what, queue.at
+    what, at = queue.what, queue.at
     count = counts.of
     unheard = messages.unheard
     every, until = world.rules[EVERY], world.rules[UNTIL]
     changing = lives_change(world)
-    # The most that one event can schedule: a frame on every link, twice; or a whole log. A process that is gone
-    # may leave newcomers behind, each of whom is introduced to a whole view.
     width = links.of.shape[1]
-    reserve = 2 * width + messages.log.shape[1] + 8 * views.peers.shape[1] + 2
-    new_links = 2 * views.peers.shape[1]
-    if changing:
-        reserve += 8 * width * width
-        new_links = width * (width + 2)
+    reserve = most_scheduled(world)
+    new_links = width * (width + 2) if changing else 2 * views.peers.shape[1]
     plain = len(messages.plain_hops) > 0
     timed, plain_timed = len(messages.arrival) > 0, len(messages.plain_arrival) > 0
-    while at[SIZE] > 0 and heap[0, 0] <= stop:
-        if at[FREE] < reserve:
+    while True:
+        state = ready(queue)
+        if state == EMPTY or (state != SHORT and queue.heap[0, 0] > stop):
+            break
+        if state == SHORT or room_in(queue) < reserve:
             return WANTS_EVENTS
         if links.at[0] < new_links:
             return WANTS_LINKS
@@ -132,12 +143,10 @@ def advance(world: World, stop: int) -> int:
             return WANTS_TRACE
         if count[WRONG] != FINE:
             return FAILED
-        now, slot = heap[0, 0], slot_of(heap[0, 1])
+        now, slot = queue.heap[0, 0], slot_of(queue.heap[0, 1])
         kind, number = what[slot, 0], what[slot, 2]
         d, a, b = np.int64(what[slot, 1]), np.int64(what[slot, 3]), np.int64(what[slot, 4])
-        at[SIZE] = pop(heap, at[SIZE])
-        queue.free[at[FREE]] = slot
-        at[FREE] += 1
+        remove_first(queue)
 
         if kind <= BROADCAST and (at[SEQUENCE] >= MOST_SCHEDULED or (changing and lives.at[TIMERS] > MOST_TIMERS)):
             count[WRONG] = ENDLESS

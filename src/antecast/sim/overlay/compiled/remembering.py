@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from antecast.core.compiled import part
 from antecast.sim.compiled.draws import Whole
-from antecast.sim.overlay.compiled.arrays import KEPT, MET, Lives
+from antecast.sim.overlay.compiled.arrays import Lives
+from antecast.sim.overlay.memory import KEPT, MET
 
 
 @part

@@ -8,6 +8,7 @@ buffered messages over time. What it cannot run as the reference does, it refuse
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from antecast.core import ConfigurationError
 from antecast.core.settings import Duration
 from antecast.protocols.preventive.settings import PreventiveSettings
 from antecast.sim.compiled.draws import delay_model
+from antecast.sim.compiled.queue import make_queue, with_room
 from antecast.sim.delays import Constant
 from antecast.sim.fault_kinds import Crash, Join, Leave
 from antecast.sim.overlay.compiled import arrays, kernel
@@ -31,6 +33,9 @@ from antecast.sim.streams import Stream, stream_key
 from antecast.sim.topology import Spray
 
 _TRACE_ROWS = 1 << 16
+_PARTS = 1000
+"""Of a run without samples, after each of which its progress is told."""
+
 _WIDTH = 64
 """Links and arcs that a process may have, at first. A run that needs more is made again with wider arrays."""
 
@@ -43,6 +48,7 @@ def simulate(
     beside: bool = False,
     arrivals: bool = False,
     trace: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> OverlayRun:
     """Run a scenario; returns what became of its overlay and messages.
 
@@ -52,6 +58,7 @@ def simulate(
       links. Both draw from the same delays, so it is another run than without.
     - `arrivals`: note when each message arrives at each process, 8 bytes each.
     - `trace`: note every frame received.
+    - `on_progress`: called now and then with the simulated time and its end, in nanoseconds.
 
     A scenario that the engine cannot run as the reference does raises `ConfigurationError`.
     """
@@ -70,7 +77,7 @@ def simulate(
     try:
         while True:
             run = _Run(scenario, topology, plan, width, hops, beside=beside, arrivals=arrivals, trace=trace)
-            match run.go(every, sources):
+            match run.go(every, sources, on_progress or (lambda *_: None)):
                 case arrays.FINE:
                     return run.result()
                 case arrays.NARROW:
@@ -134,7 +141,7 @@ class _Run:
             np.zeros(n, np.int32),
             np.zeros((_TRACE_ROWS if trace else 0, 4), np.int64),
         )
-        self.queue = arrays.make_queue(max(1 << 16, 4 * (n + m + 4 * width)))
+        self.queue = make_queue(1 << 16)
         self.links: Links = arrays.make_links(n, 2 * int(sizes.sum()) + 4 * width + 16, width)
         self.strikes, faults = _faults(scenario)
         settings = scenario.protocol_settings
@@ -151,18 +158,23 @@ class _Run:
         self.rows: list[Longs] = []
         self.cpu = 0.0
 
-    def go(self, every: int, sources: int) -> int:
+    def go(self, every: int, sources: int, on_progress: Callable[[int, int], None]) -> int:
         """Run to the horizon; what went wrong (`arrays.FINE` if nothing did)."""
-        while (
-            self.queue.at[arrays.FREE] < len(self.plan.first) + len(self.lives.faults) + len(self.views.sizes) + 1
-        ):
-            self.queue = arrays.roomier_queue(self.queue)
+        planned = len(self.plan.first) + len(self.lives.faults) + len(self.views.sizes)
+        self.queue = with_room(self.queue, planned)
         self._timed(kernel.begin, self._world(), _pairs(self.views), self.strikes)
         for now in range(every, self.scenario.duration + 1, every) if every else ():
             if wrong := self._advance(now - 1):
                 return wrong
             self._sample(now, sources)
-        return self._advance(self.scenario.horizon)
+            on_progress(now, self.scenario.horizon)
+        begin, horizon = self.scenario.duration if every else 0, self.scenario.horizon
+        for part in range(1, _PARTS + 1):
+            now = begin + (horizon - begin) * part // _PARTS
+            if wrong := self._advance(now):
+                return wrong
+            on_progress(now, horizon)
+        return arrays.FINE
 
     def _world(self) -> World:
         return World(
@@ -181,7 +193,7 @@ class _Run:
         while True:
             status = self._timed(kernel.advance, self._world(), stop)
             if status == kernel.WANTS_EVENTS:
-                self.queue = arrays.roomier_queue(self.queue)
+                self.queue = with_room(self.queue, kernel.most_scheduled(self._world()))
             elif status == kernel.WANTS_LINKS:
                 self.links = arrays.roomier_links(self.links)
             elif status == kernel.WANTS_TRACE:
