@@ -13,6 +13,7 @@ These files go when the session ends.
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
 import re
 import tempfile
@@ -113,7 +114,9 @@ def _load(name: str) -> object:
 def hand_out(spark: SparkSession, value: V) -> Iterator[Shared[V]]:
     """Hand a value to the tasks of the jobs that are started in this block."""
     if not is_connect(spark) and re.fullmatch(r"local(\[.*\])?", str(spark.conf.get("spark.master"))):
-        with tempfile.TemporaryDirectory(prefix="antecast-") as folder:
+        # Where Spark puts what is too large for memory.
+        place = os.environ.get("SPARK_LOCAL_DIRS") or spark.conf.get("spark.local.dir", None) or None
+        with tempfile.TemporaryDirectory(prefix="antecast-", dir=place and place.split(",")[0]) as folder:
             yield _write(value, Path(folder) / "shared")
         return
     if not is_connect(spark):
