@@ -7,30 +7,69 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 SAMPLE_SECONDS = 0.05
 
 
+_INTERVAL = 0.1
+"""Seconds between looks at the processes: so much of a process that ended may be missing."""
+
 _watching = 0.0
 """CPU time of threads that watched, which is no part of what they watched."""
 
 
+class _Account:
+    """CPU time of this process and of all that were ever below it.
+
+    A process counts its children once it has waited for them. The daemon that forks Spark's Python workers ignores
+    them when they end, so the time of a worker is lost with it; here it is what was last seen.
+    """
+
+    def __init__(self) -> None:
+        self._spent: dict[tuple[int, int], int] = {}
+        """Clock ticks by process number and start, since numbers are given again."""
+        self._lock = threading.Lock()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        global _watching
+        before = 0.0
+        while True:
+            self.look()
+            spent = time.thread_time()
+            _watching, before = _watching + spent - before, spent
+            time.sleep(_INTERVAL)
+
+    def look(self) -> float:
+        with self._lock:
+            parents: dict[tuple[int, int], int] = {}
+            ticks: dict[tuple[int, int], int] = {}
+            for entry in Path("/proc").iterdir():
+                if entry.name.isdigit():
+                    try:
+                        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                    except OSError:
+                        continue  # it ended while we looked
+                    process = int(entry.name), int(fields[19])
+                    parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:13]))
+            ours = {os.getpid()} | {pid for pid, start in parents.keys() & self._spent.keys()}
+            while more := {pid for (pid, _), parent in parents.items() if parent in ours} - ours:
+                ours |= more
+            self._spent |= {process: each for process, each in ticks.items() if process[0] in ours}
+            return sum(self._spent.values()) / os.sysconf("SC_CLK_TCK")
+
+
+_account = cache(_Account)
+
+
 def cpu_seconds() -> float:
-    """CPU time of this process and all below it: on a busy machine the clock on the wall says nothing."""
-    parents, spent = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            pid = int(entry.name)
-            parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    return sum(spent[pid] for pid in ours) / os.sysconf("SC_CLK_TCK") - _watching
+    """CPU time of this process and all below it: on a busy machine the clock on the wall says nothing.
+
+    From the first call on, it includes those that have ended.
+    """
+    return _account().look() - _watching
 
 
 @contextmanager

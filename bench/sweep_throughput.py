@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from antecast.sim.study import Study, make_study, plan
+from bench.processes import cpu_seconds
 from bench.table import report
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -91,21 +91,19 @@ def opened(folder: Path) -> None:
 
 
 def measured(*arguments: str) -> tuple[float, float, str]:
-    """CPU seconds and seconds of a process with all its children, and what it printed.
+    """CPU seconds and seconds of a process with all below it, and what it printed.
 
     Java and its workers outlive the process that started them by a moment. Whoever loses its parent becomes a
-    child of this process, which waits for it: the time of a process counts for its parent once it was waited for.
+    child of this process, which waits for it.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, begin = cpu_seconds(), time.perf_counter()
     command = [sys.executable, "-m", "bench.sweep_throughput", *arguments]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     with suppress(ChildProcessError):
         while True:
             os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu, time.perf_counter() - begin, printed
+    return cpu_seconds() - before, time.perf_counter() - begin, printed
 
 
 def reading(folder: Path, **filters: Any) -> float:

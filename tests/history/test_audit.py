@@ -12,6 +12,7 @@ from history_logs import Row, histories, log, rows_of, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecast.history import blocks as module
 from antecast.history.audit import audit
 from antecast.history.blocks import block_width, blocks, check_block
 from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch, topological_order
@@ -223,22 +224,41 @@ def test_runs_do_not_meet_in_a_block(logs: list[list[Row]]) -> None:
 def test_a_block_has_nodes_that_saw_the_same_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     def widths(runs: int, nodes: int, messages: int) -> list[int]:
         sent = " ".join(f"b1:{seq}" for seq in range(messages))
-        seen = sent.replace("b", "d")
+        seen = " ".join(sent.replace("b", "d").split()[::-1])
         text = f"1: {sent}\n" + "\n".join(f"{node}: {seen}" for node in range(2, nodes + 1))
         events = rereadable(table([row | {"run": f"{run}"} for run in range(runs) for row in rows_of(text)]))
         index = MessageIndex.read(events())
         histories = read_histories(events(), index).histories
         matrix = Dependencies.gather([sketch(histories, index)])
-        ordered = Ordered.of(matrix, topological_order(matrix)[0])
-        found = list(blocks(histories, ordered))
-        assert sorted(name for block in found for name in block.names) == sorted(histories.names)
+        ordered = Ordered.of(matrix, topological_order(matrix, index)[0])
+        found = list(blocks(histories, index, ordered))
+        crossed = [name for name in histories.names if name.node != 1]  # who broadcast them has them in order
+        assert sorted(name for block in found for name in block.names) == sorted(crossed)
         return [len(block) for block in found]
 
-    assert widths(1, 100, 1) == [100]
-    assert widths(50, 2, 1) == [100]
+    assert widths(1, 100, 2) == [99]
+    assert widths(50, 2, 2) == [50]
     monkeypatch.setattr("antecast.history.blocks._OVERHEAD", 0)  # as if there were many messages
-    assert widths(3, 20, 4) == [20, 20, 20]
-    assert widths(1, 100, 4) == [100]
+    assert widths(3, 20, 4) == [19, 19, 19]
+    assert widths(1, 100, 4) == [99]
+
+
+def test_nodes_that_keep_to_the_topological_order_need_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, tuple[int, ...]]] = []
+    positions = module._positions
+
+    def noted(*arguments: Any) -> Any:
+        seen.append((len(arguments[0]) - 1, positions(*arguments).shape))
+        return positions(*arguments)
+
+    monkeypatch.setattr(module, "_positions", noted)
+    sent = [f"{node}: " + " ".join(f"b{node}:{number}" for number in range(node, 400, 4)) for node in range(4)]
+    straight = " ".join(f"d{number % 4}:{number}" for number in range(400))
+    assert audit(log("\n".join([*sent, *(f"{node}: {straight}" for node in range(4, 50))]))).outcome == "causal"
+    assert not seen, "four chains, told in turn"
+    swapped = straight.replace("d0:200 d1:201", "d1:201 d0:200")
+    assert audit(log("\n".join([*sent, f"4: {straight}", f"5: {swapped}"]))).outcome == "causal"
+    assert seen == [(1, (2, 1))], "one node, and the two messages that it had the other way round"
 
 
 def test_what_is_not_listed_is_counted() -> None:

@@ -319,8 +319,15 @@ def test_duplicates_are_removed_by_their_key_within_a_step_and_across_steps() ->
     assert [row["n"] for row in out if not row["reason"]] == list(range(60))
     assert sorted(row["n"] for row in out if row["reason"]) == [*range(5, 10), *range(15, 20), 38, 39]
     assert {row["reason"] for row in out if row["reason"]} == {DUPLICATE}
+    # What was refused is not there: it may come again, mended.
+    wrong = {**plain(60, 160), "c": -1}
+    out = step_all(group, [rows, [wrong], [plain(60, 160)], [{**plain(61, 161), "c": -1}, plain(61, 161)]])
+    assert [row["n"] for row in out if not row["reason"]] == list(range(62))
+    assert [row["reason"] for row in out if row["reason"]] == [NEGATIVE_C] * 2
+    out = step_all(group, [rows, [{**rows[59], "c": -1}], [rows[59]]])
+    assert sorted(row["reason"] for row in out if row["reason"]) == sorted([NEGATIVE_C, DUPLICATE])
     state = State.load(None)
     for n in range(0, 3000, 50):
-        more = [plain(n + each, 100 + n + each) for each in range(50)]
+        more = [plain(n + each, 100 + n + each) for each in range(50)] + [plain(9_000 + n, 10**9 + n)]
         state = group.step(State.load(state.dump()), [read_rows(table(more), group.rows)]).state
     assert len(state.seen) < 100

@@ -1,6 +1,7 @@
 """Sources that follow brokers, as Spark calls them but without Spark, against real servers on loopback."""
 
 import asyncio
+import json
 import sqlite3
 import sys
 import time
@@ -228,6 +229,39 @@ def test_a_topic_that_was_made_anew_is_an_error_unless_that_is_fine(kafka_addres
         (1, 2),
     ]
     assert rows_between(lenient, before, planned) == []
+
+
+def test_a_topic_that_was_made_anew_is_known_however_long_it_is(kafka_address):
+    produce(kafka_address, "longer", 8, partitions=2)
+    options = {"kafka__bootstrap__servers": kafka_address, "subscribe": "longer", "startingOffsets": "earliest"}
+    strict, lenient = (reader_of(KafkaSource, **options, failOnDataLoss=word) for word in ("true", "false"))
+    read = strict.latestOffset(strict.initialOffset(), ReadMaxRows(4))
+    assert json.loads(json.dumps(read)) == read
+    assert len(rows_between(strict, strict.initialOffset(), read)) == 4
+    whole = strict.latestOffset(read, ReadAllAvailable())
+    assert sorted(int(row["value"]) for row in rows_between(strict, read, whole)) == [4, 5, 6, 7]
+    assert strict.latestOffset(whole, ReadAllAvailable()) == whole, "nothing new"
+    late = reader_of(KafkaSource, **options | {"startingOffsets": "latest"})
+    assert late.latestOffset(late.initialOffset(), ReadAllAvailable()) == late.initialOffset(), "nothing yet"
+    old = {
+        **read,
+        "": {**read[""], "marks": [["longer", "0", read[""]["marks"][0][2]], ["longer", "1", "another"]]},
+    }
+    said = (
+        "topic longer, partition 1: .* it was deleted and created again, since the record before that is another"
+    )
+    with pytest.raises(AntecastError, match=said):
+        strict.latestOffset(old, ReadAllAvailable())
+    end = lenient.latestOffset(old, ReadAllAvailable())
+    assert sorted(int(row["value"]) for row in rows_between(lenient, old, end)) == [1, 3, 4, 5, 6, 7]
+    shorter = {
+        "longer": {"0": 9, "1": 2},
+        "": {"marks": [["longer", "0", "of a record that is gone"]], "anew": []},
+    }
+    with pytest.raises(AntecastError, match="the checkpoint is at 9, and the next message will be 4"):
+        strict.latestOffset(shorter, ReadAllAvailable())
+    unmarked = {"longer": read["longer"]}  # as versions before this one wrote it
+    assert strict.latestOffset(unmarked, ReadAllAvailable())["longer"] == whole["longer"]
 
 
 def test_ordered_output_into_kafka_is_there_once(kafka_address):

@@ -14,16 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError
 from antecast.history import metrics
+from antecast.history import parts as parts_module
 from antecast.history.audit import audit
 from antecast.history.log import read_events, read_samples
 from antecast.history.parts import Spill, merge
 from antecast.sim.run import run
 from antecast.sim.study import PlannedRun, Study, make_study, plan
+from antecast.spark import folder as folder_module
 from antecast.spark.claim import ClaimLost
-from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
+from antecast.spark.folder import MEASURED, Batch, SweepFolder, batches_of, runs_schema
 from antecast.spark.task import Limits, make_batch
 from antecast.text.sizes import parse_size
 
@@ -285,6 +289,44 @@ def test_parts_are_the_same_bytes_whoever_makes_them_and_merging_ends_twins(
     for name in ("events", "samples"):
         (one,), (two,) = ((Path(place.path) / name).iterdir() for place in (folder, other))
         assert (one.name, one.read_bytes()) == (two.name, two.read_bytes())
+
+
+def test_a_task_writes_neighbours_as_they_will_stay_and_what_was_interrupted_ends_the_same(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "_FEW_TASKS", 0)
+    monkeypatch.setattr(folder_module, "_RUNS_PER_TASK", 2)
+    monkeypatch.setattr(folder_module, "_LEAST_STEPS", 0)
+    monkeypatch.setattr(parts_module, "LEAST_ROWS", 1)
+    planned = plan(study)
+    batches = batches_of(planned, {each.run for each in planned})
+    assert len(batches) > 1 and max(len(each.runs) for each in batches) > 1
+    bytes_of: list[dict[str, bytes]] = []
+    for name, made in (
+        ("undisturbed", batches),
+        ("in pieces", [Batch((each,)) for batch in batches for each in batch.runs]),
+    ):
+        place = SweepFolder(tmp_path / name)
+        with place.claimed(study):
+            for batch in made:
+                make_batch(study, batch, place, Limits())
+            there = place.parts.refresh().found.keys()
+            wanted = place.merges(study, planned)
+            missing = [each for each in wanted if each.name not in there]
+            assert bool(missing) == (name == "in pieces")
+            for each in missing:
+                merge(place.store, each)
+            place.drop_parts({each.name for each in wanted})
+        bytes_of.append({file.name: file.read_bytes() for file in (tmp_path / name / "events").iterdir()})
+    assert bytes_of[0] == bytes_of[1]
+
+
+@given(st.lists(st.integers(0, 500_000), max_size=500))
+def test_stretches_hold_every_run_once_in_the_order_of_the_grid(steps: list[int]) -> None:
+    planned = [PlannedRun(number, f"{number:x}", {}, each) for number, each in enumerate(steps)]
+    found = folder_module.stretches(planned)
+    assert [each for stretch in found for each in stretch] == planned
+    assert all(found) and len(found) <= max(400, len(planned) // 32)
 
 
 def test_a_run_and_a_value_are_read_without_the_rest(study: Study, folder: SweepFolder) -> None:

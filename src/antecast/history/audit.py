@@ -66,7 +66,7 @@ def audit(
     with ExitStack() as kept:
         parts, reading = read_parts(batches(), index, counts, clock=clock, limit=limit, room=room, kept=kept)
         matrix = _dependencies(parts, index)
-        order, cycle = topological_order(matrix)
+        order, cycle = topological_order(matrix, index)
         if cycle:  # told by what nodes have seen, without joints
             plain = _dependencies(parts, index, joints=False)
             cycle = topological_order(plain)[1]
@@ -75,7 +75,7 @@ def audit(
         ordered = Ordered.of(matrix, order)
         tally, runs, tables = reading.tally, reading.runs, [reading.violations]
         for part in parts:
-            for block in blocks(part, ordered, matrices):
+            for block in blocks(part, index, ordered, matrices):
                 check = check_block(block, index, ordered, pairs=pairs, limit=limit)
                 tally += check.tally
                 runs = add_tallies(runs, check.runs) if check.runs else runs

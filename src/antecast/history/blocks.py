@@ -4,9 +4,12 @@ Nodes are checked in blocks: a matrix of positions, a row per message and a colu
 the inner loop runs over neighbouring numbers. Rows stand in topological order, so what a message depends on lies
 before it, most often close by.
 
-A block looks only at its window: the rows from the first message that one of its nodes has to the last one. That
-is enough. Whether m is early at j is decided by the messages x of its past that j has, and any chain of
-dependencies x → … → m lies between x and m in topological order, hence inside the window, as both its ends do.
+A node is looked at only where it departs from the topological order, which is one of many orders that keep what
+happened before. If m is early or late at j on account of x, one of the two has the smaller row and the later
+position at j: they are *crossed*. A node that has no crossed messages keeps causal order, and no matrix is made
+for it. The window of another is the rows from its first crossed message to its last one. That is enough: any chain
+of dependencies between two crossed messages lies between them in topological order, hence inside the window.
+
 Nodes with windows far apart are put into different blocks, so nodes that came and went cost what they saw, not
 all messages of the log; and runs stand one after the other in topological order, so a block of one run does not
 look at another's messages.
@@ -67,14 +70,18 @@ def block_width(rows: int, memory: int) -> int:
     return width - width % LANES if width > LANES else width
 
 
-def blocks(histories: Histories, ordered: Ordered, memory: int = MEMORY) -> Iterator[Histories]:
+def blocks(
+    histories: Histories, index: MessageIndex, ordered: Ordered, memory: int = MEMORY
+) -> Iterator[Histories]:
     """Cut histories so that the matrices of each block fit into so many bytes, and windows are used well.
 
-    A node joins the block before it if that costs no more than a block of its own. Costs are cache lines.
+    A node joins the block before it if that costs no more than a block of its own. Costs are cache lines. Nodes
+    that have nothing crossed are in no block.
     """
-    low, high = _windows(histories.indptr, histories.codes, ordered.place)
+    low, high = _windows_of(histories, index, ordered)
+    crossed = np.flatnonzero(low < high)
     step = -(-len(ordered.place) // _STARTS) or 1
-    rows = np.argsort(low // step, kind="stable")  # nodes with windows alike, otherwise by name
+    rows = crossed[np.argsort(low[crossed] // step, kind="stable")]  # nodes with windows alike, otherwise by name
     some: list[int] = []
     first = last = cost = 0
     for row, start, end in zip(rows.tolist(), low[rows].tolist(), high[rows].tolist(), strict=True):
@@ -95,7 +102,7 @@ def check_block(
     block: Histories, index: MessageIndex, ordered: Ordered, *, pairs: bool = False, limit: int = LIMIT
 ) -> BlockCheck:
     """Early and late messages at some nodes, given the dependencies of all messages in topological order."""
-    starts, ends = _windows(block.indptr, block.codes, ordered.place)
+    starts, ends = _windows_of(block, index, ordered)
     low, high = int(starts.min(initial=len(ordered.place))), int(ends.max(initial=0))
     low = min(low, high)
     window = ordered.indptr[low : high + 1], ordered.deps, low
@@ -135,6 +142,7 @@ def _early_broadcasts(
         codes = block.codes[block.span(row)]
         if source < len(index.nodes) and not (index.origin[codes[codes >= 0]] == source).any():
             own = ordered.place[~codes[codes < 0]] - low
+            own = own[(own >= 0) & (own < len(position))]
             here = position[own, row]
             count += int(((here >= 0) & (reach[own, row] > here)).sum())
     return count
@@ -170,16 +178,32 @@ def _list(
     return violation_table(index, problem, names, pos, message, cause, cause_pos)
 
 
+def _windows_of(histories: Histories, index: MessageIndex, ordered: Ordered) -> tuple[LongArray, LongArray]:
+    return _windows(histories.indptr, histories.codes, ordered.place, histories.sources, index.origin)
+
+
 @compiled
-def _windows(indptr: LongArray, codes: IntArray, place: IntArray) -> tuple[LongArray, LongArray]:
-    """The rows in which the messages of each node lie: from the first, up to the second number."""
+def _windows(
+    indptr: LongArray, codes: IntArray, place: IntArray, sources: IntArray, origin: IntArray
+) -> tuple[LongArray, LongArray]:
+    """The rows in which the crossed messages of each node lie: from the first, up to the second number.
+
+    Going by position, each message with a smaller row than one before it is crossed, and so is that with the
+    largest row before it.
+    """
     low = np.empty(len(indptr) - 1, np.int64)
     high = np.empty(len(indptr) - 1, np.int64)
     for row in range(len(indptr) - 1):
-        first, last = np.int64(len(place)), np.int64(-1)
+        delivers_own = False
         for i in range(indptr[row], indptr[row + 1]):
-            here = np.int64(place[codes[i] if codes[i] >= 0 else ~codes[i]])
-            first, last = min(first, here), max(last, here)
+            delivers_own |= codes[i] >= 0 and origin[codes[i]] == sources[row]
+        first, last, latest = np.int64(len(place)), np.int64(-1), np.int64(-1)
+        for i in range(indptr[row], indptr[row + 1]):
+            if codes[i] >= 0 or not delivers_own:
+                here = np.int64(place[codes[i] if codes[i] >= 0 else ~codes[i]])
+                if here < latest:
+                    first, last = min(first, here), max(last, latest)
+                latest = max(latest, here)
         low[row], high[row] = min(first, last + 1), last + 1
     return low, high
 
@@ -196,10 +220,10 @@ def _positions(
         for i in range(indptr[row], indptr[row + 1]):
             delivers_own |= codes[i] >= 0 and origin[codes[i]] == sources[row]
         for i in range(indptr[row], indptr[row + 1]):
-            if codes[i] >= 0:
-                position[place[codes[i]] - low, row] = i - indptr[row]
-            elif not delivers_own:
-                position[place[~codes[i]] - low, row] = i - indptr[row]
+            if codes[i] >= 0 or not delivers_own:
+                here = place[codes[i] if codes[i] >= 0 else ~codes[i]]
+                if low <= here < high:
+                    position[here - low, row] = i - indptr[row]
     return position
 
 

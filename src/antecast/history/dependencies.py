@@ -169,12 +169,18 @@ def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> D
     return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
 
 
-def topological_order(matrix: Dependencies) -> tuple[IntArray, list[int]]:
+def topological_order(matrix: Dependencies, index: MessageIndex | None = None) -> tuple[IntArray, list[int]]:
     """All rows, each after its dependencies, and an empty list; or else a cycle, from cause to effect.
 
-    Runs stand one after the other, as their messages are numbered.
+    Runs stand one after the other, as their messages are numbered. Given their index, the messages of a run stand
+    by how many others they come after, which is close to the order in which nodes deliver them; without it, those
+    that follow from one message stand together.
     """
-    order, waiting = _kahn(matrix.indptr, matrix.deps)
+    rows = np.arange(len(matrix) + 1)
+    if index is not None:
+        firsts = np.array([first for first, _ in index.runs.values()], np.int64)
+        rows = np.concatenate((np.sort(firsts), rows[len(matrix.messages) :]))
+    order, waiting = _kahn(matrix.indptr, matrix.deps, rows)
     if len(order) == len(matrix):
         return order, []
     # What could not be placed waits for something that could not be placed either: walk back until
@@ -329,8 +335,11 @@ def _rows_in_order(order: IntArray, place: IntArray, indptr: LongArray, deps: In
 
 
 @compiled
-def _kahn(indptr: LongArray, deps: IntArray) -> tuple[IntArray, IntArray]:
-    """The messages that can be placed, in order, and for each message how many dependencies stay unplaced."""
+def _kahn(indptr: LongArray, deps: IntArray, bounds: LongArray) -> tuple[IntArray, IntArray]:
+    """The messages that can be placed, in order, and for each message how many dependencies stay unplaced.
+
+    Rows from one of the bounds to the next, and all that follows from these alone, stand together.
+    """
     size = len(indptr) - 1
     waiting = np.empty(size, np.int32)
     starts = np.zeros(size + 1, np.int64)
@@ -349,11 +358,11 @@ def _kahn(indptr: LongArray, deps: IntArray) -> tuple[IntArray, IntArray]:
     order = np.empty(size, np.int32)
     placed = 0
     done = 0
-    for root in range(size):  # one by one, which leaves the runs one after the other
-        if indptr[root] < indptr[root + 1]:
-            continue
-        order[placed] = root
-        placed += 1
+    for k in range(len(bounds) - 1):
+        for root in range(bounds[k], bounds[k + 1]):
+            if indptr[root] == indptr[root + 1]:
+                order[placed] = root
+                placed += 1
         while done < placed:
             m = order[done]
             done += 1

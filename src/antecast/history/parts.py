@@ -12,6 +12,8 @@ Rules:
    them. So the statistics of `run` and of every field that varies let a reader skip what it did not ask for.
 4. A run may be in several parts (a twin of a task, a part that was merged into another): the part with the most
    runs speaks for it. Merging ends this: small runs lie in files of some million rows, in the order of the grid.
+5. Which runs lie together follows from the study and the sizes of the runs alone (`plan_merges`). A task that
+   makes neighbours of the grid writes them as they will stay: only what was interrupted is written twice.
 
 This is layout 2. Layout 1 had a folder for each run.
 """
@@ -49,7 +51,10 @@ TINY_ROWS = 2_000
 """Runs with fewer rows share a row group: a row group of its own would be mostly footer."""
 
 MERGED_ROWS = 2_000_000
-"""Events of a merged file: some 20 MB, and 150 MB of memory while it is made."""
+"""The most events of a file with several runs: some 10 MB, and 150 MB of memory while it is made."""
+
+LEAST_ROWS = 250_000
+"""Runs that lie together and have as many events stay by themselves; fewer are merged with others."""
 
 _MARKER = pa.schema(
     [
@@ -195,6 +200,9 @@ def _write_table(file: Path, table: str, schema: pa.Schema, runs: Sequence[MadeR
     options: dict[str, Any] = {"compression": "zstd", "compression_level": 1}
     # Of the numbers only those that vary are worth a dictionary: they are the same for a whole run.
     options["use_dictionary"] = [*names, *columns.names]
+    # The others differ little from row to row; this takes less room than plain numbers, and less time to compress.
+    numbers = (field.name for field in schema if pa.types.is_integer(field.type))
+    options["column_encoding"] = dict.fromkeys(numbers, "DELTA_BINARY_PACKED")
     with pq.ParquetWriter(file, whole, **options) as writer:
         held: list[pa.Table] = []
 
@@ -366,36 +374,52 @@ def _size(stored: StoredRun) -> int:
     return max(stored.rows.values())
 
 
-def plan_merges(parts: Parts, points: Mapping[str, Mapping[str, Any]], columns: pa.Schema) -> list[Merge]:
-    """How the runs should lie: in the order of `points`, small ones together.
+def plan_merges(
+    parts: Parts,
+    points: Mapping[str, Mapping[str, Any]],
+    columns: pa.Schema,
+    together: Iterable[Sequence[str]],
+) -> list[Merge]:
+    """How the runs should lie: as they are made `together`, or with others where these are few events.
 
     It depends on the runs alone, not on the parts that they lie in, so what was killed and resumed ends as the
     same files as what was not. Runs that `points` does not know (of other code, or not asked for this time)
     follow, with the values that they were stored with.
     """
     stored = {each.run: each for part in parts.found.values() for each in part.runs}
-    merges: list[Merge] = []
 
-    def group(runs: Iterable[tuple[str, Mapping[str, Any]]], columns: pa.Schema) -> None:
-        held: list[tuple[StoredRun, str, Mapping[str, Any]]] = []
-        rows = 0
-        for run, point in runs:
-            size = _size(stored[run])
-            if held and rows + size > MERGED_ROWS:
-                merges.append(Merge(tuple(held), columns))
-                held, rows = [], 0
-            held.append((stored[run], parts.of[run].name, point))
-            rows += size
-        if held:
-            merges.append(Merge(tuple(held), columns))
+    def merged(runs: Sequence[str], columns: pa.Schema) -> Merge:
+        return Merge(
+            tuple((stored[run], parts.of[run].name, points.get(run, stored[run].point)) for run in runs), columns
+        )
 
-    group(((run, point) for run, point in points.items() if run in parts.of), columns)
-    strangers: dict[pa.Schema, list[tuple[str, Mapping[str, Any]]]] = {}
+    sizes = {run: _size(stored[run]) for run in parts.of}
+    whole, small = [], []
+    for runs in together:
+        for piece in filling([run for run in runs if run in sizes], sizes):
+            if sum(sizes[run] for run in piece) >= LEAST_ROWS:
+                whole.append(merged(piece, columns))
+            else:
+                small += piece
+    found = [*whole, *(merged(piece, columns) for piece in filling(small, sizes))]
+    strangers: dict[pa.Schema, list[str]] = {}
     for run in sorted(parts.of.keys() - points.keys()):
-        strangers.setdefault(parts.of[run].columns, []).append((run, stored[run].point))
-    for own, runs in strangers.items():
-        group(runs, own)
-    return merges
+        strangers.setdefault(parts.of[run].columns, []).append(run)
+    return found + [merged(piece, own) for own, runs in strangers.items() for piece in filling(runs, sizes)]
+
+
+def filling(runs: Iterable[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Runs in the same order, in pieces that are as large as a file may be; a larger run is alone."""
+    held: list[str] = []
+    rows = 0
+    for run in runs:
+        if held and rows + sizes[run] > MERGED_ROWS:
+            yield held
+            held, rows = [], 0
+        held.append(run)
+        rows += sizes[run]
+    if held:
+        yield held
 
 
 def merge(store: Store, wanted: Merge) -> str:

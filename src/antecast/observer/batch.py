@@ -94,7 +94,7 @@ class BatchObserver:
         """
         if self.policy.stamps == "physical":
             stamps = Stamps.make(stamps.r, stamps.source)
-        faults = self._faults(stamps)
+        faults = self.faults(stamps)
         arrivals = None
         if self._valid(carried):
             if self.clock == "given":
@@ -190,7 +190,7 @@ class BatchObserver:
         below = _below(keys[order], top)
         return top if below.all() else keys[best], late | below
 
-    def _faults(self, stamps: Stamps) -> Longs:
+    def faults(self, stamps: Stamps) -> Longs:
         """What is wrong with each stamp at any time, as an index into `REASONS`, or −1."""
         policy, size = self.policy, len(stamps)
         faults = np.full(size, -1)
@@ -294,7 +294,7 @@ class BatchObserver:
         size = len(carried) - carried.held
         arrived, due, stamps = carried.arrived[:size], carried.due[:size], carried.stamps.take(slice(size))
         fine = (arrived <= now) & (arrived <= due) & (due <= arrived + bounds.longest)
-        fine &= (stamps.r + stamps.c <= arrived + bounds.epsilon) & (self._faults(stamps) < 0)
+        fine &= (stamps.r + stamps.c <= arrived + bounds.epsilon) & (self.faults(stamps) < 0)
         return bool(fine.all()) and (carried.top is None or int(carried.top[0]) <= now + bounds.epsilon)
 
     def _one_by_one(

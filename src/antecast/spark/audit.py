@@ -76,6 +76,9 @@ _SMALL_ROWS = 1_000_000
 _UNCUT = BLOCKS // 4
 """Parts that blocks of nodes are dealt out to as they are; for more of them, the nodes of a block are spread."""
 
+_FEW_PARTS = 16
+"""Parts whose findings the driver puts together itself; for more of them a task does."""
+
 _WORDS = 1000
 """Kinds of a log that are looked at to say why none of them counts."""
 
@@ -204,17 +207,17 @@ class _Audit:
         self._note = note
         self._kept = kept
         self._violations = violations
+        self._part_count = 0
 
     def run(self) -> Verdict:
         with ExitStack() as packing:
-            packed, sizes = self._pack(packing)
-            index = self._index(packed)
+            packed, sizes, index = self._pack(packing)
             self._note(f"{sum(sizes.values()):,} events, {len(index):,} messages")
             shared = self._kept.enter_context(hand_out(self._spark, index))
             histories, sketched = self._read(packed, sizes, shared)
         matrix = self._dependencies(histories, shared, index, sketched)
         self._note(f"{len(matrix.deps) / max(1, len(index)):.1f} dependencies per message")
-        order, cycle = topological_order(matrix)
+        order, cycle = topological_order(matrix, index)
         if cycle:
             if len(matrix.joints):  # told by what nodes have seen, without joints
                 plain = self._reduced(histories, shared, sketched, joints=False)
@@ -224,12 +227,14 @@ class _Audit:
         with hand_out(self._spark, Ordered.of(matrix, order)) as ordered:
             check = Check(shared, ordered, self._pairs, self._limit, self._memory)
             checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
-            merged = checked.repartition(1).mapInArrow(Merge(self._limit), PARCELS)
-            table = self._collect(merged, "check the order of all nodes")
+            merge = Merge(self._limit)
+            if self._part_count > _FEW_PARTS:
+                checked = checked.repartition(1).mapInArrow(merge, PARCELS)
+            table = self._collect(checked, "check the order of all nodes")
             if self._violations is not None:
                 self._write_all(histories, replace(check, limit=_ALL), index)
         nothing = Findings(Tally(), violation_schema(index.types).empty_table())
-        findings = next(loaded(table.to_batches(), "findings", Findings), nothing)
+        findings = merge.all(table.to_batches()) or nothing
         return Verdict(
             messages=len(index),
             tally=findings.tally,
@@ -253,17 +258,16 @@ class _Audit:
         with _settings(self._spark, _PARCELLED), job_description(self._spark, "audit: write all violations"):
             found.write.parquet(str(self._violations))
 
-    def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int]]:
-        """Parcels of all events, and the number of events in each block."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+    def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int], MessageIndex]:
+        """Parcels of all events, the number of events in each block, and the messages."""
         with _settings(self._spark, _PACKING), job_description(self._spark, "audit: read the log"):
             packed = packing.enter_context(_kept(self._rows.mapInArrow(Pack(), PARCELS)))
-            sizes = packed.filter("what = 'events'").groupBy("block").agg(F.sum("size").alias("size")).collect()
-        return packed, {row["block"]: row["size"] for row in sizes}
+            table = packed.filter("what IN ('broadcasts', 'sizes')").toArrow()
+        counts = [np.frombuffer(body, np.int64) for body in contents(table, "sizes")]
+        total = np.sum(counts, axis=0) if counts else np.zeros(BLOCKS, np.int64)
+        return packed, {block: int(total[block]) for block in np.flatnonzero(total).tolist()}, self._index(table)
 
-    def _index(self, packed: DataFrame) -> MessageIndex:
-        table = self._collect(packed.filter("what = 'broadcasts'"), "collect the broadcasts")
+    def _index(self, table: pa.Table) -> MessageIndex:
         nothing = pa.RecordBatch.from_pylist([], schema=self._schema.set(*self._kind_as_words()))
         batches = chain([nothing], unpack(contents(table, "broadcasts"), self._schema))
         return MessageIndex.read(batches, timed=self._clock == "global")
@@ -285,8 +289,11 @@ class _Audit:
             with _settings(self._spark, _PARCELLED):
                 parcels = parcels.mapInArrow(Spread(shares), PARCELS)
         else:
-            part = F.element_at(F.array(*(F.lit(each) for each in _deal(sizes, parts))), F.col("block") + 1)
+            # One text and not an array of 256 numbers: Spark takes a tenth of a second to plan that.
+            dealt = F.lit("".join(f"{part:2}" for part in _deal(sizes, parts)))
+            part = F.trim(F.substr(dealt, 2 * F.col("block") + 1, F.lit(2))).cast("int")
             parcels = parcels.withColumn("block", part)
+        self._part_count = parts
         limit = self._limit if self._violations is None else _ALL
         read = Read(index, self._schema, self._clock, limit)
         with _settings(self._spark, _PARCELLED):

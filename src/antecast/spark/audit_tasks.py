@@ -6,6 +6,7 @@ to keep and to hand to Python again.
 
     events        rows of the nodes of one block, as an Arrow stream; `size` is their number
     broadcasts    rows of broadcasts, the same way
+    sizes         a task's number of events in each block
     histories     of a task's nodes
     dependencies  of the messages of a task's nodes
     findings      counts and violations
@@ -103,12 +104,13 @@ def contents(table: pa.Table | pa.RecordBatch, what: str) -> list[memoryview]:
 
 @dataclass(frozen=True)
 class Pack:
-    """Events into parcels, a block of nodes each; a parcel with the broadcasts beside them.
+    """Events into parcels, a block of nodes each; beside them parcels with the broadcasts, and one with the sizes.
 
     Batches have the columns of the log, `block`, and for `kind` whether it is a delivery.
     """
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        total = np.zeros(BLOCKS, np.int64)
         for rows in _joined(batches, _PACKED_ROWS):
             block = rows.column("block").to_numpy().astype(np.uint8)
             order = pa.array(np.argsort(block, kind="stable"))  # by counting, since these are small numbers
@@ -116,6 +118,7 @@ class Pack:
                 {name: _compact(rows.column(name)).take(order) for name in rows.schema.names if name != "block"}
             )
             counts = np.bincount(block, minlength=BLOCKS)
+            total += counts
             starts = np.cumsum(counts) - counts
             yield from parcels(
                 "events",
@@ -127,6 +130,8 @@ class Pack:
             broadcasts = rows.filter(pc.invert(rows.column("kind")))
             if len(broadcasts):
                 yield from parcels("broadcasts", [(-1, len(broadcasts), _stream(broadcasts))])
+        if total.any():
+            yield from parcels("sizes", [(-1, int(total.sum()), total.tobytes())])
 
 
 @dataclass(frozen=True)
@@ -298,7 +303,7 @@ class Check:
             return
         index = self.index.value
         ordered = self.ordered.value
-        for block in blocks(histories, ordered, self.memory):
+        for block in blocks(histories, index, ordered, self.memory):
             check = check_block(block, index, ordered, pairs=self.pairs, limit=self.limit)
             findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
@@ -323,11 +328,15 @@ class Merge:
     limit: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        total = self.all(batches)
+        if total is not None:
+            yield from _pickled("findings", total)
+
+    def all(self, batches: Batches) -> Findings | None:
         total: Findings | None = None
         for findings in loaded(batches, "findings", Findings):
             total = findings if total is None else total.add(findings, self.limit)
-        if total is not None:
-            yield from _pickled("findings", total)
+        return total
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ import socket
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +86,14 @@ MEASURED: Mapping[str, pa.DataType] = {
 """The columns of `runs` after index, run, the varied fields and the seed; `docs/sweeps.md` explains them."""
 
 
+SHARED_ATTEMPTS = 2
+"""Attempts at a run among others before it is set aside; it has one more, alone."""
+
+_FEW_TASKS = 200
+_RUNS_PER_TASK = 64
+_LEAST_STEPS = 400_000
+"""Steps worth a task of several runs: a second or two."""
+
 _BEFORE = (".lock", ".claims")
 """What is there before `study.json` is."""
 
@@ -102,6 +110,38 @@ class Batch:
     def name(self) -> str:
         """A run that is alone gives its batch its name."""
         return self.runs[0][1] if len(self.runs) == 1 else f"{self.runs[0][1]}+{len(self.runs) - 1}"
+
+
+def batches_of(planned: Sequence[PlannedRun], runs: Collection[str]) -> list[Batch]:
+    """Some of the runs of a study in batches of those that lie together, those with most work first."""
+    found = [[each for each in stretch if each.run in runs] for stretch in stretches(planned)]
+    found.sort(key=lambda batch: -sum(1 + each.steps for each in batch))
+    return [
+        Batch(tuple((each.index, each.run) for each in batch), SHARED_ATTEMPTS if len(batch) == 1 else 1)
+        for batch in found
+        if batch
+    ]
+
+
+def stretches(planned: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """Runs that a task makes one after the other, and that lie in a file together: neighbours of the grid.
+
+    A run has a task of its own as long as there are few. Of many, short ones make up stretches of about the same
+    work, enough of it to be worth a task and a file, and no more of them than many.
+    """
+    if len(planned) <= _FEW_TASKS:
+        return [[each] for each in planned]
+    tasks = max(_FEW_TASKS, len(planned) // _RUNS_PER_TASK)
+    share = max(_LEAST_STEPS, sum(1 + each.steps for each in planned) / tasks)
+    found: list[list[PlannedRun]] = [[]]
+    work = 0.0
+    for each in planned:
+        if work + each.steps > share and found[-1]:
+            found.append([])
+            work = 0
+        found[-1].append(each)
+        work += 1 + each.steps
+    return found
 
 
 class SweepFolder:
@@ -245,7 +285,8 @@ class SweepFolder:
     def merges(self, study: Study, planned: Sequence[PlannedRun]) -> list[Merge]:
         """The parts that should be there, see `plan_merges`."""
         points = {each.run: columns_of(study, each) for each in planned}
-        return plan_merges(self.parts.refresh(), points, varied_schema(study))
+        together = [[each.run for each in runs] for runs in stretches(planned)]
+        return plan_merges(self.parts.refresh(), points, varied_schema(study), together)
 
     def drop_parts(self, keep: set[str]) -> None:
         """Take away the parts whose runs all lie in others; markers last, so that nothing is left without one."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from antecast.sim.study import PlannedRun, Study
-from antecast.spark.folder import Batch, SweepFolder
+from antecast.spark.folder import SweepFolder, batches_of
 from antecast.spark.task import Limits, Outcome, make_batch
 
 if TYPE_CHECKING:
@@ -18,10 +18,9 @@ def make_here(
     study: Study,
     folder: SweepFolder,
     limits: Limits,
+    planned: Sequence[PlannedRun],
     missing: Sequence[PlannedRun],
     say: Callable[[SweepProgress], None],
-    *,
-    total: int,
 ) -> None:
     """Make the missing runs, and report progress before the first and after each."""
     from antecast.spark.sweep import SweepProgress
@@ -33,8 +32,8 @@ def make_here(
     def report() -> None:
         say(
             SweepProgress(
-                total=total,
-                resumed=total - len(missing),
+                total=len(planned),
+                resumed=len(planned) - len(missing),
                 finished=finished,
                 failed=failed,
                 share=done / work if work else 1.0,
@@ -52,6 +51,5 @@ def make_here(
         report()
 
     report()
-    if missing:
-        batch = Batch(tuple((each.index, each.run) for each in missing))
+    for batch in batches_of(planned, steps):
         make_batch(study, batch, folder, limits, ended)

@@ -24,7 +24,7 @@ from antecast.observer.batch import REASONS, BatchObserver
 from antecast.observer.columns import Carried, Flags, Stamps
 from antecast.observer.front import Front, first_to_believe
 from antecast.observer.pace import Pace
-from antecast.observer.policy import Longs
+from antecast.observer.policy import FUTURE, Longs
 from antecast.spark.observe_rows import (
     ARRIVAL,
     BEFORE,
@@ -201,6 +201,8 @@ class GroupObserver:
                 reason = pa.array([LATE] * len(bad), pa.string())
                 refused.append(_added(bad, None, 0, None, done.late[~fine], reason))
             if len(done.refused):
+                ahead = done.refused[done.reason == REASONS.index(FUTURE)]
+                seen = _without(seen, fresh, names[ahead] - len(carried))
                 reasons = pa.array([REASONS[each] for each in done.reason.tolist()], pa.string())
                 refused.append(_added(plain.take(names[done.refused]), None, 0, None, None, reasons))
         kept = None
@@ -209,7 +211,10 @@ class GroupObserver:
             kept = _carrying(rows.combine_chunks(), done.carried)
         delivered = sum(map(len, out))
         if done.carried.now is not None:
-            seen = seen[seen[:, 1] > done.carried.now - 2 * self.observer.policy.bounds.longest]
+            now, longest = done.carried.now, self.observer.policy.bounds.longest
+            # A clock far ahead was refused, or is in doubt yet and among the rows that are kept.
+            near = (seen[:, 1] <= now + longest) | np.isin(seen[:, 1], done.carried.stamps.r)
+            seen = seen[near & (seen[:, 1] > now - 2 * longest)]
         header = self._header(state.header, done.carried, delivered, sum(map(len, refused)))
         pace = b"" if done.carried.pace is None else done.carried.pace.dump()
         header.seen, header.pace = len(seen), len(pace)
@@ -222,14 +227,20 @@ class GroupObserver:
         return np.lexsort((*stamps.keys().T[::-1], stamps.c, stamps.r, *arrival))
 
     def _again(self, fresh: pa.Table, seen: Longs) -> tuple[Flags, Longs]:
-        """Which rows have come before, and the keys to remember. The first of several stays."""
+        """Which rows have come before, and the keys to remember. The first of several stays.
+
+        Rows that will be refused do not count: they may come again, mended.
+        """
         keys = np.asarray(fresh.column(UNIQUE).to_numpy())
-        order = self._order(fresh, stamps_of(fresh, self.observer.policy.width))
+        stamps = stamps_of(fresh, self.observer.policy.width)
+        fine = self.observer.faults(stamps) < 0
+        order = self._order(fresh, stamps)
+        order = order[fine[order]]
         _, first = np.unique(keys[order], return_index=True)
-        again = np.ones(len(keys), bool)
+        again = fine.copy()
         again[order[first]] = False
-        again |= np.isin(keys, seen[:, 0])
-        new = np.column_stack([keys, np.asarray(fresh.column(R).to_numpy())])[~again]
+        again |= fine & np.isin(keys, seen[:, 0])
+        new = np.column_stack([keys, np.asarray(fresh.column(R).to_numpy())])[fine & ~again]
         return again, np.concatenate([seen, new])
 
     def next_due(self, state: State) -> int | None:
@@ -296,6 +307,14 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         problem = f"rows that wait and new rows have columns of different kinds: {error}"
         raise ConfigurationError(f"{problem}; columns may be added, but not change their type") from None
+
+
+def _without(seen: Longs, fresh: pa.Table | None, rows: Longs) -> Longs:
+    """The keys to remember, without those of these new rows, which were no duplicates and are refused."""
+    if fresh is None or UNIQUE not in fresh.schema.names:
+        return seen
+    keys = np.asarray(fresh.column(UNIQUE).to_numpy())[rows[rows >= 0]]
+    return seen[~np.isin(seen[:, 0], keys)]
 
 
 def _carrying(table: pa.Table, carried: Carried) -> pa.Table:

@@ -2,12 +2,13 @@
 
 Theory of operation. What is finished is what lies in the folder (see `folder`), not what a job returned:
 the driver submits the runs that are missing, longest first, and looks at the folder while Spark works. Where there
-are many, a task makes a batch of short ones. A job that fails is submitted again with what is still missing; the
+are many, a task makes a batch of short ones, those that will lie in a file together (`folder.stretches`). A job
+that fails is submitted again with what is still missing; the
 runs of a batch that was killed get tasks of their own. A run whose worker was killed twice may
 be the cause, or may have run beside it, so it is set aside and gets its last attempt alone;
 if it is killed again it becomes a row with an error like any other run that failed.
 
-At the end small parts are merged into files of a healthy size, in the order of the grid (`history.parts`).
+At the end parts that are small, or were interrupted, are merged into files of a healthy size (`history.parts`).
 
 A task gets the study and a few numbers, all small, and makes its scenarios from them.
 """
@@ -36,7 +37,7 @@ from antecast.protocols.registry import pack
 from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
 from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
-from antecast.spark.folder import MEASURED, Batch, SweepFolder, runs_schema
+from antecast.spark.folder import MEASURED, SHARED_ATTEMPTS, Batch, SweepFolder, batches_of, runs_schema
 from antecast.spark.here import make_here
 from antecast.spark.notebook import notebook_progress
 from antecast.spark.session import job_description, reason, spark_session
@@ -46,13 +47,6 @@ from antecast.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_SHARED_ATTEMPTS = 2
-"""Attempts at a run among others before it is set aside; it has one more, alone."""
-
-_FEW_TASKS = 200
-_RUNS_PER_TASK = 16
-"""Short runs of a task: what Spark takes for a task is a small part of their time then."""
 
 _MERGES_HERE = 4
 """Fewer merges than this are not worth a job."""
@@ -190,7 +184,7 @@ def sweep(
         try:
             if local:
                 say = on_progress or (lambda _: None)
-                make_here(study, folder, limits or Limits(), missing, say, total=len(planned))
+                make_here(study, folder, limits or Limits(), planned, missing, say)
             elif missing:
                 with (
                     _log_of(folder) as log,
@@ -358,7 +352,7 @@ class _Driver:
         self._study = study
         self._folder = folder
         self._limits = limits
-        self._total = len(planned)
+        self._planned = planned
         self._missing = missing
         self._on_progress = on_progress
         self._started = time.monotonic()
@@ -371,12 +365,8 @@ class _Driver:
             before = len(left), killed.total()
             error = self._submit(
                 [
-                    *(
-                        Batch(((each.index, each.run),), _SHARED_ATTEMPTS)
-                        for each in left
-                        if killed[each.run] == 1
-                    ),
-                    *batches_of([each for each in left if not killed[each.run]]),
+                    *(Batch(((each.index, each.run),), SHARED_ATTEMPTS) for each in left if killed[each.run] == 1),
+                    *batches_of(self._planned, {each.run for each in left if not killed[each.run]}),
                 ]
             )
             left, killed = self._unfinished(), self._folder.killed()
@@ -386,7 +376,7 @@ class _Driver:
                 raise SparkFailed(
                     f"Spark could not run the sweep: {why} (see {self._folder.store.where('spark.log')})"
                 ) from error
-            if all(killed[each.run] >= _SHARED_ATTEMPTS for each in left):
+            if all(killed[each.run] >= SHARED_ATTEMPTS for each in left):
                 break
         for each in self._unfinished():
             tried = self._folder.attempts(each.run)
@@ -427,35 +417,14 @@ class _Driver:
         done = sum(1 + each.steps for each in self._missing if each.run in finished or each.run in failed)
         self._on_progress(
             SweepProgress(
-                total=self._total,
-                resumed=self._total - len(self._missing),
+                total=len(self._planned),
+                resumed=len(self._planned) - len(self._missing),
                 finished=sum(each.run in finished for each in self._missing),
                 failed=sum(each.run in failed for each in self._missing),
                 share=done / work,
                 seconds=time.monotonic() - self._started,
             )
         )
-
-
-def batches_of(runs: Sequence[PlannedRun]) -> list[Batch]:
-    """Runs in batches of about the same work: a task per run as long as there are few, and no more tasks than
-    many."""
-    tasks = min(len(runs), max(_FEW_TASKS, len(runs) // _RUNS_PER_TASK))
-    share = sum(1 + each.steps for each in runs) / max(1, tasks)
-    batches: list[Batch] = []
-    held: list[tuple[int, str]] = []
-    work = 0
-    for each in runs:
-        held.append((each.index, each.run))
-        work += 1 + each.steps
-        if work >= share or len(runs) <= _FEW_TASKS:
-            batches.append(_batch(held))
-            held, work = [], 0
-    return [*batches, _batch(held)] if held else batches
-
-
-def _batch(runs: list[tuple[int, str]]) -> Batch:
-    return Batch(tuple(runs), _SHARED_ATTEMPTS if len(runs) == 1 else 1)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ import pyarrow as pa
 from antecast.core.errors import AntecastError
 from antecast.history.audit import audit
 from antecast.history.measure import measure
-from antecast.history.parts import TABLES, MadeRun, Spill, write_part
+from antecast.history.parts import MERGED_ROWS, TABLES, MadeRun, Spill, write_part
 from antecast.history.promises import judge_promises
 from antecast.history.rows import COLUMNS
 from antecast.history.schema import EVENTS
@@ -46,12 +46,9 @@ from antecast.spark.folder import Batch, SweepFolder, point_columns, varied_sche
 from antecast.text.sizes import format_size
 from antecast.version import __version__
 
-_PART_SECONDS = 5.0
-"""A finished run waits no longer than this for others to share its part: so much is lost if its worker is
-killed."""
-
-_PART_ROWS = 1_000_000
-"""Events that a worker holds for a part: some 60 MB."""
+_PART_SECONDS = 15.0
+"""CPU time after which a finished run waits no longer for others to share its part: so much is lost if its worker
+is killed."""
 
 Outcome: TypeAlias = Literal["finished", "failed", "set aside"]
 
@@ -84,7 +81,8 @@ def make_batch(
 ) -> list[Outcome]:
     """Make runs of a study one after the other, and leave them, or the reasons why not, in the folder.
 
-    Runs are put together into parts: one is written every few seconds, or when it has grown large, and at the end.
+    Runs are put together into parts: one is written when it is full (`history.parts.filling`), at the end, and
+    whenever the first of its runs has waited for long.
     A batch that was killed `most_attempts` times is set aside: one of its runs may be what kills its worker.
     """
     before = folder.attempts(batch.name)
@@ -120,14 +118,18 @@ class _PartWriter:
         self._folder = folder
         self._columns = columns
         self._held: list[MadeRun] = []
+        self._rows = 0
         self._since = 0.0
 
     def add(self, made: MadeRun) -> None:
+        rows = max(made.rows.values())
+        if self._rows + rows > MERGED_ROWS:
+            self.flush()
         if not self._held:
-            self._since = time.monotonic()
+            self._since = time.process_time()
         self._held.append(made)
-        rows = sum(max(each.rows.values()) for each in self._held)
-        if rows >= _PART_ROWS or time.monotonic() - self._since >= _PART_SECONDS:
+        self._rows += rows
+        if self._rows >= MERGED_ROWS or time.process_time() - self._since >= _PART_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -135,7 +137,7 @@ class _PartWriter:
             write_part(self._folder.store, self._held, self._columns, before_marker=self._check)
             for drop in (drop for each in self._held for drop in each.drops):
                 drop()
-            self._held = []
+            self._held, self._rows = [], 0
 
     def _check(self) -> None:
         if self._folder.token is not None:
@@ -192,11 +194,12 @@ def _make_run(
 def _warm_up() -> None:
     """What a worker does once, before the first run: neither its time nor its memory is charged to that run.
 
-    Loading the compiler and its kernels takes seconds and a hundred megabytes; a log of one message calls them.
+    Loading the compiler and its kernels takes seconds and a hundred megabytes; two messages that cross call them.
     """
     pa.set_cpu_count(1)  # as many workers as cores: a pool of threads in each would only get in the way
     pa.set_io_thread_count(1)
-    columns = [[""] * 2, [0, 0], [0, 1], [0, 0], ["broadcast", "deliver"], [0, 0], [1, 1], [None] * 2, [0, 0]]
+    kinds = ["broadcast", "broadcast", "deliver", "deliver"]
+    columns = [[""] * 4, [0, 1] * 2, [0, 0, 1, 1], [0] * 4, kinds, [0, 1, 1, 0], [1] * 4, [None] * 4, [0] * 4]
     log = pa.table([pa.array(column, field.type) for column, field in zip(columns, EVENTS, strict=True)], EVENTS)
     audit(log, clock="global")
     measure(log)

@@ -4,19 +4,23 @@
     reader.option("subscribe", "orders").load()
 
 Columns and most options are those of Spark's own source. Options that begin with `kafka.` go to the client as they
-are. Offsets of a topic's partitions are in Spark's checkpoint, and nothing is committed to Kafka.
+are. Offsets of a topic's partitions are in Spark's checkpoint, and nothing is committed to Kafka. Beside each
+offset is a mark of the record before it: where that record is another one now, the topic was deleted and created
+again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from antecast.core.errors import ConfigurationError, InputError
@@ -52,6 +56,12 @@ READING: Mapping[str, Parse] = {
     "failOnDataLoss": flag,
     "timeout": seconds,
 }
+Place: TypeAlias = tuple[str, str]
+"""A topic and the number of a partition, as offsets have it."""
+
+BESIDE = ""
+"""No topic: what a checkpoint has beside offsets."""
+
 WRITING: Mapping[str, Parse] = {
     "topic": str,
     "partition": int,
@@ -171,8 +181,43 @@ class KafkaReader(StreamReader):
                     found[topic][str(number)] = bounds[side]
         return found
 
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        known = _marks(start)
+        there = self._marked({place: _flat(start)[place] for place in known})
+        remade = sorted(place for place, mark in there.items() if mark != known[place])
+        for topic, number in remade if self.strict else ():
+            low, made = _flat(start)[topic, number], "since the record before that is another"
+            raise anew(NAME, self._where(topic, number), low, low, made)
+        start = _unmarked(start, remade)
+        end = super().latestOffset(start, limit)
+        moved = {place: high for place, high in _flat(end).items() if high and high != _flat(start).get(place)}
+        marks = {place: mark for place, mark in known.items() if place in _flat(start)} | self._marked(moved)
+        return end | {
+            BESIDE: {
+                "marks": [[*place, mark] for place, mark in sorted(marks.items())],
+                "anew": [*map(list, remade)],
+            }
+        }
+
+    def _marked(self, places: Mapping[Place, int]) -> dict[Place, str]:
+        """Marks of the records before some offsets, where they are still there."""
+        client, found, left = _client(), dict[Place, str](), set(places)
+        if not left:
+            return found
+        with self.broker.consumer() as consumer:
+            consumer.assign([client.TopicPartition(*_typed(place), places[place] - 1) for place in left])
+            deadline = time.monotonic() + self.broker.timeout
+            while left and time.monotonic() < deadline:
+                for message in consumer.consume(len(left), timeout=0.05):
+                    place = message.topic(), str(message.partition())
+                    if place in left and message.error() is None and message.offset() == places[place] - 1:
+                        found[place] = _mark(message)
+                    left.discard(place)  # or it has been removed, or is no record of a client
+        return found
+
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._offsets(0 if self.begin == "earliest" else 1)
+        # As `latestOffset` says it: to Spark, other words are another offset.
+        return self._offsets(0 if self.begin == "earliest" else 1) | {BESIDE: {"marks": [], "anew": []}}
 
     def newest(self) -> dict[str, Any]:
         return self._offsets(1)
@@ -238,12 +283,41 @@ class KafkaReader(StreamReader):
                         return
 
 
-def _flat(offsets: dict[str, Any]) -> dict[tuple[str, str], int]:
-    return {(topic, number): each for topic, numbers in offsets.items() for number, each in numbers.items()}
+def _flat(offsets: dict[str, Any]) -> dict[Place, int]:
+    return {
+        (topic, number): each
+        for topic, numbers in offsets.items()
+        if topic != BESIDE
+        for number, each in numbers.items()
+    }
+
+
+def _typed(place: Place) -> tuple[str, int]:
+    return place[0], int(place[1])
+
+
+def _marks(offsets: dict[str, Any]) -> dict[Place, str]:
+    return {(topic, number): mark for topic, number, mark in offsets.get(BESIDE, {}).get("marks", [])}
+
+
+def _mark(message: Any) -> str:
+    """What tells a record from another at the same offset."""
+    body = repr((message.timestamp(), message.key(), message.value(), message.headers()))
+    return blake2b(body.encode(), digest_size=8).hexdigest()
+
+
+def _unmarked(start: dict[str, Any], remade: Collection[Place]) -> dict[str, Any]:
+    """Offsets alone, without those of partitions that were made anew."""
+    return {
+        topic: {number: low for number, low in numbers.items() if (topic, number) not in remade}
+        for topic, numbers in start.items()
+        if topic != BESIDE
+    }
 
 
 def _begin(start: dict[str, Any], end: dict[str, Any]) -> dict[tuple[str, str], int]:
     """Where to go on in each partition: one that is new, or was made anew, begins at its beginning."""
+    start = _unmarked(start, [(topic, number) for topic, number in end.get(BESIDE, {}).get("anew", [])])
     return {
         (topic, number): low if (low := start.get(topic, {}).get(number, 0)) <= high else 0
         for (topic, number), high in _flat(end).items()
