@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antecast.checking.machine import ABSENT, Down, Step
-from antecast.checking.performing import ANSWER, CALLS, GO_ON, PLACE, Action, Performing, World
+from antecast.checking.performing import ANSWER, CALLS, GO_ON, LEAVING, PLACE, Action, Performing, World
 from antecast.checking.records import EMPTY, Problem
 from antecast.checking.reduction import Eager
 from antecast.checking.scope import BUDGET
@@ -117,7 +117,7 @@ class Worlds(Performing):
 
     def may_speak(self, world: World, node: NodeId) -> bool:
         """A node that is leaving says nothing more."""
-        return not any(token == "leaving" for token, _ in self.values[world[2 * self.n + node]])
+        return not any(token == LEAVING for token, _ in self.values[world[2 * self.n + node]])
 
     def _hears(self, world: World, node: NodeId, peer: NodeId) -> bool:
         """A station hears what a host has sent in its cell, even if the host has moved on; a host hears the
@@ -190,7 +190,7 @@ class Worlds(Performing):
 
     def _due(self, world: World, node: NodeId) -> list[str]:
         """The timers of a node that fire first."""
-        timers = [(at, token) for token, at in self.values[world[2 * self.n + node]] if token != "leaving"]
+        timers = [(at, token) for token, at in self.values[world[2 * self.n + node]] if token != LEAVING]
         soonest = min((at for at, _ in timers), default=None)
         return [] if soonest is None else [token for at, token in timers if at <= max(soonest, world[self.NOW])]
 
