@@ -6,10 +6,10 @@ are *heartbeats*: frames by which nodes learn of each other that they live, or t
 
 It is judged from a world at rest in which nothing is lacking: timers fire, and what they send arrives. (Where
 messages may be given up, and someone lacks one, nodes may look for it for ever, and only timers for nothing are
-told.) All goes on for ever if the same world comes back but for the time, however late its timers fire. It may never
-come back, since something is counted: so it is told, too, when as many timers have fired as the scope allows
-(`calm`). A network is silent when all timers that were set have fired, or were cancelled, and heartbeats alone were
-sent; or when there were neither frames nor such a round for as many as `IDLE` timers.
+told.) All goes on for ever if the same world comes back but for the time, however late its timers fire. It may
+never come back, since something is counted: so it is told, too, when as many timers have fired as the scope
+allows (`calm`). A network is silent when all timers that were set have fired, or were cancelled, and heartbeats
+alone were sent; or when there were neither frames nor such a round for as many as `IDLE` timers.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from antecast.checking.lassos import ENDLESS, STORM
 from antecast.checking.machine import ABSENT, Down, Step
 from antecast.checking.performing import ANSWER, CALLS, GO_ON, LEAVING, PLACE, Action, Performing, World
 from antecast.checking.records import EMPTY, Problem
@@ -63,17 +64,19 @@ class Worlds(Performing):
                 tuple(sorted({**dict(self.values[world[self.CELLS]]), host: station}.items()))
             )
             self._must(self._run(world, host, self._step(world, host, "link_up", station)))
-        return self._settled(tuple(world)) if self.cells else tuple(world)
+        return self._rested(tuple(world)) if self.cells or scope.at_rest else tuple(world)
 
-    def _settled(self, world: World) -> World:
-        """Hosts are taken in before anything else happens; those that join later are not."""
-        while True:
+    def _rested(self, world: World) -> World:
+        """All that is under way has arrived. Hosts are taken in before anything else happens, but those that join
+        later."""
+        for _ in range(STORM):
             ready = (each for each in self.actions(world) if each[0] in ("hear", "receive"))
             action = next(ready, None)
             if action is None:
                 return world
             world, problem = self.perform(world, action, free=True)
             self._must(problem)
+        raise BadStart(Problem("termination", f"nodes never stop talking; {ENDLESS}"))
 
     def _must(self, problem: Problem | None) -> None:
         if problem is not None:
