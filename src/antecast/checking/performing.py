@@ -39,7 +39,7 @@ LEAVING: Final = "\0leaving"
 GONE_FOR_GOOD: Final = "\0gone"
 """Marks among the timers of a node that is about to leave, or has left: no protocol has timers of these names."""
 
-CALLS: Final = ("receive", "hear", "broadcast", "timer", "up", "down")
+CALLS: Final = ("receive", "hear", "broadcast", "timer", "up", "late", "down")
 PLACE = {name: place for place, name in enumerate(BUDGET)}
 
 
@@ -288,6 +288,8 @@ class Performing:
 
     def _do_up(self, world: list[int], node: NodeId, peer: NodeId, life: int, then: int) -> Problem | None:
         return self._change(world, node, peer, life, "link_up", then)
+
+    _do_late = _do_up
 
     def _do_down(self, world: list[int], node: NodeId, peer: NodeId, life: int, then: int) -> Problem | None:
         return self._change(world, node, peer, life, "link_down", then)

@@ -96,7 +96,7 @@ class Worlds(Performing):
                 yield label("receive", node, peer, arrival.life, arrival.position, GO_ON)
             for change in self.wires.changes(number):
                 node, peer = (high, low) if change.high else (low, high)
-                yield label("up" if change.up else "down", node, peer, change.life, GO_ON)
+                yield label(change.verb, node, peer, change.life, GO_ON)
         for place, (node, peer, _) in enumerate(self.values[world[self.AIR]]):
             if node in alive and self._hears(world, node, peer):
                 yield label("hear", node, peer, place, GO_ON)
