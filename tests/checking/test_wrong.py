@@ -108,6 +108,7 @@ def test_what_was_discarded_is_not_delivered_later(make, verdict, reduce):
     assert done.found.verdict == verdict
     if verdict == "violated":
         assert done.found.problem[:2] == ("contract", "node 2 delivered 1:1, which it had discarded")
+        assert "at node 2 the timer wait fires: discards 1:1" in done.counterexample.steps
         assert replay(done.counterexample, spec).problem == done.found.problem
 
 
@@ -133,6 +134,12 @@ def test_when_all_is_done_nothing_is_sent_for_ever_but_signs_of_life(make, decla
         assert done.found.problem.property == "termination"
         assert done.found.problem.words.endswith(ends)
         assert replay(done.counterexample, spec).problem.property == "termination"
+
+
+def test_heartbeats_are_types_of_frames():
+    spec = replace(spec_of(wrong.Beats), heartbeats=lambda settings: ("Ping",))
+    with pytest.raises(ConfigurationError, match="'Ping' is not a type of frames"):
+        check(spec, Scope(nodes=2, broadcasts=1))
 
 
 def test_a_deadline_is_not_judged_where_messages_do_not_expire():

@@ -30,7 +30,7 @@ from antecast.checking.lassos import BY_ITSELF, ENDLESS, REPEATS, STORM
 from antecast.checking.machine import ABSENT
 from antecast.checking.performing import LEAVING
 from antecast.checking.records import Problem
-from antecast.checking.silence import noise
+from antecast.checking.silence import heartbeats_of, noise
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds
 from antecast.core import LinkSafety, NodeId
@@ -72,6 +72,7 @@ class Calm:
         self._agree = Guarantee.AGREEMENT in worlds.promises
         safe = worlds.scope.safe_links
         self._safe = self._agree if safe is None else safe
+        self.heartbeats = heartbeats_of(worlds.spec, worlds.settings)
         self._scarce = _is_scarce(worlds)
 
     def is_quiet(self, world: World) -> bool:

@@ -106,6 +106,8 @@ def _audited(events: Iterable[Event]) -> Witness | None:
         return None
 
 
+TOLD = {"broadcast": "answers with", "deliver": "delivers", "discard": "discards"}
+
 SHOWN = 40
 """Events that a drawing shows at the most."""
 
@@ -340,6 +342,7 @@ class Teller:
                 came += self._note(node, "deliver", _bits(new.delivered & ~old.delivered & ~own))
                 came += self._note(node, "broadcast", fresh)
                 self._note(node, "deliver", _bits(new.delivered & ~old.delivered & own))
+            came += self._note(node, "discard", _bits(new.discarded & ~old.discarded))
         if action[0] in ("crash", "recover", "up", "late", "down", "leave", "join", "timer"):
             what = f"{action[2]}" if action[0] in ("up", "late", "down", "timer") else ""
             self.events.append(Event(action[1], len(self.events), action[0], what))
@@ -353,7 +356,7 @@ class Teller:
     def _note(self, node: int, verb: str, bits: Iterable[int]) -> list[str]:
         names = [self._name(bit) for bit in bits]
         self.events += [Event(node, len(self.events) + i, verb, str(name)) for i, name in enumerate(names)]
-        return [f"{'delivers' if verb == 'deliver' else 'answers with'} {name}" for name in names]
+        return [f"{TOLD[verb]} {name}" for name in names]
 
     def _name(self, bit: int) -> MessageId:
         return self.worlds.machine.messages[bit.bit_length() - 1]

@@ -14,11 +14,13 @@ alone were sent; or when there were neither frames nor such a round for as many 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from antecast.checking.lassos import ENDLESS, REPEATS, STORM
 from antecast.checking.performing import LEAVING
 from antecast.checking.records import Problem
+from antecast.core import ConfigurationError, Frame
+from antecast.protocols.registry import Specification
 
 if TYPE_CHECKING:
     from antecast.checking.calm import Calm
@@ -29,10 +31,20 @@ IDLE: Final = 64
 """Timers that fire one after the other, without a frame but heartbeats, before a network is taken for silent."""
 
 
+def heartbeats_of(spec: Specification, settings: Any) -> tuple[type[Frame], ...]:
+    """The frames that a protocol sends for ever, as its specification names them."""
+    named: tuple[Any, ...] = tuple(spec.heartbeats(settings))
+    for each in named:
+        if not (isinstance(each, type) and issubclass(each, Frame)):
+            problem = f"{spec.name}: {each!r} is not a type of frames; name the classes of the frames"
+            raise ConfigurationError(problem, field="heartbeats")
+    return named
+
+
 def noise(calm: Calm, world: World, way: list[Action]) -> Problem | None:
     """What goes on for ever from a world in which all is done, and the way there."""
     worlds, made = calm.worlds, len(way)
-    heartbeats = worlds.spec.heartbeats(worlds.settings) if calm.all_delivered(world) else (object,)
+    heartbeats = calm.heartbeats if calm.all_delivered(world) else (object,)
     seen: dict[World, int] = {}
     """Worlds at rest, but for their time, and how many timers had fired when they were first seen."""
     fired = sent = spoke = began = since = 0
