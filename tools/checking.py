@@ -1,6 +1,6 @@
 """Check every causal protocol at the scopes of docs/checking.md, and write what came of it.
 
-    python tools/checking.py [--large] [--cpu SECONDS] [--jobs N] [PROTOCOL ...]
+    python tools/checking.py [--large] [--missing] [--cpu SECONDS] [--jobs N] [PROTOCOL ...]
 
 Writes docs/results/checking.json, keeping the rows of protocols that are not named; `python tools/blocks.py` puts
 them into the page. With more CPU seconds per scope (default: 10) more of them are exhausted.
@@ -24,17 +24,23 @@ THREE = {"nodes": 3, "broadcasts": 1, "answers": 2}
 TWO = {"nodes": 2, "broadcasts": 1, "answers": 1}
 IN_LINE = {"barrier": ("crashes", "breaks")}
 """Faults that are looked at in a line, too: three nodes that all have links take too long there."""
+_ANY = ("crashes", "breaks", "partitions", "joins")
+AT_REST = {"barrier": _ANY, "epidemic-vector": _ANY, "delta": (*_ANY, "timeouts")}
+"""Faults that are looked at once the first greetings have arrived, too: six of them multiply all by up to 64."""
 FAULTS = ("crashes", "breaks", "partitions", "joins", "leaves", "moves", "losses", "timeouts")
 
 
 def scopes(name: str, *, large: bool) -> list[Scope]:
     """Three nodes and three broadcasts, two of them answers, undisturbed; two nodes with one fault of each kind.
-    In the large setting three nodes with one fault of each kind alone, and with all of them; some in a line."""
+    In the large setting three nodes with one fault of each kind alone, and with all of them; some from rest or in
+    a line."""
     spec = specification(name)
     settings = spec.configure({})
     wanted = [Scope(**THREE), *(Scope(**TWO, **{fault: 1}) for fault in FAULTS)]  # type: ignore[arg-type]
     if large:
         wanted += [Scope(**THREE, **{fault: 1}) for fault in FAULTS]  # type: ignore[arg-type]
+        at_rest = AT_REST.get(name, ())
+        wanted += [Scope(**THREE, at_rest=True, **{fault: 1}) for fault in at_rest]  # type: ignore[arg-type]
         in_line = IN_LINE.get(name, ())
         wanted += [Scope(**THREE, topology="line", **{fault: 1}) for fault in in_line]  # type: ignore[arg-type]
         wanted.append(Scope(**THREE, **dict.fromkeys(FAULTS, 1)))  # type: ignore[arg-type]
@@ -63,6 +69,7 @@ def main() -> None:
     parser.add_argument("--cpu", type=float, default=10.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="only scopes that have no row yet")
     parser.add_argument("protocols", nargs="*")
     chosen = parser.parse_args()
     causal = [each.name for each in specifications() if Guarantee.CAUSAL in each.guarantees]
@@ -72,6 +79,8 @@ def main() -> None:
         orders = [
             (place, name, scope) for name in names for place, scope in enumerate(scopes(name, large=chosen.large))
         ]
+        known = {(each["protocol"], each["scope"]) for each in rows} if chosen.missing else ()
+        orders = [order for order in orders if (order[1], described(order[2])) not in known]
         orders.sort(key=lambda order: order[0])  # the simplest scope of all protocols first
         asked = {pool.submit(row, name, scope, chosen.cpu): (name, scope) for _, name, scope in orders}
         for done in as_completed(asked):

@@ -88,6 +88,60 @@ def test_a_delivery_after_the_longest_lifetime_breaks_the_deadline(late, clocks,
         assert replay(done.counterexample, spec).problem == done.found.problem
 
 
+def test_what_has_expired_at_a_node_is_not_delivered_there():
+    """The clock of node 2 is ahead, so in true time nothing is late."""
+    guarantees = frozenset({Guarantee.DEADLINE, Guarantee.INTEGRITY})
+    spec = replace(spec_of(wrong.ForgetsThatItExpired), guarantees=guarantees, lifetime=lambda settings: 10**9)
+    done = check(spec, Scope(nodes=3, broadcasts=1, clocks=[Offset(0), Offset(0), Offset(2 * 10**9)]))
+    assert done.found.problem.words == "node 2 delivered 0:1, which it had discarded"
+    assert replay(done.counterexample, spec).problem == done.found.problem
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict"),
+    [(wrong.GivesUp, "exhausted"), (wrong.TakesItBack, "violated"), (wrong.DiscardsCopies, "exhausted")],
+)
+@pytest.mark.parametrize("reduce", [True, False])
+def test_what_was_discarded_is_not_delivered_later(make, verdict, reduce):
+    spec = replace(spec_of(make), guarantees=frozenset({Guarantee.CAUSAL, Guarantee.INTEGRITY}))
+    done = check(spec, Scope(nodes=3, broadcasts=1, answers=1, timeouts=1, probes=False), reduce=reduce)
+    assert done.found.verdict == verdict
+    if verdict == "violated":
+        assert done.found.problem[:2] == ("contract", "node 2 delivered 1:1, which it had discarded")
+        assert "at node 2 the timer wait fires: discards 1:1" in done.counterexample.steps
+        assert replay(done.counterexample, spec).problem == done.found.problem
+
+
+@pytest.mark.parametrize(
+    ("make", "declared", "ends"),
+    [
+        (wrong.Beats, False, "after 300 timers have fired"),
+        (wrong.BeatsAlike, False, "everything repeats"),
+        (wrong.ResendsForEver, False, "everything repeats"),
+        (wrong.ResendsBesideBeats, True, "everything repeats"),
+        (wrong.DropsAcknowledgements, False, "everything repeats"),
+        (wrong.StartsAStorm, True, "without an end"),
+        (wrong.Beats, True, None),
+        (wrong.BeatsAlike, True, None),
+        (wrong.ResendsUntilHeard, False, None),
+    ],
+)
+def test_when_all_is_done_nothing_is_sent_for_ever_but_signs_of_life(make, declared, ends):
+    spec = replace(spec_of(make), heartbeats=lambda settings: (wrong.Ping,) if declared else ())
+    done = check(spec, Scope(nodes=2, broadcasts=1))
+    assert done.found.verdict == ("violated" if ends else "exhausted")
+    if ends:
+        assert done.found.problem.property == "termination"
+        assert done.found.problem.words.endswith(ends)
+        assert replay(done.counterexample, spec).problem.property == "termination"
+
+
+def test_heartbeats_are_types_of_frames():
+    spec = replace(spec_of(wrong.Beats), heartbeats=lambda settings: ("Ping",))
+    with pytest.raises(ConfigurationError, match="'Ping' is not a type of frames"):
+        check(spec, Scope(nodes=2, broadcasts=1))
+
+
 def test_a_deadline_is_not_judged_where_messages_do_not_expire():
     with pytest.raises(ConfigurationError, match="nothing is ever late"):
         check(spec_of(wrong.Flood), Scope(broadcasts=1), promises=frozenset({Guarantee.DEADLINE}))

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from antecast.core import Accepted, Codec, Deliver, Frame, Message, MessageId, Protocol, Send, SetTimer
+from antecast.core import Accepted, Codec, Deliver, Discard, Frame, Message, MessageId, Protocol, Send, SetTimer
 
 
 class Ping(Frame, frozen=True, array_like=True, gc=False, tag=1):
@@ -244,6 +244,49 @@ class DeliversLate(Expires):
     grace = 10**9
 
 
+class ForgetsThatItExpired(Expires):
+    """Discards what has expired, and takes the next copy."""
+
+    def receive(self, frame, sender, now):
+        effects = super().receive(frame, sender, now)
+        if not effects and frame.id not in self.known:
+            self.grace = 10**12
+            return [Discard(frame.id, "expired")]
+        return effects
+
+
+class GivesUp(Flood):
+    """It is right: what waits for another message is given up after a while, and is not taken later."""
+
+    keeps_its_word = True
+
+    def receive(self, frame, sender, now):
+        effects = super().receive(frame, sender, now)
+        return [*effects, SetTimer("wait", now + 10)] if self.pending else effects
+
+    def timer(self, token, now):
+        given_up = list(self.pending)
+        if self.keeps_its_word:
+            self.pending.clear()
+        for each in given_up:
+            self.clock[each.origin] = max(self.clock.get(each.origin, 0), each.seq if self.keeps_its_word else 0)
+        return [Discard(each.id, "late") for each in given_up]
+
+
+class TakesItBack(GivesUp):
+    """What it has discarded it delivers when the other message comes after all."""
+
+    keeps_its_word = False
+
+
+class DiscardsCopies(Flood):
+    """It is right: of what it has delivered, it says that it will not deliver it again."""
+
+    def receive(self, frame, sender, now):
+        copy = frame.id in self.known and frame not in self.pending
+        return [*super().receive(frame, sender, now), *([Discard(frame.id, "copy")] if copy else [])]
+
+
 # Never ending.
 
 
@@ -283,6 +326,104 @@ class Ticks(Flood):
 
     def timer(self, token, now):
         return [SetTimer(token, now + 10)]
+
+
+class Beats(Flood):
+    """Tells its neighbours again and again that it lives, and counts how often it did."""
+
+    beats = 0
+
+    def link_up(self, peer, now):
+        return [*super().link_up(peer, now), SetTimer("beat", now + 10)]
+
+    def timer(self, token, now):
+        self.beats += 1
+        return [*(Send(peer, self.sign()) for peer in self.links), SetTimer("beat", now + 10)]
+
+    def sign(self):
+        return Ping(self.beats)
+
+    def receive(self, frame, sender, now):
+        return [] if isinstance(frame, Ping) else super().receive(frame, sender, now)
+
+
+class BeatsAlike(Beats):
+    """The same without a count."""
+
+    def sign(self):
+        return Ping(0)
+
+    def timer(self, token, now):
+        effects = super().timer(token, now)
+        self.beats = 0
+        return effects
+
+
+class ResendsForEver(Flood):
+    """Sends its last message again and again, though everyone has had it long since."""
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        return [*super().broadcast(payload, now), SetTimer("again", now + 10)]
+
+    def timer(self, token, now):
+        return [*(Send(peer, self.log[-1]) for peer in self.links), SetTimer("again", now + 10)]
+
+
+class ResendsBesideBeats(BeatsAlike):
+    """The same, more and more rarely, beside signs of life."""
+
+    wait = 10
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        return [*super().broadcast(payload, now), SetTimer("again", now + self.wait)]
+
+    def timer(self, token, now):
+        if token == "beat":
+            return super().timer(token, now)
+        self.wait = min(2 * self.wait, 80)
+        return [*(Send(peer, self.log[-1]) for peer in self.links), SetTimer("again", now + self.wait)]
+
+
+class ResendsUntilHeard(Flood):
+    """It is right: a message is sent again until all neighbours have acknowledged it."""
+
+    def __init__(self, node, settings):
+        super().__init__(node, settings)
+        self.unheard = {}
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        effects = super().broadcast(payload, now)
+        self.unheard[self.clock[self.node]] = dict.fromkeys(self.links)
+        return [*effects, SetTimer("again", now + 10)]
+
+    def receive(self, frame, sender, now):
+        if isinstance(frame, Ping):
+            self.unheard.get(frame.n, {}).pop(sender, None)
+            return []
+        said = [Send(sender, Ping(frame.seq))] if frame.origin == sender else []
+        return [*said, *super().receive(frame, sender, now)]
+
+    def timer(self, token, now):
+        unheard = [(peer, seq) for seq, peers in self.unheard.items() for peer in peers if peer in self.links]
+        sends = [Send(peer, each) for peer, seq in unheard for each in self.log if each.id == (self.node, seq)]
+        return [*sends, SetTimer("again", now + 10)] if sends else []
+
+
+class DropsAcknowledgements(ResendsUntilHeard):
+    """The second message is not acknowledged, and sent for ever."""
+
+    def receive(self, frame, sender, now):
+        effects = super().receive(frame, sender, now)
+        return [
+            each for each in effects if len(self.log) == 1 or not isinstance(getattr(each, "frame", None), Ping)
+        ]
+
+
+class StartsAStorm(BeatsAlike):
+    """A sign of life is answered, and so is the answer."""
+
+    def receive(self, frame, sender, now):
+        return [Send(sender, frame)] if isinstance(frame, Ping) else super().receive(frame, sender, now)
 
 
 class ResendsOnce(Flood):

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from antecast.core import Message
-from antecast.core.structure import canonical_form, copy_structure
+from antecast.core.structure import NotAStructure, canonical_form, copy_structure
 
 
 class Slotted:
@@ -94,6 +94,42 @@ def test_a_copy_has_the_same_form(thing):
     copy = copy_structure(thing)
     assert type(copy) is type(thing)
     assert repr(canonical_form(copy)) == repr(canonical_form(thing))
+
+
+class Labelled(int):
+    pass
+
+
+class Sorted(dict):
+    """Shows its entries in another order than the one it keeps."""
+
+    def items(self):
+        return sorted(super().items())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (deque([1], maxlen=3), deque([1], maxlen=4)),
+        (deque([1]), deque([1], maxlen=4)),
+        (defaultdict(int), defaultdict(list)),
+        (Sorted({1: 1, 2: 2}), Sorted({2: 2, 1: 1})),
+        (True, 1),
+        (0.0, -0.0),
+        ({1: 2}, {1: 2.0}),
+    ],
+)
+def test_what_can_behave_differently_has_another_form(one, other):
+    assert repr(canonical_form(one)) != repr(canonical_form(other))
+
+
+def test_a_number_with_attributes_is_no_value():
+    labelled = Labelled(3)
+    assert copy_structure([labelled]) == [3]
+    labelled.seen = [1]
+    for made in (copy_structure, canonical_form):
+        with pytest.raises(NotAStructure, match="Labelled is a value with attributes of its own"):
+            made([labelled])
 
 
 def test_the_order_of_a_dict_counts_and_that_of_a_set_does_not():

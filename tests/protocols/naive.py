@@ -177,10 +177,10 @@ class GivenAsAsked(PreventiveBroadcast):
         past = self._past
         take = past.take
 
-        def naive(base, births, gone, more):
-            known, past.births = past.births, {}
-            moved = take(base, births, gone, more)
-            past.births = known | past.births
+        def naive(*args):
+            past._went_there = lambda *args, **kwargs: False
+            moved = take(*args)
+            del past._went_there
             return moved
 
         past.take = naive

@@ -8,7 +8,7 @@ first fires. It has to end with
 - *termination*: nothing held back but what depends on messages that are gone with their node, no link unsafe,
   and, asked once more (`probes`), a broadcast of each node reaches all. If the same world comes back but for the
   time, however late its timers fire, or no timer is left, it never will; if so many timers have fired as the
-  scope allows (`calm`), that is told too. When all is done, no timer may be set again and again for nothing.
+  scope allows (`calm`), that is told too. When all is done, nodes fall silent (`checking.silence`).
 
 The search itself lets frames arrive in every order. What it does not see is what timers set off once all is
 quiet: that is looked at in every order, too (`_every_order`), as long as this takes no more than `ROOM` worlds.
@@ -26,9 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from antecast.checking.hidden import Raised
-from antecast.checking.lassos import BY_ITSELF, REPEATS
+from antecast.checking.lassos import BY_ITSELF, ENDLESS, REPEATS, STORM
 from antecast.checking.machine import ABSENT
+from antecast.checking.performing import LEAVING
 from antecast.checking.records import Problem
+from antecast.checking.silence import heartbeats_of, noise
 from antecast.checking.wires import UP
 from antecast.checking.world import GO_ON, Action, World, Worlds
 from antecast.core import LinkSafety, NodeId
@@ -42,14 +44,9 @@ HELD_BACK = (
 
 NOTHING_LEFT = "nothing is under way and no timer is set"
 
-ENDLESS = "frames go to and fro without an end"
-
 HOLDS = "station_hosts"
 """The gauge of hosts that a station holds: in the end each host is held by one."""
 
-
-STORM = 5_000
-"""Things that may happen by themselves, one after the other, before it is said that they never end."""
 
 ROOM = 2_000
 """Worlds that are looked at to see what timers set off, in every order, from a world at rest."""
@@ -61,9 +58,6 @@ others have something, nothing that goes to the first node."""
 
 LAST = ("last",)
 """How many turns there have been."""
-
-IDLE = 64
-"""Timers that may fire when all is done, to see whether it goes on for ever for nothing."""
 
 
 class Calm:
@@ -78,6 +72,7 @@ class Calm:
         self._agree = Guarantee.AGREEMENT in worlds.promises
         safe = worlds.scope.safe_links
         self._safe = self._agree if safe is None else safe
+        self.heartbeats = heartbeats_of(worlds.spec, worlds.settings)
         self._scarce = _is_scarce(worlds)
 
     def is_quiet(self, world: World) -> bool:
@@ -114,7 +109,7 @@ class Calm:
             passed.append(place)
             ended, problem = self._rest(world, excused, way, schedule)
             if problem is None and stage == len(rounds):
-                problem = self._idle_timer(ended, way)
+                problem = noise(self, ended, way)
             if problem is not None:
                 return problem
             if stage == len(rounds):
@@ -144,7 +139,7 @@ class Calm:
         turns: dict[Action, int] = {}
         waited = False
         while True:
-            action = self._next(world, schedule, turns)
+            action = self.next(world, schedule, turns)
             if action is not None:
                 if len(way) - last_firing >= STORM and schedule:  # the first alone leaves nothing waiting for ever
                     schedule, last_firing = 0, len(way)
@@ -156,7 +151,7 @@ class Calm:
                 lacking = self.lacking(world, excused)
                 if lacking is None:
                     return world, None
-                action = next(self._timers(world, schedule), None)
+                action = next(self.timers(world, schedule), None)
                 if action is None:
                     words = f"{lacking}; {NOTHING_LEFT}"
                     return world, Problem("termination", words)
@@ -181,7 +176,7 @@ class Calm:
         """What keeps a world from a good end, if things take their course. On real objects this is done once."""
         try:
             ended, problem = self._rest(world, excused, [], 0)
-            return problem or self._idle_timer(ended, [])
+            return problem or noise(self, ended, [])
         except Raised as error:
             return Problem("exception", str(error))
 
@@ -197,32 +192,6 @@ class Calm:
                     if step.problem is not None or step.effects or step.state != world[node]:
                         words = step.problem or "link_down of a link that is not up did something"
                         return Problem("contract", f"node {node}, told that its link to {peer} is gone: {words}")
-        return None
-
-    def _idle_timer(self, world: World, way: list[Action]) -> Problem | None:
-        """A timer that is set again for ever, and nothing ever comes of it, when all is done."""
-        seen: set[World] = set()
-        made, waited = len(way), False
-        while len(way) - made < IDLE:
-            action = next(self._timers(world, 0), None)
-            if action is None:
-                break
-            relative = self.without_time(world)
-            if relative not in seen:
-                waited = False
-            elif waited:
-                words = f"at node {action[1]} the timer {action[2]} is set again for ever, without an effect"
-                return Problem("termination", f"{words}; {REPEATS}")
-            else:
-                action, waited = self.worlds.label("wait"), True
-            seen.add(relative)
-            way.append(action)
-            world, problem = self.worlds.perform(world, action, free=True)
-            if problem is not None:
-                return problem
-            if self._next(world, 0, {}) is not None:
-                break
-        del way[made:]
         return None
 
     def _every_order(self, start: World, excused: int, way: list[Action]) -> Problem | None:
@@ -241,7 +210,7 @@ class Calm:
                 resting = not actions
                 lacking = self.lacking(world, excused) if resting else None
                 if resting and lacking is not None:
-                    actions = list(self._timers(world, -1))
+                    actions = list(self.timers(world, -1))
                     relative = self.without_time(world)
                     if not actions or at_rest.count(relative) > 1:
                         words = REPEATS if actions else NOTHING_LEFT
@@ -281,7 +250,7 @@ class Calm:
         """What happens by itself."""
         return [each for each in self.worlds.actions(world) if each[0] in BY_ITSELF]
 
-    def _next(self, world: World, schedule: int, turns: dict[Action, int]) -> Action | None:
+    def next(self, world: World, schedule: int, turns: dict[Action, int]) -> Action | None:
         """What happens by itself next: a recovery, a link that returns, an end that notices, a frame that arrives.
         `turns` says when each link last had its turn."""
         arriving: list[Action] = []
@@ -317,7 +286,7 @@ class Calm:
             for each in arriving
         }
 
-    def _timers(self, world: World, schedule: int) -> Iterator[Action]:
+    def timers(self, world: World, schedule: int) -> Iterator[Action]:
         """The timers that are due first: of several, one by the schedule, or all."""
         worlds = self.worlds
         timers = sorted(
@@ -325,7 +294,7 @@ class Calm:
             for node in worlds.nodes
             if worlds.machine.protocol(world[node]) is not None
             for token, at in worlds.values[world[2 * worlds.n + node]]
-            if token != "leaving"
+            if token != LEAVING
         )
         now = world[worlds.NOW]
         due = [each for each in timers if max(each[0], now) == max(timers[0][0], now)]
@@ -366,20 +335,27 @@ class Calm:
         nodes, need not have what is excused."""
         worlds = self.worlds
         members = self._members(world)
-        for together in self._connected(world, members) if self._agree else ():
-            had = 0
-            for node in together:
-                record = worlds.record(world, node)
-                had |= record.delivered | sum(bit for bit, _ in record.pasts)
-            for node in together:
-                lacks = had & ~worlds.record(world, node).delivered
-                if self._scarce or node >= worlds.scope.nodes:
-                    lacks &= ~excused
-                if lacks:
-                    name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
-                    return f"node {node} never delivers {name}"
+        for node, lacks in self._undelivered(world, members) if self._agree else ():
+            if self._scarce or node >= worlds.scope.nodes:
+                lacks &= ~excused
+            if lacks:
+                name = worlds.machine.messages[(lacks & -lacks).bit_length() - 1]
+                return f"node {node} never delivers {name}"
         unsafe = self._unsafe(world) if self._safe else None
         return unsafe or (self._held_back(world, len(members)) if self._agree else None)
+
+    def all_delivered(self, world: World) -> bool:
+        """Whether nobody lacks anything, excused or not: a node may go on for ever to look for what it lacks."""
+        return not any(lacks for _, lacks in self._undelivered(world, self._members(world)))
+
+    def _undelivered(self, world: World, members: list[NodeId]) -> Iterator[tuple[NodeId, int]]:
+        """What each member has not delivered of what those have that it is connected to."""
+        for together in self._connected(world, members):
+            records = {node: self.worlds.record(world, node) for node in together}
+            had = 0
+            for record in records.values():
+                had |= record.delivered | sum(bit for bit, _ in record.pasts)
+            yield from ((node, had & ~record.delivered) for node, record in records.items())
 
     def _connected(self, world: World, members: list[NodeId]) -> list[set[NodeId]]:
         """Members by the part of the network that they are in: whoever leaves may take links along."""

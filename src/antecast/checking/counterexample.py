@@ -25,7 +25,7 @@ from antecast.checking.properties import BoundedBuffers, Property, addresses, br
 from antecast.checking.records import Problem
 from antecast.checking.scope import Scope, check_scope
 from antecast.checking.story import Story
-from antecast.checking.world import Action, BadStart, World, Worlds
+from antecast.checking.world import CALLS, Action, BadStart, World, Worlds
 from antecast.core import ConfigurationError, InputError, MessageId
 from antecast.core.forms import form
 from antecast.core.settings import plain_settings, read_settings
@@ -105,6 +105,8 @@ def _audited(events: Iterable[Event]) -> Witness | None:
     except InputError:
         return None
 
+
+TOLD = {"broadcast": "answers with", "deliver": "delivers", "discard": "discards"}
 
 SHOWN = 40
 """Events that a drawing shows at the most."""
@@ -295,6 +297,8 @@ class Teller:
                 return f"at node {about[0]} the timer {about[1]} fires"
             case "up":
                 return f"node {about[0]} sees its link to node {about[1]} come up"
+            case "late":
+                return f"node {about[0]} sees a link to node {about[1]} come up that has broken since"
             case "down":
                 return f"node {about[0]} sees its link to node {about[1]} go down"
             case "break":
@@ -338,10 +342,11 @@ class Teller:
                 came += self._note(node, "deliver", _bits(new.delivered & ~old.delivered & ~own))
                 came += self._note(node, "broadcast", fresh)
                 self._note(node, "deliver", _bits(new.delivered & ~old.delivered & own))
-        if action[0] in ("crash", "recover", "up", "down", "leave", "join", "timer"):
-            what = f"{action[2]}" if action[0] in ("up", "down", "timer") else ""
+            came += self._note(node, "discard", _bits(new.discarded & ~old.discarded))
+        if action[0] in ("crash", "recover", "up", "late", "down", "leave", "join", "timer"):
+            what = f"{action[2]}" if action[0] in ("up", "late", "down", "timer") else ""
             self.events.append(Event(action[1], len(self.events), action[0], what))
-        if action[0] in ("receive", "hear", "broadcast", "timer", "up", "down") and action[-1] >= 0:
+        if action[0] in CALLS and action[-1] >= 0:
             came.append(f"crashes after {action[-1]} effects")
             self.events.append(Event(action[1], len(self.events), "crash", ""))
         if problem is not None and problem.delivery is not None:
@@ -351,7 +356,7 @@ class Teller:
     def _note(self, node: int, verb: str, bits: Iterable[int]) -> list[str]:
         names = [self._name(bit) for bit in bits]
         self.events += [Event(node, len(self.events) + i, verb, str(name)) for i, name in enumerate(names)]
-        return [f"{'delivers' if verb == 'deliver' else 'answers with'} {name}" for name in names]
+        return [f"{TOLD[verb]} {name}" for name in names]
 
     def _name(self, bit: int) -> MessageId:
         return self.worlds.machine.messages[bit.bit_length() - 1]

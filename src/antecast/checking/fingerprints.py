@@ -34,9 +34,9 @@ class Contents:
         return self._worlds.machine.digests[number]
 
     def record(self, number: int) -> bytes:
-        delivered, covered, pasts = self._worlds.records.values[number]
+        delivered, covered, pasts, discarded = self._worlds.records.values[number]
         past = [(self._names(bit), self._names(before)) for bit, before in pasts]
-        return repr((self._names(delivered), self._names(covered), past)).encode()
+        return repr((self._names(delivered), self._names(covered), past, self._names(discarded))).encode()
 
     def _names(self, bits: int) -> list[tuple[int, int]]:
         names = self._worlds.machine.messages

@@ -34,6 +34,11 @@ BY_ITSELF: Final = frozenset({"recover", "link", "up", "down", "receive", "hear"
 
 REPEATS: Final = "from here on everything repeats"
 
+ENDLESS: Final = "frames go to and fro without an end"
+
+STORM: Final = 5_000
+"""Things that may happen by themselves, one after the other, before it is said that they never end."""
+
 Echo: TypeAlias = tuple[NodeId, bytes]
 """A receiver and a frame."""
 

@@ -83,7 +83,6 @@ class Step:
     """What a call does: the next state, and its effects in numbers."""
 
     __slots__ = (
-        "deliveries",
         "effects",
         "idle",
         "kind",
@@ -93,7 +92,6 @@ class Step:
         "refused",
         "sends",
         "state",
-        "timers",
     )
 
     def __init__(
@@ -106,11 +104,10 @@ class Step:
     ) -> None:
         self.state = state
         self.effects = effects
-        """In their order: ("send", peer, frame), ("timer", token, at or None), and ("deliver", message, which
-        broadcast of its source has the payload, and if it is too late, how long ago that was)."""
+        """In their order: ("send", peer, frame), ("timer", token, at or None), ("accepted", message), ("discard",
+        message), and ("deliver", message, which broadcast of its source has the payload, and if it is too late,
+        how long ago that was)."""
         self.sends = tuple((each[1], each[2]) for each in effects if each[0] == "send")
-        self.deliveries = tuple(each[1] for each in effects if each[0] == "deliver")
-        self.timers = tuple((each[1], each[2]) for each in effects if each[0] == "timer")
         self.named = tuple(each[1] for each in effects if each[0] == "accepted")
         self.problem = problem
         self.kind = kind
@@ -119,7 +116,7 @@ class Step:
         """Why a frame was not taken."""
         self.idle = False
         """Whether the call left everything as it was."""
-        self.plain = not (self.deliveries or self.timers or self.named or problem)
+        self.plain = len(self.sends) == len(effects) and problem is None
 
 
 def _as_bytes(value: tuple[Any, ...]) -> bytes:
@@ -350,7 +347,7 @@ class Machine:
                 effects = copy.receive(frame, sender, self.clock(node, now))
             except Exception:
                 return False
-            if any(not isinstance(effect, Discard | Alert) for effect in effects):
+            if any(not isinstance(effect, Alert) for effect in effects):
                 return False
             if self._digest((node, copy.canonical())) != self.digests[state]:
                 return False
@@ -408,7 +405,9 @@ class Machine:
             case CancelTimer(token=token):
                 self.first_set.setdefault((node, token), (self._cause, place))
                 return [("timer", token, None)]
-            case Discard() | Alert():
+            case Discard(id=name):
+                return [("discard", self.message(name))]
+            case Alert():
                 return []
         raise TypeError("it is not an effect")
 

@@ -35,7 +35,11 @@ effects of this call have been carried out."""
 A_DAY: Final = 86_400 * 10**9
 """Nanoseconds that pass at once where timers are late."""
 
-CALLS: Final = ("receive", "hear", "broadcast", "timer", "up", "down")
+LEAVING: Final = "\0leaving"
+GONE_FOR_GOOD: Final = "\0gone"
+"""Marks among the timers of a node that is about to leave, or has left: no protocol has timers of these names."""
+
+CALLS: Final = ("receive", "hear", "broadcast", "timer", "up", "late", "down")
 PLACE = {name: place for place, name in enumerate(BUDGET)}
 
 
@@ -202,6 +206,8 @@ class Performing:
                 words = f"node {node} delivered {self.machine.messages[effect[1]]} {late:g} s after its broadcast"
                 return Problem("deadline", f"{words}; {allowed:g} s are allowed", (node, effect[1]))
             made = self.records.deliver(world[place], node, effect[1], past)
+        elif kind == "discard":
+            made = self.records.discard(world[place], effect[1])
         else:
             made = self.records.broadcast(world[place], node, effect[1])
         if isinstance(made, Problem):
@@ -283,6 +289,8 @@ class Performing:
     def _do_up(self, world: list[int], node: NodeId, peer: NodeId, life: int, then: int) -> Problem | None:
         return self._change(world, node, peer, life, "link_up", then)
 
+    _do_late = _do_up
+
     def _do_down(self, world: list[int], node: NodeId, peer: NodeId, life: int, then: int) -> Problem | None:
         return self._change(world, node, peer, life, "link_down", then)
 
@@ -339,8 +347,8 @@ class Performing:
 
     def _stop(self, world: list[int], node: NodeId, state: int, *, for_good: bool = False) -> None:
         world[node] = state
-        leaving = tuple(each for each in self.values[world[2 * self.n + node]] if each[0] == "leaving")
-        world[2 * self.n + node] = self.value((("gone", 0),) if for_good else leaving)
+        leaving = tuple(each for each in self.values[world[2 * self.n + node]] if each[0] == LEAVING)
+        world[2 * self.n + node] = self.value(((GONE_FOR_GOOD, 0),) if for_good else leaving)
         if self.cells:
             air = self.values[world[self.AIR]]
             world[self.AIR] = self.value(tuple(each for each in air if each[0] != node))
@@ -376,12 +384,12 @@ class Performing:
             self._stop(world, node, ABSENT, for_good=True)
             return None
         step = self._step(world, node, "leave")
-        self._set_timer(world, node, "leaving", 1 << 62)
+        self._set_timer(world, node, LEAVING, 1 << 62)
         return self._run(world, node, step)
 
     def _let_go(self, world: list[int], node: NodeId) -> Problem | None:
         """A node that is leaving stops once the others have heard it."""
-        if self.scope.leaves and any(token == "leaving" for token, _ in self.values[world[2 * self.n + node]]):
+        if self.scope.leaves and any(token == LEAVING for token, _ in self.values[world[2 * self.n + node]]):
             protocol: object = self.machine.protocol(world[node])
             if isinstance(protocol, Leaving) and protocol.left:
                 self._stop(world, node, ABSENT, for_good=True)

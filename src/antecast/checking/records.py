@@ -19,6 +19,8 @@ class Record(NamedTuple):
     """What happened before all that was delivered."""
     pasts: tuple[tuple[int, int], ...]
     """Of each message broadcast here: its bit, and what happened before it."""
+    discarded: int = 0
+    """The messages of which the node has said that it will never deliver them."""
 
 
 class Problem(NamedTuple):
@@ -77,8 +79,15 @@ class Records:
             found = self._delivered[key] = self._deliver(self.values[number], node, message, past)
         return found
 
+    def discard(self, number: int, message: int) -> int:
+        record = self.values[number]
+        return self.number(record._replace(discarded=record.discarded | 1 << message))
+
     def _deliver(self, record: Record, node: int, message: int, past: int) -> int | Problem:
         bit, name = 1 << message, self._names[message]
+        if record.discarded & bit:
+            words = f"node {node} delivered {name}, which it had discarded"
+            return Problem("contract", words, (node, message))
         if record.delivered & bit:
             return Problem("integrity", f"node {node} delivered {name} twice", (node, message))
         if self._causal and record.covered & bit:
@@ -89,4 +98,4 @@ class Records:
                 later = each.origin == name.origin and not past >> other & 1
                 if later and record.delivered >> other & 1:
                     return Problem("fifo", f"node {node} delivered {name} after {each}", (node, message))
-        return self.number(Record(record.delivered | bit, record.covered | past, record.pasts))
+        return self.number(record._replace(delivered=record.delivered | bit, covered=record.covered | past))

@@ -132,7 +132,7 @@ class Followed:
                 if action[1:2] == (node,):  # a tick has no node
                     if verb == "crash" or (verb in CALLS and action[-1] >= 0):
                         continue  # its links are gone
-                    ended = action[2] if verb in ("up", "down") else None
+                    ended = action[2] if verb in ("up", "late", "down") else None
                 self.pairs.add((before, then, ended))
 
     def edges(self, machine: Machine) -> set[Edge]:

@@ -71,6 +71,9 @@ class Scope(Settings, frozen=True, kw_only=True):
     """How many of all these things may happen altogether, broadcasts included. Default: no bound."""
     fifo: bool | None = None
     """Whether links keep the order of their frames. Default: as the protocol needs."""
+    at_rest: bool = False
+    """Whether what nodes say as their first links come up has arrived before anything else happens. In cells it
+    always has."""
     inside: bool = True
     """Whether crashes come between two effects of a call, too."""
     nested: bool = False
@@ -145,6 +148,8 @@ def described(scope: Scope) -> str:
     parts += [_counted(getattr(scope, name), name) for name in BUDGET if getattr(scope, name)]
     if scope.topology != "complete":
         parts.insert(1, scope.topology)
+    if scope.at_rest:
+        parts.insert(1, "at rest")
     if scope.bound is not None:
         parts.append(f"{scope.bound} altogether")
     return ", ".join(parts)

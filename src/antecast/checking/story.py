@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from antecast.checking.machine import ABSENT
 from antecast.checking.records import Problem
-from antecast.checking.world import Action, World, Worlds
+from antecast.checking.world import CALLS, Action, World, Worlds
 from antecast.core import NodeId
 
 
@@ -59,7 +59,7 @@ class Story:
                 self.flights.append(Flight(waiting.pop(0), peer, number, node, what, lost))
             self.marks.append(Mark(number, node, "lose" if lost else "receive", what))
         elif verb not in ("broadcast", "tick", "wait", "break", "link", "appear", "cut"):
-            what = str(action[2]) if verb in ("up", "down", "timer", "move") else ""
+            what = str(action[2]) if verb in ("up", "late", "down", "timer", "move") else ""
             self.marks.append(Mark(number, action[1], verb, what))
         for place, node in enumerate(action[1:3]) if verb in ("break", "link", "appear") else ():
             self.marks.append(Mark(number, node, verb, str(action[2 - place])))
@@ -75,7 +75,7 @@ class Story:
             stopped = before[node] and after[node] == ABSENT and verb != "leave"
             if stopped:
                 self.marks.append(Mark(number, node, "leave", ""))
-        if verb in ("receive", "hear", "broadcast", "timer", "up", "down") and action[-1] >= 0:
+        if verb in CALLS and action[-1] >= 0:
             self.marks.append(Mark(number, action[1], "crash", ""))
         self._sent(number, had, has)
 

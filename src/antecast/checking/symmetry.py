@@ -153,9 +153,10 @@ class Renaming:
 
     def record(self, record: int) -> int:
         records = self.worlds.records
-        delivered, covered, pasts = records.values[record]
+        delivered, covered, pasts, discarded = records.values[record]
         renamed = tuple((self._bits(bit), self._bits(past)) for bit, past in pasts)
-        found = self._records[record] = records.number(Record(self._bits(delivered), self._bits(covered), renamed))
+        image = Record(self._bits(delivered), self._bits(covered), renamed, self._bits(discarded))
+        found = self._records[record] = records.number(image)
         return found
 
     def timers(self, node: int, timers: int) -> int:

@@ -99,9 +99,9 @@ class Outgoing:
                 call, needs = self._call(key)
                 return (machine.frame_bytes[number], call, place), needs
             case "record":
-                delivered, covered, pasts = worlds.records.values[number]
+                delivered, covered, pasts, discarded = worlds.records.values[number]
                 past = [(self._names(bit), self._names(before)) for bit, before in pasts]
-                return (self._names(delivered), self._names(covered), past), []
+                return (self._names(delivered), self._names(covered), past, self._names(discarded)), []
             case "link":
                 link = worlds.wires.values[number]
                 frames = [frame for life in link.lives for frame in (*life.to_low, *life.to_high)]
@@ -176,9 +176,10 @@ class Incoming:
                 known = worlds.machine.frame_number(data)
                 return int(self._step(call).effects[place][2]) if known is None else known
             case "record":
-                delivered, covered, pasts = value
+                delivered, covered, pasts, discarded = value
                 past = tuple((self._bits(bit), self._bits(before)) for bit, before in pasts)
-                return worlds.records.number(Record(self._bits(delivered), self._bits(covered), past))
+                made_of = Record(self._bits(delivered), self._bits(covered), past, self._bits(discarded))
+                return worlds.records.number(made_of)
             case "link":
                 belongs, lives = value
                 made = [

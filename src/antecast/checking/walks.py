@@ -15,7 +15,8 @@ from __future__ import annotations
 import time
 from random import Random
 
-from antecast.checking.calm import ENDLESS, Calm
+from antecast.checking.calm import Calm
+from antecast.checking.lassos import ENDLESS
 from antecast.checking.limits import Progress
 from antecast.checking.properties import Property, broken_property
 from antecast.checking.records import Problem

@@ -2,9 +2,9 @@
 
 All that is between two nodes is one value: the lives of their link that are not over, the oldest first. Each end
 of a life is first to come, then up, then gone; frames wait for an end that is to come, and are dropped with one
-that is gone. A life that breaks is noticed by each end at a moment of its own, and the next may begin before.
-What is between two nodes takes few values in very many worlds, so these are numbered, and what can happen to each
-is worked out once.
+that is gone. A life that breaks is noticed by each end at a moment of its own, and the next may begin before. An
+end that has not come up by then may still do so, late, or never. What is between two nodes takes few values in
+very many worlds, so these are numbered, and what can happen to each is worked out once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Change(NamedTuple):
 
     high: bool
     life: int
-    up: bool
+    verb: str
+    """`up` or `down`, or `late` for an end that comes up after the life has broken: it may do so, or never."""
     after: int
 
 
@@ -160,22 +161,19 @@ class Wires:
         link, found = self.values[number], []
         for at, life in enumerate(link.lives):
             for high, end in ((False, life.low), (True, life.high)):
-                if end == TO_COME and not life.broken and self._is_next(link, at, high):
-                    found.append(Change(high, at, True, self._come_up(link, at, high)))
+                if end == TO_COME:
+                    verb = "late" if life.broken else "up"
+                    found.append(Change(high, at, verb, self._come_up(link, at, high)))
                 elif end == UP and life.broken:
                     gone = life._replace(high=GONE) if high else life._replace(low=GONE)
-                    found.append(Change(high, at, False, self._with(link, at, gone)))
+                    found.append(Change(high, at, "down", self._with(link, at, gone)))
         return found
 
-    def _is_next(self, link: Link, at: int, high: bool) -> bool:
-        return all((life.high if high else life.low) != TO_COME for life in link.lives[:at])
-
     def _come_up(self, link: Link, at: int, high: bool) -> int:
-        """An end comes up; the end of the life before it, if it is still up, is gone with that."""
+        """An end comes up; those of the lives before it are gone with that, whether they have been up or not."""
         lives = []
         for place, life in enumerate(link.lives):
-            end = life.high if high else life.low
-            state = UP if place == at else GONE if end == UP else end
+            state = UP if place == at else GONE if place < at else life.high if high else life.low
             lives.append(life._replace(high=state) if high else life._replace(low=state))
         return self.number(link._replace(lives=tuple(lives)))
 
@@ -183,12 +181,12 @@ class Wires:
 
     def broken(self, number: int) -> int:
         link = self.values[number]
-        return self.number(link._replace(lives=tuple(_broken(life) for life in link.lives)))
+        return self.number(link._replace(lives=tuple(life._replace(broken=True) for life in link.lives)))
 
     def begun(self, number: int) -> int:
         """A new life of the link."""
         link = self.values[number]
-        return self.number(Link(True, (*(_broken(life) for life in link.lives), FRESH)))
+        return self.number(Link(True, (*(life._replace(broken=True) for life in link.lives), FRESH)))
 
     def due(self, number: int) -> int:
         """The two should have a link from now on, and it begins when both are up."""
@@ -197,7 +195,7 @@ class Wires:
     def lost_end(self, number: int, high: bool, *, for_good: bool = False) -> int:
         """One of the two nodes has stopped; the other has still to notice."""
         link = self.values[number]
-        lives = (_broken(life) for life in link.lives)
+        lives = (life._replace(broken=True) for life in link.lives)
         ended = tuple(life._replace(high=GONE) if high else life._replace(low=GONE) for life in lives)
         return self.number(Link(link.belongs and not for_good, ended))
 
@@ -211,13 +209,6 @@ class Wires:
         return (high, low) if is_high else (low, high)
 
 
-def _broken(life: Life) -> Life:
-    """An end that has not come up yet never will."""
-    low = GONE if life.low == TO_COME else life.low
-    high = GONE if life.high == TO_COME else life.high
-    return life._replace(broken=True, low=low, high=high)
-
-
 def _tidy(life: Life) -> Life:
     """What is under way to an end that is gone is gone."""
     if life.low == GONE and life.to_low:
@@ -226,5 +217,8 @@ def _tidy(life: Life) -> Life:
 
 
 def _is_busy(life: Life) -> bool:
-    """A life that has begun, and that neither end has seen come up, can wait as well as one that is to begin."""
-    return bool(life.to_low or life.to_high) or life.broken or (life.low == TO_COME) != (life.high == TO_COME)
+    """A life that has begun, and that neither end has seen come up, can wait as well as one that is to begin. A
+    broken one is over once no end is up."""
+    if life.broken:
+        return UP in (life.low, life.high)
+    return bool(life.to_low or life.to_high) or (life.low == TO_COME) != (life.high == TO_COME)

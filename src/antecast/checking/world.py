@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from antecast.checking.lassos import ENDLESS, STORM
 from antecast.checking.machine import ABSENT, Down, Step
-from antecast.checking.performing import ANSWER, CALLS, GO_ON, PLACE, Action, Performing, World
+from antecast.checking.performing import ANSWER, CALLS, GO_ON, LEAVING, PLACE, Action, Performing, World
 from antecast.checking.records import EMPTY, Problem
 from antecast.checking.reduction import Eager
 from antecast.checking.scope import BUDGET
@@ -63,17 +64,19 @@ class Worlds(Performing):
                 tuple(sorted({**dict(self.values[world[self.CELLS]]), host: station}.items()))
             )
             self._must(self._run(world, host, self._step(world, host, "link_up", station)))
-        return self._settled(tuple(world)) if self.cells else tuple(world)
+        return self._rested(tuple(world)) if self.cells or scope.at_rest else tuple(world)
 
-    def _settled(self, world: World) -> World:
-        """Hosts are taken in before anything else happens; those that join later are not."""
-        while True:
+    def _rested(self, world: World) -> World:
+        """All that is under way has arrived. Hosts are taken in before anything else happens, but those that join
+        later."""
+        for _ in range(STORM):
             ready = (each for each in self.actions(world) if each[0] in ("hear", "receive"))
             action = next(ready, None)
             if action is None:
                 return world
             world, problem = self.perform(world, action, free=True)
             self._must(problem)
+        raise BadStart(Problem("termination", f"nodes never stop talking; {ENDLESS}"))
 
     def _must(self, problem: Problem | None) -> None:
         if problem is not None:
@@ -93,7 +96,7 @@ class Worlds(Performing):
                 yield label("receive", node, peer, arrival.life, arrival.position, GO_ON)
             for change in self.wires.changes(number):
                 node, peer = (high, low) if change.high else (low, high)
-                yield label("up" if change.up else "down", node, peer, change.life, GO_ON)
+                yield label(change.verb, node, peer, change.life, GO_ON)
         for place, (node, peer, _) in enumerate(self.values[world[self.AIR]]):
             if node in alive and self._hears(world, node, peer):
                 yield label("hear", node, peer, place, GO_ON)
@@ -117,7 +120,7 @@ class Worlds(Performing):
 
     def may_speak(self, world: World, node: NodeId) -> bool:
         """A node that is leaving says nothing more."""
-        return not any(token == "leaving" for token, _ in self.values[world[2 * self.n + node]])
+        return not any(token == LEAVING for token, _ in self.values[world[2 * self.n + node]])
 
     def _hears(self, world: World, node: NodeId, peer: NodeId) -> bool:
         """A station hears what a host has sent in its cell, even if the host has moved on; a host hears the
@@ -190,7 +193,7 @@ class Worlds(Performing):
 
     def _due(self, world: World, node: NodeId) -> list[str]:
         """The timers of a node that fire first."""
-        timers = [(at, token) for token, at in self.values[world[2 * self.n + node]] if token != "leaving"]
+        timers = [(at, token) for token, at in self.values[world[2 * self.n + node]] if token != LEAVING]
         soonest = min((at for at, _ in timers), default=None)
         return [] if soonest is None else [token for at, token in timers if at <= max(soonest, world[self.NOW])]
 

@@ -408,7 +408,8 @@ class _Shown:
         now = time.monotonic()
         if self._quiet or now - self._last < (0.5 if err.is_terminal else _LINE_SECONDS):
             return
-        rate = (states - self._before) / (now - self._last)
+        new = states - self._before if states >= self._before else states  # fewer: a search has begun again
+        rate = new / (now - self._last)
         self._last, self._before = now, states
         text = f"{self._name}: {states:,} states, {rate:,.0f} per second, frontier {frontier:,}, depth {depth}"
         err.print(text, end="\r" if err.is_terminal else "\n", soft_wrap=True)

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 _VALUES = (int, float, complex, str, bytes, bool, type(None), type, Enum, Codec, types.ModuleType, type(Ellipsis))
 
+_NUMBERS_AND_TEXT = (int, float, complex, str, bytes)
+
 _PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
 """Types whose values are their own canonical form."""
 _BARE = frozenset({dict, list, set, frozenset, deque})
@@ -85,6 +87,7 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
         made.extend([each if type(each) in _PLAIN else _copy(each, done) for each in thing])
         return made
     if issubclass(kind, tuple):
+        _check_bare(thing, kind)
         parts = [each if type(each) in _PLAIN else _copy(each, done) for each in thing]
         if all(map(is_, parts, thing)):
             return thing
@@ -102,6 +105,10 @@ def _copy(thing: Any, done: dict[int, Any]) -> Any:
             new[name] = value if type(value) in _PLAIN else _copy(value, done)
         return made
     return _copy_other(thing, kind, done)
+
+
+def _base(kind: type) -> type[dict[Any, Any]]:
+    return OrderedDict if issubclass(kind, OrderedDict) else dict
 
 
 def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
@@ -123,7 +130,7 @@ def _copy_other(thing: Any, kind: Any, done: dict[int, Any]) -> Any:
     elif issubclass(kind, dict | list | set):
         made = done[id(thing)] = kind.__new__(kind)
         if issubclass(kind, dict):
-            base = OrderedDict if issubclass(kind, OrderedDict) else dict
+            base = _base(kind)
             for key, value in base.items(thing):  # a class of its own may mean something else by these methods
                 base.__setitem__(made, _copy(key, done), _copy(value, done))
             if hasattr(thing, "default_factory"):
@@ -219,6 +226,7 @@ def _form(thing: Any, seen: dict[int, int], held: _Held) -> Any:
                 fields.append((name, value if type(value) in _PLAIN else _form(value, seen, held)))
         return (kind.__qualname__, (), tuple(fields))
     if issubclass(kind, tuple):
+        _check_bare(thing, kind)
         return (kind.__name__, *[each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
     if kind is frozenset:
         return ("frozenset", *_set_form(thing, seen, held))
@@ -237,13 +245,18 @@ def _form(thing: Any, seen: dict[int, int], held: _Held) -> Any:
                     k if type(k) in _PLAIN else _form(k, seen, held),
                     v if type(v) in _PLAIN else _form(v, seen, held),
                 )
-                for k, v in thing.items()
+                for k, v in (thing.items() if kind is dict else _base(kind).items(thing))
             ]
         )
+        if kind is not dict and hasattr(thing, "default_factory"):
+            parts = (*parts, ("made by", _form(thing.default_factory, seen, held)))
     elif issubclass(kind, set | frozenset):
         parts = _set_form(thing, seen, held)
     elif issubclass(kind, list | deque):
-        parts = tuple([each if type(each) in _PLAIN else _form(each, seen, held) for each in thing])
+        each_of = (list if issubclass(kind, list) else deque).__iter__(thing)
+        parts = tuple([each if type(each) in _PLAIN else _form(each, seen, held) for each in each_of])
+        if issubclass(kind, deque) and thing.maxlen is not None:
+            parts = (*parts, ("at most", thing.maxlen))
     else:
         parts = _other_form(thing, kind, seen, held)
     if kind in _BARE:
@@ -254,7 +267,7 @@ def _form(thing: Any, seen: dict[int, int], held: _Held) -> Any:
 
 
 def _set_form(thing: Any, seen: dict[int, int], held: _Held) -> tuple[Any, ...]:
-    before = len(seen)
+    thing, before = list((set if isinstance(thing, set) else frozenset).__iter__(thing)), len(seen)
     forms = [_form(each, seen, held) for each in thing]
     if len(seen) == before:
         return tuple(sorted(forms, key=repr))
@@ -321,6 +334,8 @@ def _is_value(kind: type) -> bool:
 def _is_still(value: Any) -> bool:
     """Whether a value holds nothing that can change: frozen structs may hold a list, say."""
     if not isinstance(value, msgspec.Struct):
+        if isinstance(value, _NUMBERS_AND_TEXT):
+            _check_bare(value, type(value))
         return True
     if id(value) in _known_forms:
         return True
@@ -348,6 +363,15 @@ def _is_empty(cell: types.CellType) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _check_bare(thing: object, kind: type) -> None:
+    """Refuse numbers, text and tuples with attributes: these are not part of what they are taken for."""
+    if getattr(thing, "__dict__", None) and not isinstance(thing, Enum):
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise NotAStructure(
+            f"a {name} is a value with attributes of its own; keep these elsewhere, or write clone()"
+        )
 
 
 def _check_object(thing: object, kind: type) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from antecast.core import NodeId, Protocol
+from antecast.core import Frame, NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.barrier import Barrier
 from antecast.protocols.fifo import Fifo
@@ -17,6 +17,7 @@ from antecast.protocols.flood import Flood
 from antecast.protocols.layered import Layered
 from antecast.protocols.ordering import Ordering
 from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
+from antecast.protocols.retained import Summary
 from antecast.protocols.unordered import Unordered
 from antecast.protocols.vector import Vector
 
@@ -34,6 +35,10 @@ class FloodSettings(Settings, frozen=True, kw_only=True):
 
 def _needs(settings: FloodSettings) -> frozenset[Need]:
     return frozenset() if settings.repair else frozenset({Need.RELIABLE_LINKS})
+
+
+def _heartbeats(settings: FloodSettings) -> tuple[type[Frame], ...]:
+    return (Summary,) if settings.repair else ()
 
 
 def over_flood(node: NodeId, ordering: Ordering[Any], settings: FloodSettings) -> Protocol:
@@ -71,6 +76,7 @@ R_BROADCAST = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Unordered(), settings),
         loss_settings={"repair": "100ms"},
+        heartbeats=_heartbeats,
         gauges=GAUGES,
     )
 )
@@ -88,6 +94,7 @@ FIFO = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Fifo(node), settings),
         loss_settings={"repair": "100ms"},
+        heartbeats=_heartbeats,
         gauges=GAUGES,
     )
 )
@@ -108,6 +115,7 @@ VECTOR = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Vector(node), settings),
         loss_settings={"repair": "100ms"},
+        heartbeats=_heartbeats,
         gauges=GAUGES,
     )
 )
@@ -125,6 +133,7 @@ VECTOR_CHANGES = register(
         settings=FloodSettings,
         make=lambda node, settings: over_flood(node, Barrier(node), settings),
         loss_settings={"repair": "100ms"},
+        heartbeats=_heartbeats,
         gauges=GAUGES,
         trusts_closure=True,
     )

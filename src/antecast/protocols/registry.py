@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from antecast.core import ConfigurationError, NodeId, Protocol
+from antecast.core import ConfigurationError, Frame, NodeId, Protocol
 from antecast.core.arguments import unexpected
 from antecast.core.guarantees import Guarantee, Need
 from antecast.core.settings import Settings, read_settings
@@ -74,6 +74,9 @@ class Specification:
     """The longest lifetime of a message, given the settings; None if messages do not expire."""
     clock_bound: Callable[[Any], int | None] = lambda settings: None
     """How far apart two clocks may be, given the settings; None if clocks do not matter."""
+    heartbeats: Callable[[Any], tuple[type[Frame], ...]] = lambda settings: ()
+    """The frames that are sent for ever when all is done, given the settings: signs of life, and what neighbours
+    compare now and then. `antecast check` expects all others to end."""
     fit: Callable[[Any, int], Any] = lambda settings, nodes: settings
     """Completes settings with what follows from the number of nodes at the start."""
     draws: Mapping[str, Sequence[object]] = field(default_factory=dict)

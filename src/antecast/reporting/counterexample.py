@@ -29,7 +29,16 @@ _LOOKS = {
     "crash": Series("crash, departure or break", "var(--bad)", shape="diamond", swatch="dot"),
     "up": Series("link or arrival", "var(--c3)", shape="square", swatch="dot"),
 }
-_SAME = {"leave": "crash", "down": "up", "recover": "up", "join": "up", "move": "up", "link": "up", "appear": "up"}
+_SAME = {
+    "leave": "crash",
+    "down": "up",
+    "late": "up",
+    "recover": "up",
+    "join": "up",
+    "move": "up",
+    "link": "up",
+    "appear": "up",
+}
 _SAME |= {"break": "crash"}
 
 

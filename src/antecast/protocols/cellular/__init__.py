@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from antecast.core import Frame
+from antecast.protocols.cellular.frames import Ack
 from antecast.protocols.cellular.host import CellHost
 from antecast.protocols.cellular.rules import Rule
 from antecast.protocols.cellular.settings import CellularSettings
@@ -13,6 +15,10 @@ __all__ = ["CELLULAR", "CellHost", "CellularSettings", "Rule", "Station"]
 
 def _needs(_: CellularSettings) -> frozenset[Need]:
     return frozenset({Need.CELLS, Need.RELIABLE_LINKS, Need.FIFO_LINKS})
+
+
+def _heartbeats(settings: CellularSettings) -> tuple[type[Frame], ...]:
+    return (Ack,) if settings.evict else ()
 
 
 _BUFFERS = ("host_sent_buffer", "host_received_buffer", "station_sent_buffer", "station_received_buffer")
@@ -38,6 +44,7 @@ CELLULAR = register(
         settings=CellularSettings,
         make=CellHost,
         make_station=Station,
+        heartbeats=_heartbeats,
         gauges=GAUGES,
         draws={"evict": ("5min", "0s")},  # a host that is given up misses what was broadcast meanwhile
     )

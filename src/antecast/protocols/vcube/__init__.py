@@ -29,12 +29,13 @@ from typing import Annotated
 
 import msgspec
 
-from antecast.core import NodeId, Protocol
+from antecast.core import Frame, NodeId, Protocol
 from antecast.core.settings import Duration, Settings
 from antecast.protocols.barrier import Barrier
 from antecast.protocols.flooded import GAUGES
 from antecast.protocols.layered import Layered
 from antecast.protocols.registry import Guarantee, Need, Specification, Unit, register
+from antecast.protocols.vcube.diagnosis import Reply, Test
 from antecast.protocols.vcube.reliable import ReliableTrees
 from antecast.protocols.vcube.trees import Trees
 
@@ -79,6 +80,10 @@ def _needs(settings: VCubeSettings) -> frozenset[Need]:
     return frozenset({Need.COMPLETE_GRAPH, Need.RELIABLE_LINKS, Need.STATIC_MEMBERS})
 
 
+def _heartbeats(settings: VCubeSettings) -> tuple[type[Frame], ...]:
+    return (Test, Reply) if settings.diagnosis else ()
+
+
 _PAPER = "de Araujo, Arantes, Duarte, Rodrigues and Sens, A Communication-Efficient Causal Broadcast Protocol"
 _CAUSAL = frozenset({Guarantee.INTEGRITY, Guarantee.AGREEMENT, Guarantee.FIFO, Guarantee.CAUSAL})
 
@@ -95,6 +100,7 @@ def _specification(name: str, title: str, *, single: bool) -> Specification:
         delivery="changed entries, log N children, and what it releases",
         settings=VCubeSettings,
         make=lambda node, settings: _make(node, settings, single=single),
+        heartbeats=_heartbeats,
         loss_settings={"diagnosis": "100ms", "timeout": "200ms"},
         draws={"diagnosis": (None, "400ms", "1s")},  # a round costs as many frames as nodes: not more often
         gauges=GAUGES | {"held": Unit.MESSAGES, "doubted": Unit.ENTRIES},
