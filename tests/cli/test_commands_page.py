@@ -179,11 +179,11 @@ def test_live_nodes(tmp_path, antecast):
     """What nodes print needs no process: these are the functions behind the commands."""
     import asyncio
 
-    from antecast.cli import node as command
+    from antecast.cli import terminal as command
     from antecast.live import Delivery, Node
 
     kinds = (Delivery(1, 0, 1, 5, b"text"), Delivery(2, 0, 2, 5, b"\xff"), Delivery(3, 0, 3, 5, b"", "no key"))
-    text, binary, unreadable = (json.loads(command._json(each)) for each in kinds)
+    text, binary, unreadable = (json.loads(command.as_row(each)) for each in kinds)
     assert_documented("node", text)
     assert (binary["payload_base64"], unreadable["problem"]) == ("/w==", "no key")
 
