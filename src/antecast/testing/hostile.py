@@ -39,8 +39,9 @@ HOSTILE, NOBODY = 9, 77
 STATIONS = (100, 101)
 HOSTILE_STATION = 109
 SECOND = 10**9
-REST = 30 * SECOND
-"""How long the honest nodes have to come to rest after an attack: longer than every patience."""
+REST = 90 * SECOND
+"""How long the honest nodes have to come to rest after an attack: longer than every patience, on both links (a
+held message is dropped after three of ten seconds)."""
 
 AFTERWARDS = 3 * SECOND
 """How long they are watched after everything has arrived: nothing may come twice."""
