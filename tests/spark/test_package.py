@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import antecast
+from antecast.core.errors import OutputError
 from antecast.sim.identity import PACKED, code_version
 from antecast.sim.study import make_study, plan
 from antecast.spark.package import write_package
@@ -45,6 +46,16 @@ def test_the_archive_is_the_same_every_time_and_says_what_it_is(archive: Path, t
         assert len(content.namelist()) == count
         assert json.loads(content.read(f"antecast/{PACKED}"))["code"] == code_version()
         assert not any("__pycache__" in name for name in content.namelist())
+
+
+@pytest.mark.parametrize("where", ["", ".", "..", "/"])
+def test_a_folder_is_no_archive_and_is_left_alone(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match=r"is a folder; name the archive, such as antecast-.*\.zip"):
+        write_package(Path(where))
+    assert not list(tmp_path.iterdir())
 
 
 def test_runs_made_from_the_archive_are_the_same_runs(archive: Path, tmp_path: Path) -> None:

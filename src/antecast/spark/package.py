@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import antecast
@@ -27,6 +28,8 @@ def default_file() -> Path:
 
 def write_package(file: Path) -> int:
     """Write the archive; how many files are in it."""
+    if file.is_dir():
+        raise OutputError(f"is a folder; name the archive, such as {default_file()}", path=file)
     base = Path(antecast.__file__).parent
     sources = sorted(path for path in base.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     partial = file.with_name(f".{file.name}.partial")
@@ -39,5 +42,7 @@ def write_package(file: Path) -> int:
             archive.writestr(zipfile.ZipInfo(f"antecast/{PACKED}", _EPOCH), about)
         partial.replace(file)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
         raise OutputError(f"cannot write: {error.strerror}", path=file) from error
     return len(sources) + 1
