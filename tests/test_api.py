@@ -178,6 +178,8 @@ def test_results_of_a_reproduction_are_short_to_read():
         (lambda: antecast.audit("x", max_line="9"), "max_line: expected a whole number from 1 on, got str"),
         (lambda: antecast.audit("x", memory=[1]), "memory: expected a number of bytes, or a text such as"),
         (lambda: antecast.audit("x", skew=1.5), "skew: expected a number of nanoseconds, or a text such as"),
+        (lambda: antecast.load_scenario("a\0b"), "path: a path cannot hold the character NUL"),
+        (lambda: antecast.compare("a\0b"), "scenario: a path cannot hold the character NUL"),
         (lambda: antecast.compare(SCENARIO, seeds=None), "seeds: expected a whole number from 1 on, got NoneType"),
         (lambda: antecast.compare(SCENARIO, settings=3), "settings: expected a list of texts, such as"),
         (lambda: antecast.compare(SCENARIO, settings=[3]), "settings: expected texts, such as"),

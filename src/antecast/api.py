@@ -367,6 +367,8 @@ def compare(
         scenario = scenario.plain()
     if not isinstance(scenario, Mapping | Path | str):
         raise unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
+    if isinstance(scenario, Path | str):
+        check_path("scenario", scenario)
     check_texts("protocols", protocols, "vector")
     check_texts("overrides", overrides, "network.loss=0.1")
     check_count("seeds", seeds, least=1, needed=True)

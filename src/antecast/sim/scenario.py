@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from antecast.core.arguments import unexpected
+from antecast.core.arguments import check_path, unexpected
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import Duration, Settings, format_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
@@ -271,6 +271,7 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     """
     if not isinstance(path, Path | str):
         raise unexpected("path", path, "the path of a TOML file")
+    check_path("path", path)
     values = override(read_toml(path), overrides)
     resolve_files(values, Path(path).parent)
     return make_scenario(values, source=str(path))
