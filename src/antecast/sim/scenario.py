@@ -304,6 +304,8 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise InputError(
             f"not valid TOML: {message}", path=path, line=int(digits) if digits.isdigit() else None
         ) from None
+    except ValueError as error:  # a name with a NUL, which a study may give its scenario
+        raise InputError(f"cannot read: {error}", path=path) from None
 
 
 def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
