@@ -7,12 +7,21 @@ gets something else. Nothing heavy is imported before it is needed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from antecast.core.arguments import check_count, check_path, check_texts, unexpected
+from antecast.core.arguments import (
+    check_amount,
+    check_count,
+    check_function,
+    check_path,
+    check_switch,
+    check_text,
+    check_texts,
+    unexpected,
+)
 from antecast.core.errors import ConfigurationError, InputError, LocalMisuse
 
 if TYPE_CHECKING:
@@ -53,6 +62,7 @@ def as_scenario(
     if isinstance(scenario, Mapping):
         return make_scenario(override(dict(scenario), changes))
     if isinstance(scenario, Path | str):
+        check_path("scenario", scenario)
         return load_scenario(scenario, changes)
     raise unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
 
@@ -76,6 +86,8 @@ def run(
 
     loaded = as_scenario(scenario, overrides=overrides, seed=seed)
     check_path("out", out)
+    check_switch(replace=replace)
+    check_function(on_progress=on_progress)
     return simulate(loaded, out=out, replace=replace, on_progress=on_progress)
 
 
@@ -129,12 +141,17 @@ def audit(
 
     for name, some, example in (("dense", dense, "pos"), ("require", require, "CC")):
         check_texts(name, some or (), example)
-    if isinstance(complete, str):
+    if complete is not None and (isinstance(complete, str | bytes) or not isinstance(complete, Iterable)):
         raise unexpected("complete", complete, "a list of nodes")
+    check_text(format=format, model=model, regex=regex, delimiter=delimiter, engine=engine, master=master)
+    check_switch(skip_unmatched=skip_unmatched, ordered=ordered)
+    if clock not in (None, "global", "local"):
+        raise LocalMisuse(f"clock: expected 'global' or 'local', got {clock!r}")
     for name, words in (("columns", columns), ("kinds", kinds)):
         if not isinstance(words, Mapping | None):
             raise unexpected(name, words, 'a mapping, such as {"node": "host"}')
-    check_count("limit", limit, least=0)
+    check_count("limit", limit, least=0, needed=True)
+    check_count("max_line", max_line, least=1)
     columns = {name: str(column) for name, column in columns.items()} if columns else {}
     request = Request(
         format=format,
@@ -157,6 +174,8 @@ def audit(
     paths = [events] if isinstance(events, os.PathLike | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, os.PathLike | str) for path in paths):
         where: dict[str, Any] = {"engine": engine, "master": master, "memory": _bytes(memory)}
+        for path in paths:
+            check_path("events", path)
         files = [os.fspath(path) for path in paths]
         done = audit_files(files, request, kinds=kinds, clock=clock, **where, **rows, **options)
         return cast("Verdict", done.verdict)
@@ -290,18 +309,22 @@ def _arrow(convert: Callable[..., Any], data: Any, **options: Any) -> Any:
         raise BrokenLog(": ".join(str(each) for each in reversed(error.args))) from None
 
 
-def _bytes(memory: str | int | None) -> int | None:
+def _bytes(memory: object) -> int | None:
     from antecast.text.sizes import parse_size
 
+    if not isinstance(memory, str | int | None) or isinstance(memory, bool):
+        raise unexpected("memory", memory, 'a number of bytes, or a text such as "2GB"')
     size = _parsed("memory", memory, parse_size) if isinstance(memory, str) else memory
     if size is not None and size < 1:
         raise ConfigurationError(f"expected at least one byte, got {size}", field="memory")
     return size
 
 
-def _nanoseconds(skew: str | int) -> int:
+def _nanoseconds(skew: object) -> int:
     from antecast.comparison.demands import parse_latency
 
+    if not isinstance(skew, str | int) or isinstance(skew, bool):
+        raise unexpected("skew", skew, 'a number of nanoseconds, or a text such as "5ms"')
     return skew if isinstance(skew, int) else round(_parsed("skew", skew, parse_latency))
 
 
@@ -344,10 +367,17 @@ def compare(
         scenario = scenario.plain()
     if not isinstance(scenario, Mapping | Path | str):
         raise unexpected("scenario", scenario, "a Scenario, the path of a TOML file, or a mapping of its values")
+    if isinstance(scenario, Path | str):
+        check_path("scenario", scenario)
     check_texts("protocols", protocols, "vector")
     check_texts("overrides", overrides, "network.loss=0.1")
-    check_count("seeds", seeds, least=1)
+    check_count("seeds", seeds, least=1, needed=True)
     check_path("out", out)
+    _check_settings(settings)
+    check_amount(max_bytes=max_bytes)
+    check_text(master=master, run_timeout=run_timeout)
+    check_switch(local=local)
+    check_function(on_progress=on_progress, on_note=on_note)
     if master is not None and local:
         raise ConfigurationError("names where Spark is, which a local comparison leaves out", field="master")
     demands = _demands(max_violations, max_latency, max_bytes, min_delivery)
@@ -381,6 +411,13 @@ def compare(
     store(result, origin)
     write(compare_page(result, network=origin.network, command=command), result.report)
     return result
+
+
+def _check_settings(settings: object) -> None:
+    if not isinstance(settings, Mapping):
+        check_texts("settings", settings, "delta.lifetime=20min")
+    elif not all(isinstance(each, Mapping) for each in settings.values()):
+        raise LocalMisuse('settings: expected those of each protocol, such as {"delta": {"lifetime": "20min"}}')
 
 
 def _said(values: Any) -> Any:
@@ -462,8 +499,13 @@ def reproduce(
     """
     from antecast.papers.reproduce import reproduce as make
 
+    check_text(study=study, master=master)
     check_count("seeds", seeds, least=1)
     check_path("out", out)
+    check_switch(quick=quick)
+    if not isinstance(options, Mapping | None):
+        raise unexpected("options", options, 'a mapping, such as {"trace": "walkers.tr.gz"}')
+    check_function(on_progress=on_progress)
     return make(
         study,
         out=out,
@@ -495,13 +537,15 @@ def report(
     from antecast.reporting.page import write
     from antecast.sim.run import RunResult
 
+    check_path("out", out)
+    check_text(message=message, run=run)
     if isinstance(folder, RunResult):
         if folder.folder is None:
             raise LocalMisuse("this run was kept in memory; a report needs its folder: run(scenario, out=FOLDER)")
         folder = folder.folder
     if not isinstance(folder, Path | str):
         raise unexpected("folder", folder, "the path of a folder, or a RunResult that has one")
-    check_path("out", out)
+    check_path("folder", folder)
     from antecast.history.store import Store
 
     store = Store(folder)

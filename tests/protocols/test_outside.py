@@ -269,7 +269,7 @@ def test_new_writes_a_package_whose_own_test_passes(package):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "passed" in done.stdout
+    assert "3 passed" in done.stdout
 
 
 def test_new_refuses_names_that_cannot_be_and_folders_that_are_full(antecast):

@@ -300,6 +300,32 @@ def test_what_was_turned_away_and_is_gone_does_not_keep_later_messages_out(proto
     assert bench.delivered[0][-2:] == names
 
 
+@pytest.mark.parametrize("protocol", ORDERED)
+def test_what_is_turned_away_on_one_link_after_the_other_comes_to_an_end(protocol):
+    """A line in which every message fills a quota and nobody keeps anything: what one node turned away, the next
+    one lacks. All are given up after as many rounds as there are links, and then everybody delivers everything."""
+    bench = Bench(protocol, nodes=6, settings={"retain": 0, "early": 1000, "patience": "2s"})
+    for node in range(5):
+        bench.link(node, node + 1)
+    for node in bench.nodes:
+        bench.broadcast(node)
+        bench.transfer()
+    for node in range(5):
+        bench.unlink(node, node + 1)
+    for node in bench.nodes:
+        bench.broadcast(node)
+    for node in range(5):
+        bench.link(node, node + 1)
+    bench.transfer()
+    lacking = []
+    for _ in range(7):
+        names = {bench.broadcast(node, bytes(1500)) for node in bench.nodes}
+        bench.run(60 * SECOND)
+        lacking.append(sum(len(names - set(bench.delivered[node])) for node in bench.nodes))
+    assert lacking[0] > 0
+    assert lacking[5:] == [0, 0]
+
+
 def test_a_held_message_is_not_dropped_before_what_it_waits_for_was_given_up_two_links_away():
     """Node 2 went on without 9:1, which never was, so 2:2 depends on it. Node 0 gets 2:2, and the word of a liar
     that it went on without 2:2, before it gets the word of node 1 about 9:1."""

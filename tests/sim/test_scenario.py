@@ -60,6 +60,11 @@ from antecast.sim.scenario import load_scenario, make_scenario, override, read_t
         ({"network": {"links": [{"a": 0, "b": 50}]}}, r"network\.links\[0\]\.b: there is no node 50"),
         ({"clocks": {"fixed": {"77": "1s"}}}, r"clocks\.fixed: there is no node 77"),
         ({"name": "../../etc"}, "name: expected text matching regex"),
+        (
+            {"network": {"topology": {"kind": "contacts", "file": "a\0b"}}},
+            r"network\.topology\.file: expected text matching regex",
+        ),
+        ({"workload": [{"kind": "trace", "file": "a\0b"}]}, r"workload\[0\]\.file: expected text matching regex"),
     ],
 )
 def test_a_mistake_is_named_by_its_field(values, message):

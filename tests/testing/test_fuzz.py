@@ -11,7 +11,7 @@ from antecast.core import Message, MessageId
 from antecast.protocols import Need, specification, specifications
 from antecast.protocols.delta import Stamp
 from antecast.protocols.retained import Base, Summary
-from antecast.testing import Bench
+from antecast.testing import Bench, assert_unharmed
 from antecast.testing.frames import FrameMaker
 from antecast.testing.fuzz import Campaign, growth, main
 from antecast.testing.hostile import HOSTILE, Fault, Play, Stage, Step, play, told
@@ -128,6 +128,12 @@ def test_what_honest_nodes_broadcast_comes_after_what_they_delivered_from_a_liar
     else:
         with pytest.raises(Fault, match="node 0 delivered 2:2 before 9:2, which 2:2 depends on"):
             performance.end()
+
+
+def test_the_suite_of_a_protocol_is_told_what_harm_was_done():
+    assert_unharmed(toys.SPEC, frames=500)
+    with pytest.raises(AssertionError, match="changed"):
+        assert_unharmed(toys.spec_of(toys.ChangesFirst), frames=4_000)
 
 
 def test_memory_that_grows_is_found():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from math import isfinite
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -32,6 +32,10 @@ _BITS_A_SECOND: Final = {"b/s": 1, "kb/s": 10**3, "Mb/s": 10**6, "Gb/s": 10**9}
 _MOST: Final = 1 << 62
 """Quantities are smaller, so that a sum of two fits into 64 bits: in nanoseconds, 146 years."""
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\D+?)\s*")
+
+
+FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")]
+"""The path of a file. No path holds the character NUL."""
 
 
 class Duration(int):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from antecast.core.arguments import unexpected
+from antecast.core.arguments import check_path, unexpected
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import Duration, Settings, format_duration, plain_settings, read_settings
 from antecast.protocols import Need, Specification, specification
@@ -271,6 +271,7 @@ def load_scenario(path: Path | str, overrides: Sequence[str] = ()) -> Scenario:
     """
     if not isinstance(path, Path | str):
         raise unexpected("path", path, "the path of a TOML file")
+    check_path("path", path)
     values = override(read_toml(path), overrides)
     resolve_files(values, Path(path).parent)
     return make_scenario(values, source=str(path))
@@ -303,6 +304,8 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         raise InputError(
             f"not valid TOML: {message}", path=path, line=int(digits) if digits.isdigit() else None
         ) from None
+    except ValueError as error:  # a name with a NUL, which a study may give its scenario
+        raise InputError(f"cannot read: {error}", path=path) from None
 
 
 def override(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

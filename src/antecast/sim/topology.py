@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from antecast.core.settings import Duration, Settings
+from antecast.core.settings import Duration, FileName, Settings
 from antecast.sim.radio.layout import Cells
 from antecast.sim.streams import Stream
 
@@ -53,9 +53,9 @@ class Contacts(Settings, frozen=True, kw_only=True, tag_field="kind", tag="conta
     """Nodes meet and part as a trace says. The trace gives their number and, by default, the
     duration."""
 
-    file: str
+    file: FileName
     """A contact trace in any format that `antecast convert` reads."""
-    presence: str | None = None
+    presence: FileName | None = None
     """When nodes are there: a Parquet table of presence, or of trajectories. Default: all the time."""
     setup: Duration = Duration(0)
     """How long it takes until a contact can be used."""

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from antecast.core.settings import Duration, Settings
+from antecast.core.settings import Duration, FileName, Settings
 from antecast.sim.delays import Delay, expand_delay
 from antecast.sim.network import Node
 
@@ -70,7 +70,7 @@ class At(Settings, frozen=True, kw_only=True, tag_field="kind", tag="at"):
 class Trace(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
     """Broadcasts read from a CSV file with the columns t (seconds), node and, if wanted, payload."""
 
-    file: str
+    file: FileName
 
 
 class Chatter(_Workload, frozen=True, kw_only=True, tag="chatter"):

@@ -28,7 +28,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from antecast.core.arguments import check_count, check_texts, unexpected
+from antecast.core.arguments import (
+    check_count,
+    check_function,
+    check_path,
+    check_switch,
+    check_text,
+    check_texts,
+    unexpected,
+)
 from antecast.core.errors import AntecastError, ConfigurationError, InputError, LocalMisuse
 from antecast.history.parts import TABLES, Merge, merge
 from antecast.history.store import Store
@@ -163,6 +171,12 @@ def sweep(
     in this process, without Spark. `on_note` is told, before anything starts, where a network
     does not meet a protocol's needs, and when an engine is being compiled.
     """
+    check_path("out", out)
+    check_text(master=master)
+    check_switch(local=local)
+    check_function(on_progress=on_progress, on_note=on_note)
+    if not isinstance(limits, Limits | None):
+        raise unexpected("limits", limits, "Limits")
     if local and (master is not None or spark is not None):
         raise ConfigurationError("cannot be combined with a local sweep", field="master")
     study = as_study(study, overrides=overrides, seeds=seeds)
@@ -265,6 +279,7 @@ def as_study(
     if isinstance(study, Mapping):
         return make_study(study, overrides=overrides, seeds=seeds)
     if isinstance(study, Path | str):
+        check_path("study", study)
         return load_study(study, overrides=overrides, seeds=seeds)
     raise unexpected("study", study, "a Study, the path of a TOML file, or a mapping of its values")
 

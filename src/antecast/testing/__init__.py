@@ -23,6 +23,7 @@ from antecast.testing.driver import Bench
 from antecast.testing.encounters import encounters, odd_clocks
 from antecast.testing.networks import scenarios
 from antecast.testing.timing import ContractBroken
+from antecast.testing.unharmed import assert_unharmed
 
 __all__ = [
     "Bench",
@@ -32,6 +33,7 @@ __all__ = [
     "Plan",
     "assert_conforms",
     "assert_contract",
+    "assert_unharmed",
     "encounters",
     "odd_clocks",
     "plans",

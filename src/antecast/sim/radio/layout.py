@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from antecast.core.settings import BitRate, Duration, Settings
+from antecast.core.settings import BitRate, Duration, FileName, Settings
 
 Metres: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Place: TypeAlias = tuple[float, float]
@@ -34,7 +34,7 @@ class Walk(Settings, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
     """Hosts move as a trace says. Its nodes, in their order, are the hosts; where it has no place for a node, the
     host is out of reach."""
 
-    file: str
+    file: FileName
     """A movement trace in any format that `antecast convert` reads."""
     shift: bool | None = None
     """Whether the start of the trace is time 0 of the run. Default: only if the trace counts from long before
