@@ -97,3 +97,17 @@ def test_operations_of_a_history_are_a_table_that_says_the_same(name, tmp_path):
     history = importer("elle").read(Source(tuple(FORMATS["elle"](ANOMALIES[name], tmp_path))))
     again = history_of(history.operations(), initial="nothing")
     assert check(again).counts == check(history).counts == check(build(ANOMALIES[name])).counts
+
+
+def test_runs_share_neither_sessions_nor_keys():
+    """What one run wrote, another has not read; and each begins with nothing written."""
+    twice = pa.table({name: [*values[:5], *values[:5]] for name, values in ROWS.items()})
+    runs = twice.append_column("run", pa.array([7] * 5 + [8] * 5))
+    verdict = check(history_of(runs))
+    assert (verdict.outcome, verdict.sessions) == ("kept", 6)
+    rows = {"session": ["a", "b"], "txn": [1, 1], "kind": ["w", "r"], "key": ["x", "x"], "value": [1, 1]}
+    across = check(history_of(pa.table({**rows, "number": [1, 2]}), {"run": "number"}))
+    assert list(across.counts) == ["thin-air-read"]
+    assert across.violations["session"].to_pylist() == ["2/b"]
+    with pytest.raises(InputError, match="table:2: run is null"):
+        history_of(pa.table({**rows, "run": [1, None]}))
