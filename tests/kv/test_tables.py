@@ -7,7 +7,7 @@ from published import ANOMALIES, FORMATS, build
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.importers.registry import importer
 from antecast.importers.source import Source
-from antecast.kv import check
+from antecast.kv import HistoryBuilder, check
 from antecast.kv.tables import history_of
 
 ROWS = {
@@ -111,3 +111,18 @@ def test_runs_share_neither_sessions_nor_keys():
     assert across.violations["session"].to_pylist() == ["2/b"]
     with pytest.raises(InputError, match="table:2: run is null"):
         history_of(pa.table({**rows, "run": [1, None]}))
+
+
+def test_names_that_have_one_text_stay_apart_in_a_table_of_the_history():
+    """Such as a keyword and its name, or 1 and "1": what was written under the one is not read under the other."""
+    builder = HistoryBuilder()
+    for key, value in ((1, 1), ("1", 1), ("1 (str)", 1), (True, "1")):
+        builder.begin(len(builder.notes))
+        builder.write(key, value)
+    builder.begin("reader")
+    builder.read("True", "1")
+    table = builder.build().operations()
+    keys = table["key"].to_pylist()
+    assert len(set(keys)) == 5 and keys[0] == "1"
+    assert len(set(table["value"].to_pylist())) == 2
+    assert list(check(history_of(table)).counts) == list(check(builder.build()).counts) == ["thin-air-read"]
