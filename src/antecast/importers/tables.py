@@ -135,22 +135,46 @@ class TableReader:
     MODEL: str
 
     def read(self, source: Source) -> SpanLog | ClockLog | History:
+        table = self.table(source)
+        if not len(table):
+            raise InputError("no row in it", path=source.files[0])
+        return self.of(table, source.options.columns)
+
+    def of(self, table: pa.Table, columns: Mapping[str, str]) -> SpanLog | ClockLog | History:
+        """What the model takes, from rows that were read."""
+        if self.MODEL == "kv":
+            return history_of(table, columns)
+        read = read_spans if self.MODEL == "spans" else read_clocks
+        return read(table, columns)
+
+    def table(self, source: Source) -> pa.Table:
+        """The rows of all files, with their places."""
         if self.NAME == "parquet":
             tables = [_parquet(file, data) for file, data in source.documents(text=False)]
         else:
             make = _csv if self.NAME == "csv" else _json_lines
             tables = [make(source, file) for file in source.files]
         try:
-            table = pa.concat_tables(tables, promote_options="permissive")
+            return pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             problem = " ".join(str(error).split())
             raise InputError(f"the files have different columns: {problem}", path=source.files[-1]) from None
-        if not len(table):
-            raise InputError("no row in it", path=source.files[0])
-        if self.MODEL == "kv":
-            return history_of(table, source.options.columns)
-        read = read_spans if self.MODEL == "spans" else read_clocks
-        return read(table, source.options.columns)
+
+    def alike(self, source: Source) -> bool:
+        """Whether each file can be read for itself: types and the order of rows do not depend on the others."""
+        if self.NAME == "jsonl":
+            return False  # types are those that all values have
+        heads = []
+        for file in source.files:
+            if self.NAME == "parquet":
+                try:
+                    heads.append([(field.name, str(field.type)) for field in pq.read_schema(file)])
+                except (pa.ArrowException, OSError):
+                    return False
+            else:
+                heads.append([(name, "") for name in next(csv_rows(source, file), (None, []))[1]])
+        pos = source.options.columns.get("pos", "pos")
+        return all(head == heads[0] for head in heads) and pos not in dict(heads[0])
 
 
 def _parquet(file: Path, data: bytes) -> pa.Table:
