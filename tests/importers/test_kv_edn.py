@@ -151,3 +151,15 @@ def test_a_line_that_is_there_twice_is_refused_by_its_index(tmp_path):
     file.write_text(READS + READS.splitlines()[3])
     with pytest.raises(InputError, match=r":5: :index of process 1 is 3 after 3"):
         antecast.audit(file)
+
+
+@pytest.mark.parametrize("process", ['"c1"', ":c1", "[1 2]", "{:id 1}", "1.5"])
+def test_a_process_of_any_name_that_reads_and_writes_is_a_client(process, tmp_path):
+    """What it did is judged, not left out as if it were the doing of a nemesis."""
+    file = tmp_path / "h.edn"
+    file.write_text(
+        "{:process :nemesis :type :info :f :kill :value nil}\n"
+        + READS.replace(":process 1", f":process {process}")
+    )
+    verdict = antecast.audit(file)
+    assert verdict.levels["monotonic-reads"] == "violated" and verdict.sessions == 2

@@ -3,9 +3,10 @@
 A process is a session. An operation that is `:ok` committed, `:fail` aborted; `:info`, and what has no answer
 when the file ends, is indeterminate. Of what did not commit, only writes are known. `nil` and the empty list are
 the initial state. Lists: a read of [1 2 3] is a read of 3, and depends on 1 and 2, whose order it tells.
-`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted. A history may have
-answers alone; but where a process begins its operations, each answer needs one. The lines of a process are in its
-order: an `:index` or a `:time` that goes back shows that they are not.
+`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted; any other process
+that reads or writes is a client, whatever its name. A history may have answers alone; but where a process begins
+its operations, each answer needs one. The lines of a process are in its order: an `:index` or a `:time` that goes
+back shows that they are not.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | No
     kind, process, f, value = form["type"], form["process"], form["f"], form.get("value")
     if kind != "invoke" and kind not in _TYPES:
         raise place.error(f":type is {kind}; :invoke, :ok, :fail and :info are known")
-    if not isinstance(process, int):
+    if not isinstance(process, int) and (process is None or process == "nemesis" or f not in _KNOWN):
         return None
+    process = hashable(process)
     if f not in _KNOWN:
         raise place.error(f"an operation :{f} of a client is not known; those of {', '.join(_KNOWN)} are judged")
     if value is None and kind == "ok" and f in ("txn", "cas"):
