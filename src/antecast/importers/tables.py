@@ -138,12 +138,13 @@ class TableReader:
         table = self.table(source)
         if not len(table):
             raise InputError("no row in it", path=source.files[0])
-        return self.of(table, source.options.columns)
+        return self.of(table, source)
 
-    def of(self, table: pa.Table, columns: Mapping[str, str]) -> SpanLog | ClockLog | History:
+    def of(self, table: pa.Table, source: Source) -> SpanLog | ClockLog | History:
         """What the model takes, from rows that were read."""
+        columns = source.options.columns
         if self.MODEL == "kv":
-            return history_of(table, columns)
+            return history_of(table, columns, name=str(source.files[0]) if len(source.files) == 1 else TABLE)
         read = read_spans if self.MODEL == "spans" else read_clocks
         return read(table, columns)
 
@@ -233,6 +234,10 @@ def _json_lines(source: Source, file: Path) -> pa.Table:
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            large = next((at for at, each in enumerate(values) if _is_large(each)), None)
+            if large is not None:
+                place = Place(str(file), lines[large])
+                raise place.error(f"{name} is a number that 64 bits do not hold: {values[large]}") from None
             first = next(value for value in values if value is not None)
             at = next(
                 (at for at, each in enumerate(values) if each is not None and type(each) is not type(first)), 0
@@ -240,6 +245,10 @@ def _json_lines(source: Source, file: Path) -> pa.Table:
             problem = f"{name} is {values[at]!r}, where values like {first!r} are expected"
             raise Place(str(file), lines[at]).error(problem) from None
     return _placed(pa.table(columns), file, lines)
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _no_name_twice(file: Path, names: Sequence[str]) -> None:

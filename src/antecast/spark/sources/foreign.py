@@ -121,7 +121,7 @@ class _Reader(FileReader):
             rows = reader.table(source)
             if not len(rows):
                 return  # others have some
-            table = table_of(reader.of(rows, self.read_options.columns))
+            table = table_of(reader.of(rows, source))
         else:
             chosen = TableReader(self.format, self.model) if self.format in FORMATS else importer(self.format)
             table = table_of(chosen.read(source))
