@@ -126,3 +126,11 @@ def test_names_that_have_one_text_stay_apart_in_a_table_of_the_history():
     assert len(set(keys)) == 5 and keys[0] == "1"
     assert len(set(table["value"].to_pylist())) == 2
     assert list(check(history_of(table)).counts) == list(check(builder.build()).counts) == ["thin-air-read"]
+
+
+def test_numbers_with_a_point_are_equal_as_numbers_and_nan_is_refused():
+    rows = {"session": ["a", "b"], "txn": [1, 1], "kind": ["w", "r"], "key": ["x", "x"]}
+    for zeros in ([0.0, -0.0], [-0.0, 0.0]):
+        assert check(history_of(pa.table({**rows, "value": zeros}))).outcome == "kept"
+    with pytest.raises(InputError, match="table:2: value is NaN"):
+        history_of(pa.table({**rows, "value": [1.0, float("nan")]}))

@@ -68,6 +68,11 @@ def history_of(
         _no_nulls(there["pos"], "pos", wrong)
         row = pc.sort_indices(there["pos"]).to_numpy()
         there = {each: column.take(pa.array(row)) for each, column in there.items()}
+    for each, column in there.items():
+        if pa.types.is_floating(column.type):
+            if len(nan := np.flatnonzero(pc.fill_null(pc.is_nan(column), False).to_numpy())):
+                raise wrong(int(nan[0]), f"{each} is NaN, which is not a number")
+            there[each] = pc.add(column, pa.scalar(0, column.type))  # -0.0 is 0.0
     for each in ("session", "txn", "kind", "key", *(("run",) if "run" in there else ())):
         _no_nulls(there[each], each, wrong)
     sessions, session = _in_runs(codes(there["session"]), there.get("run"))
