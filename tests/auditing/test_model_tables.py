@@ -141,6 +141,7 @@ def test_a_host_that_is_twice_in_a_clock_of_a_table_is_refused() -> None:
         ("a.csv", "session,txn,kind,key,value\n\na,1,write,x\n", ":3: 4 fields, where the header has 5"),
         ("a.csv", "session,txn,kind,key,value\n\na,1,cas,x,1\n", ":3: kind is 'cas'"),
         ("a.csv", "session,txn,kind,key,value,pos\na,1,write,x,1,one\n", ":2: pos is 'one'"),
+        ("a.jsonl", f'{{"value": -1}}\n{{"value": {2**64}}}\n', ":2: value is a number that 64 bits do not hold"),
         ("a.jsonl", '{"session": 1}\n\n{"session": "a"}\n', ":3: session is 'a', where values like 1 are"),
         (
             "a.jsonl",

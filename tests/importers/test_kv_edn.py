@@ -1,7 +1,10 @@
 """EDN as Clojure writes it, and histories of lists."""
 
+import re
+
 import pytest
 
+import antecast
 from antecast.core.errors import InputError
 from antecast.importers import elle
 from antecast.importers.edn import read_forms
@@ -119,3 +122,44 @@ def test_an_invocation_without_an_answer_is_indeterminate(tmp_path):
 def test_registers_without_transactions(tmp_path):
     text = "{:type :ok, :process 0, :f :write, :value 3}\n{:type :ok, :process 0, :f :read, :value nil}\n"
     assert judged(text, tmp_path).levels["read-your-writes"] == "violated"
+
+
+READS = """{:index 0 :time 10 :process 0 :type :ok :f :txn :value [[:w x 1]]}
+{:index 1 :time 10 :process 0 :type :ok :f :txn :value [[:w x 2]]}
+{:index 2 :time 20 :process 1 :type :ok :f :txn :value [[:r x 2]]}
+{:index 3 :time 30 :process 1 :type :ok :f :txn :value [[:r x 1]]}
+"""
+
+
+@pytest.mark.parametrize("told", ["index", "time"])
+def test_lines_that_are_not_in_the_order_of_their_process_are_refused(told, tmp_path):
+    """A session that reads an old value last is wrong; the same lines the other way round would be right."""
+    text = re.sub(r":time \d+" if told == "index" else r":index \d+", "", READS)
+    first, second, third, fourth = text.splitlines()
+    file = tmp_path / "h.edn"
+    file.write_text(text)
+    assert antecast.audit(file).levels["monotonic-reads"] == "violated"
+    file.write_text("\n".join([first, second, fourth, third]))
+    with pytest.raises(InputError, match=f":4: :{told} of process 1 is .* after .*:3"):
+        antecast.audit(file)
+    file.write_text("\n".join([third, fourth, first, second]))  # processes have no order among them
+    assert antecast.audit(file).levels["monotonic-reads"] == "violated"
+
+
+def test_a_line_that_is_there_twice_is_refused_by_its_index(tmp_path):
+    file = tmp_path / "h.edn"
+    file.write_text(READS + READS.splitlines()[3])
+    with pytest.raises(InputError, match=r":5: :index of process 1 is 3 after 3"):
+        antecast.audit(file)
+
+
+@pytest.mark.parametrize("process", ['"c1"', ":c1", "[1 2]", "{:id 1}", "1.5"])
+def test_a_process_of_any_name_that_reads_and_writes_is_a_client(process, tmp_path):
+    """What it did is judged, not left out as if it were the doing of a nemesis."""
+    file = tmp_path / "h.edn"
+    file.write_text(
+        "{:process :nemesis :type :info :f :kill :value nil}\n"
+        + READS.replace(":process 1", f":process {process}")
+    )
+    verdict = antecast.audit(file)
+    assert verdict.levels["monotonic-reads"] == "violated" and verdict.sessions == 2

@@ -159,6 +159,7 @@ BROKEN = {
         ('[[{"events": [\n{"Read": {"version": 1}}], "committed": true}]]', 2, "has a"),
         ('[[{"events": [\n["r", 1]], "committed": true}]]', 2, "is not an event"),
         ('[[{"events": [["w", 1, null]], "committed": true}]]', 1, "without a version"),
+        ('[[{"events": [["w", 1, 2],\n["r", 1, NaN]], "committed": true}]]', 2, "nan, which is not a number"),
         ('[[{"events": [["w", 1, 2]]}]]', 1, '"committed"'),
         ('[[{"events": [["w", 1, 2]],\n "committed": true}]', 2, "not JSON"),
         ('[[{"events": [["w", 1, 2]],\n "events": [], "committed": true}]]', 1, "twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,77 @@ def test_a_span_may_have_an_id_of_zeros(form: str, tmp_path: Path) -> None:
     """Not by the book, and no reason to refuse a log: only a parent of zeros means that there is none."""
     text = TRACES[form](SPANS)
     assert antecast.audit(put(tmp_path, text.replace('"e5"', '"0000"'))).outcome == "sound"
+
+
+@pytest.mark.parametrize("span", ["a1", "c3"])
+@pytest.mark.parametrize("name", ["startTimeUnixNano", "endTimeUnixNano"])
+def test_a_time_that_was_never_set_is_refused_where_others_are_of_our_days(
+    name: str, span: str, tmp_path: Path
+) -> None:
+    """A parent that starts in 1970 is before all of its children: nothing could be wrong with them."""
+    texts = otlp(SPANS).splitlines()
+    number = next(at for at, text in enumerate(texts) if f'"spanId": "{span}"' in text)
+    texts[number] = re.sub(rf'("spanId": "{span}".*?"{name}": )"\d+"', r'\1"0"', texts[number])
+    with pytest.raises(InputError, match=f":{number + 1}: {name} is 0, which means that it was never set"):
+        antecast.audit(put(tmp_path, "\n".join(texts)))
+
+
+def test_spans_under_the_old_and_the_new_name_of_their_group_are_all_read(tmp_path: Path) -> None:
+    value = json.loads(otlp(SPANS).splitlines()[0])
+    first = value["resourceSpans"][0]
+    first["instrumentationLibrarySpans"] = first["scopeSpans"]
+    for none in ([], [{"spans": []}]):
+        first["scopeSpans"] = none
+        assert antecast.audit(put(tmp_path, json.dumps(value))).counts["spans"] == 1
+
+
+@pytest.mark.parametrize("word", ["0", "000", "root", "None", "-1"])
+def test_a_word_for_no_parent_names_a_span_that_is_called_so(word: str, tmp_path: Path) -> None:
+    header = "trace,span,parent,service,start,end\n"
+    early = header + f"t,{word},{word},s,50,90\nt,b,{word},s,49,60\n"
+    verdict = antecast.audit(put(tmp_path, early, "spans.csv"))
+    assert dict(verdict.found)["child before parent"] == 1 and verdict.violations["line"].to_pylist() == [3]
+    apart = header + f"t,{word},,s,50,90\nu,b,{word},s,49,60\n"
+    assert antecast.audit(put(tmp_path, apart, "spans.csv")).outcome == "sound"
+
+
+def test_traces_of_two_runs_are_two_traces(tmp_path: Path) -> None:
+    rows = ["run,trace,span,parent,service,start,end", "1,t,a,,s,10,20", "1,t,b,a,s,11,12", "2,t,a,,s,1,9"]
+    assert antecast.audit(put(tmp_path, "\n".join([*rows, "2,t,b,a,s,2,3", ""]), "s.csv")).outcome == "sound"
+    wrong = antecast.audit(put(tmp_path, "\n".join([*rows, "1,t,c,a,s,2,3", ""]), "s.csv"))
+    assert wrong.violations["line"].to_pylist() == [5]
+
+
+RAW = """commit aaaaaaa
+tree ccccccc
+parent bbbbbbb
+author A <a@b> 20 +0000
+committer A <a@b> 20 +0000
+
+    text
+
+commit bbbbbbb
+tree ccccccc
+author A <a@b> 10 +0000
+committer A <a@b> 10 +0000
+
+    text
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "line"),
+    [
+        ("parent bbbbbbb", "parent bbb", 3),
+        ("parent bbbbbbb", "parent", 3),
+        ("commit bbbbbbb", "commit b", 9),
+        ("commit bbbbbbb", "bbbbbbb", 12),
+    ],
+)
+def test_a_commit_or_a_parent_that_cannot_be_read_is_no_part_of_another(
+    was: str, now: str, line: int, tmp_path: Path
+) -> None:
+    assert antecast.audit(put(tmp_path, RAW)).outcome == "sound"
+    with pytest.raises(InputError) as told:
+        antecast.audit(put(tmp_path, RAW.replace(was, now)))
+    assert told.value.line == line

@@ -7,7 +7,7 @@ from published import ANOMALIES, FORMATS, build
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.importers.registry import importer
 from antecast.importers.source import Source
-from antecast.kv import check
+from antecast.kv import HistoryBuilder, check
 from antecast.kv.tables import history_of
 
 ROWS = {
@@ -97,3 +97,40 @@ def test_operations_of_a_history_are_a_table_that_says_the_same(name, tmp_path):
     history = importer("elle").read(Source(tuple(FORMATS["elle"](ANOMALIES[name], tmp_path))))
     again = history_of(history.operations(), initial="nothing")
     assert check(again).counts == check(history).counts == check(build(ANOMALIES[name])).counts
+
+
+def test_runs_share_neither_sessions_nor_keys():
+    """What one run wrote, another has not read; and each begins with nothing written."""
+    twice = pa.table({name: [*values[:5], *values[:5]] for name, values in ROWS.items()})
+    runs = twice.append_column("run", pa.array([7] * 5 + [8] * 5))
+    verdict = check(history_of(runs))
+    assert (verdict.outcome, verdict.sessions) == ("kept", 6)
+    rows = {"session": ["a", "b"], "txn": [1, 1], "kind": ["w", "r"], "key": ["x", "x"], "value": [1, 1]}
+    across = check(history_of(pa.table({**rows, "number": [1, 2]}), {"run": "number"}))
+    assert list(across.counts) == ["thin-air-read"]
+    assert across.violations["session"].to_pylist() == ["2/b"]
+    with pytest.raises(InputError, match="table:2: run is null"):
+        history_of(pa.table({**rows, "run": [1, None]}))
+
+
+def test_names_that_have_one_text_stay_apart_in_a_table_of_the_history():
+    """Such as a keyword and its name, or 1 and "1": what was written under the one is not read under the other."""
+    builder = HistoryBuilder()
+    for key, value in ((1, 1), ("1", 1), ("1 (str)", 1), (True, "1")):
+        builder.begin(len(builder.notes))
+        builder.write(key, value)
+    builder.begin("reader")
+    builder.read("True", "1")
+    table = builder.build().operations()
+    keys = table["key"].to_pylist()
+    assert len(set(keys)) == 5 and keys[0] == "1"
+    assert len(set(table["value"].to_pylist())) == 2
+    assert list(check(history_of(table)).counts) == list(check(builder.build()).counts) == ["thin-air-read"]
+
+
+def test_numbers_with_a_point_are_equal_as_numbers_and_nan_is_refused():
+    rows = {"session": ["a", "b"], "txn": [1, 1], "kind": ["w", "r"], "key": ["x", "x"]}
+    for zeros in ([0.0, -0.0], [-0.0, 0.0]):
+        assert check(history_of(pa.table({**rows, "value": zeros}))).outcome == "kept"
+    with pytest.raises(InputError, match="table:2: value is NaN"):
+        history_of(pa.table({**rows, "value": [1.0, float("nan")]}))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import antecast
+from antecast.core.errors import InputError
 from antecast.kv import check as check_here
 from antecast.kv.history import INITIAL_CODE, Kind, Status
 from antecast.kv.tables import history_of
@@ -107,3 +108,72 @@ def test_histories_in_several_files_are_those_of_one_process(spark, tmp_path):
     )
     here, there = antecast.audit(elle), antecast.audit(elle, engine="spark")
     assert here.counts == there.counts == {"aborted-read": 1} and here.levels == there.levels
+
+
+HEADER = "session,txn,kind,key,value\n"
+POSITIONS = HEADER.replace("value", "value,pos")
+MANY = {
+    "positions over files, out of order": (
+        *(POSITIONS + "b,2,read,x,1,20\n", POSITIONS + "a,1,write,x,1,1\na,2,write,x,2,2\nb,1,read,x,2,10\n"),
+        "violated",
+    ),
+    "positions over files, in order": (
+        *(POSITIONS + "b,2,read,x,2,20\n", POSITIONS + "a,1,write,x,1,1\na,2,write,x,2,2\nb,1,read,x,1,10\n"),
+        "kept",
+    ),
+    "a transaction that goes on": (HEADER + "a,1,write,x,1\na,2,write,x,2\n", HEADER + "a,1,write,y,1\n", None),
+    "runs": (f"run,{HEADER}1,a,1,write,x,1\n", f"run,{HEADER}2,b,1,read,x,1\n", "violated"),
+    "a run in one of them": (f"run,{HEADER}1,a,1,write,x,1\n", HEADER + "b,1,read,x,1\n", None),
+    "a table without rows": (HEADER + "a,1,write,x,1\n", HEADER, "kept"),
+    "columns in another order": (HEADER + "a,1,write,x,1\n", "value,key,kind,txn,session\n1,x,read,1,b\n", "kept"),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_tables_in_several_files_are_one_table(spark, name, tmp_path):
+    *texts, outcome = MANY[name]
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    if outcome is None:
+        told = []
+        for engine in ("local", "spark"):
+            with pytest.raises(InputError) as error:
+                antecast.audit(files, model="kv", engine=engine)
+            told.append(str(error.value))
+        assert told[0] == told[1]
+        return
+    here, there = (antecast.audit(files, model="kv", engine=engine) for engine in ("local", "spark"))
+    assert here.outcome == there.outcome == outcome
+    assert (here.levels, here.counts) == (there.levels, there.counts)
+
+
+@pytest.mark.parametrize(
+    "values", [('"value":1', '"value":1.0'), ('"value":1', '"value":"1"'), ('"value":true', '"value":"True"')]
+)
+def test_values_of_several_files_are_equal_or_refused_as_in_one_process(spark, values, tmp_path):
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, kind, value in zip(files, ("write", "read"), values, strict=True):
+        file.write_text(f'{{"session":"{kind}","txn":1,"kind":"{kind}","key":"x",{value}}}\n')
+    told = []
+    for engine in ("local", "spark"):
+        try:
+            told.append(antecast.audit(files, model="kv", engine=engine).outcome)
+        except InputError as error:
+            told.append(str(error))
+    assert told[0] == told[1]
+
+
+def test_a_keyword_is_not_its_text_on_spark_either(spark, tmp_path):
+    (tmp_path / "h.edn").write_text(
+        '{:process 0 :type :ok :f :txn :value [[:w :x 1]]}\n{:process 1 :type :ok :f :txn :value [[:r "x" 1]]}\n'
+    )
+    for engine in ("local", "spark"):
+        assert antecast.audit(tmp_path / "h.edn", engine=engine).counts == {"thin-air-read": 1}
+
+
+def test_frames_have_runs_as_tables_have(spark):
+    rows = {"session": ["a", "b"], "txn": [0, 0], "pos": [0, 0], "kind": ["write", "read"], "key": ["x", "x"]}
+    table = pa.table({**rows, "value": [7, 7], "run": [1, 2]})
+    here, there = check_here(history_of(table)), check(spark.createDataFrame(table))
+    assert here.levels == there.levels and here.counts == there.counts == {"thin-air-read": 1}

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,9 @@ def _event(event: Any, place: Place) -> Iterator[tuple[bool, Any, Any]]:
         raise place.error(problem + '{"Read": ...}, {"Write": ...}, ["r", variable, version] or ["w", ...]')
     if isinstance(key, list | dict) or isinstance(seen, list | dict):
         raise place.error("a variable or a version is a list or an object; a number or text is expected")
+    for each in (key, seen):
+        if isinstance(each, float) and not isfinite(each):
+            raise place.error(f"a variable or a version is {each}, which is not a number")
     if write and seen is None:
         raise place.error("a write without a version")
     yield write, key, INITIAL if seen is None else seen

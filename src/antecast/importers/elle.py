@@ -3,14 +3,16 @@
 A process is a session. An operation that is `:ok` committed, `:fail` aborted; `:info`, and what has no answer
 when the file ends, is indeterminate. Of what did not commit, only writes are known. `nil` and the empty list are
 the initial state. Lists: a read of [1 2 3] is a read of 3, and depends on 1 and 2, whose order it tells.
-`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted. A history may have
-answers alone; but where a process begins its operations, each answer needs one.
+`:cas` of [old new] is a read and a write together. What a nemesis did is left out and counted; any other process
+that reads or writes is a client, whatever its name. A history may have answers alone; but where a process begins
+its operations, each answer needs one. The lines of a process are in its order: an `:index` or a `:time` that goes
+back shows that they are not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from reprlib import repr as short
 from typing import Any, NamedTuple
 
@@ -44,6 +46,7 @@ def read(source: Source) -> History:
     answers: list[_Answer] = []
     waiting: dict[Any, _Answer] = {}
     begun: set[Any] = set()
+    order = _Order()
     skipped = 0
     for file in source.files:
         for place, form in forms(source, file):
@@ -52,6 +55,7 @@ def read(source: Source) -> History:
                 skipped += 1
                 continue
             process, kind, value = operation
+            order.check(process, form, place)
             if kind == "invoke":
                 if process in waiting:
                     raise place.error(f"process {process} begins an operation before the last one has an answer")
@@ -68,6 +72,26 @@ def read(source: Source) -> History:
     return _history(source, answers, skipped)
 
 
+class _Order:
+    """What the operations of each process tell of their order."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Any, str], tuple[int, Place]] = {}
+
+    def check(self, process: Any, form: Mapping[str, Any], place: Place) -> None:
+        for name, step in (("index", 1), ("time", 0)):
+            number = form.get(name)
+            if not isinstance(number, int) or number < 0:
+                continue
+            before, where = self._last.get((process, name), (-1, place))
+            if number < before + step:
+                problem = (
+                    f":{name} of process {process} is {number} after {before} ({where}); lines must be in order"
+                )
+                raise place.error(problem)
+            self._last[process, name] = number, place
+
+
 def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | None:
     """Process, type and micro-operations; None if the operation is not a client's transaction."""
     if not isinstance(form, dict):
@@ -78,8 +102,9 @@ def _operation(form: Any, place: Place) -> tuple[Any, str, tuple[Any, ...]] | No
     kind, process, f, value = form["type"], form["process"], form["f"], form.get("value")
     if kind != "invoke" and kind not in _TYPES:
         raise place.error(f":type is {kind}; :invoke, :ok, :fail and :info are known")
-    if not isinstance(process, int):
+    if not isinstance(process, int) and (process is None or process == "nemesis" or f not in _KNOWN):
         return None
+    process = hashable(process)
     if f not in _KNOWN:
         raise place.error(f"an operation :{f} of a client is not known; those of {', '.join(_KNOWN)} are judged")
     if value is None and kind == "ok" and f in ("txn", "cas"):

@@ -26,6 +26,7 @@ MODEL = "spans"
 
 _HASH = r"[0-9a-f]{7,64}"
 _COMMIT = re.compile(rf"commit ({_HASH})((?: {_HASH})*)(?: \(.*\))?")
+_PARENT = re.compile(rf"parent ({_HASH}) *")
 _TABBED = re.compile(rf"({_HASH})\t({_HASH}(?: {_HASH})*)?\t([^\t]*)\t(\d+)\t(.*)")
 _PERSON = re.compile(r"(?:author|committer) (.*?) ?<[^>]*> (-?\d+) [+-]\d{4}")
 _NAMED = re.compile(r"Commit: +(.*?) ?<.*>")
@@ -79,17 +80,28 @@ def read(source: Source) -> SpanLog:
 def _field(commit: _Commit, place: Place, text: str) -> None:
     if text.startswith("    "):
         commit.subject = commit.subject or text.strip()
-    elif text.startswith("parent "):
-        commit.parents.append(text.removeprefix("parent ").strip())
+    elif found := _PARENT.fullmatch(text):
+        commit.parents.append(found[1])
     elif found := _PERSON.fullmatch(text):
         if text.startswith("committer"):
+            _undated(commit, place)
             commit.who, commit.when = found[1], int(found[2]) * 10**9
     elif found := _NAMED.fullmatch(text):
         commit.who = found[1]
     elif found := _DATED.fullmatch(text):
+        _undated(commit, place)
         commit.when = nanoseconds(_iso(found[1]), place, "the date")
+    elif text.startswith(("commit", "parent")) and not text.startswith("committer "):
+        raise place.error("expected the hash of a commit behind commit or parent")
     elif text.startswith(("author ", "committer ")):
         raise place.error("expected NAME <MAIL> SECONDS ZONE behind author or committer")
+
+
+def _undated(commit: _Commit, place: Place) -> None:
+    if commit.when is not None:
+        raise place.error(
+            f"a second date of the commit of line {commit.place.line}; the line of another is missing"
+        )
 
 
 def _iso(text: str) -> str:

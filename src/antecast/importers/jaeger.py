@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from antecast.importers.json_values import Positions, id_of, object_of, objects_of, text_of, values
+from antecast.importers.json_values import Positions, object_of, objects_of, text_of, values
 from antecast.importers.source import Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, whole
 
@@ -53,7 +53,7 @@ def _add(spans: Spans, place: Place, span: Mapping[str, Any], processes: Mapping
         place,
         trace=trace,
         span=text_of(span.get("spanID"), place, "spanID"),
-        parent=id_of(above, place, "spanID of the parent"),
+        parent=text_of(above, place, "spanID of the parent"),
         service=_service(span, processes, place),
         name=str(span.get("operationName") or ""),
         kind=kind_of(_tags(span, place).get("span.kind")),

@@ -147,7 +147,7 @@ def text_of(value: Any, place: Place, what: str) -> str:
 
 
 def id_of(value: Any, place: Place, what: str) -> str:
-    """The id of a parent; empty if there is none, which some write as zeros."""
+    """An id; empty if there is none, which some write as zeros."""
     text = text_of(value, place, what)
     return text if text.strip("0") else ""
 

@@ -2,6 +2,10 @@
 
 Some exporters leave the wrapper out and write lines with `{"resource": ..., "scopeSpans": [...]}`, or a span per
 line; both are read. Ids may be hexadecimal or base64, as they come; they only have to agree.
+
+A time of 0 beside times of our days is one that was never set: it is what protobuf has for a field that is not
+there, and some exporters write it out. Such a span is refused, as one without the field is: nothing can be said of
+its order.
 """
 
 from __future__ import annotations
@@ -10,11 +14,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from antecast.importers.json_values import (
     Positions,
     Value,
     array_of,
-    id_of,
     object_of,
     objects_of,
     text_of,
@@ -31,6 +36,9 @@ _BARE = re.compile(r'^\s*\[?\s*\{[^{]*"(?:traceId|trace_id)"\s*:', re.DOTALL)
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
 _ENDS = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")
 
+
+_OUR_DAYS = 10**17
+"""Times from 1973 on, in nanoseconds: no log that counts from its own beginning has them."""
 
 _PARENTS = ("parentSpanId", "parent_span_id", "parentId", "parent_id")
 _GROUPS = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
@@ -52,7 +60,12 @@ def read(source: Source) -> SpanLog:
     for value in values(source):
         for each in value.value if isinstance(value.value, list) else [value.value]:
             _read_value(value, each, spans)
-    return spans.finish(source.files[0])
+    log = spans.finish(source.files[0])
+    if max(int(log.start.max()), int(log.end.max())) >= _OUR_DAYS:  # else times count from where the log begins
+        for span in np.flatnonzero((log.start == 0) | (log.end == 0)).tolist():
+            check_set(int(log.start[span]), log.place(span), _STARTS[0])
+            check_set(int(log.end[span]), log.place(span), _ENDS[0])
+    return log
 
 
 def _read_value(value: Value, found: Any, spans: Spans) -> None:
@@ -70,7 +83,7 @@ def _read_value(value: Value, found: Any, spans: Spans) -> None:
     places = Positions(value, "spans")
     for resource in objects_of(resources, value.place, "resourceSpans"):
         service = service_of(object_of(resource.get("resource"), value.place, "resource").get("attributes"))
-        for group in objects_of(_get(resource, *_GROUPS), value.place, "scopeSpans"):
+        for group in (each for name in _GROUPS for each in objects_of(resource.get(name), value.place, name)):
             for span in array_of(group.get("spans"), value.place, "spans"):
                 place = places.next()
                 add_span(spans, place, object_of(span, place, "a span"), service)
@@ -82,7 +95,7 @@ def add_span(spans: Spans, place: Place, span: Mapping[str, Any], service: str) 
         place,
         trace=_id(span, place, "traceId", "trace_id"),
         span=_id(span, place, "spanId", "span_id"),
-        parent=id_of(_get(span, *_PARENTS), place, _PARENTS[0]),
+        parent=text_of(_get(span, *_PARENTS), place, _PARENTS[0]),
         service=service,
         name=str(span.get("name") or ""),
         kind=kind_of(span.get("kind")),
@@ -106,6 +119,13 @@ def _time(span: Mapping[str, Any], names: tuple[str, ...], place: Place) -> int:
     if value is None:
         raise place.error(f"the span has no {names[0]}")
     return whole(value, place, names[0])
+
+
+def check_set(time: int, place: Place, what: str) -> int:
+    """A time, unless it was never set."""
+    if time == 0:
+        raise place.error(f"{what} is 0, which means that it was never set")
+    return time
 
 
 def service_of(attributes: Any) -> str:

@@ -85,6 +85,8 @@ def _messages(data: bytes, file: str) -> Iterator[Any]:
 
 
 def _add(spans: Spans, place: Place, span: Any, service: str) -> None:
+    from antecast.importers.otlp import check_set
+
     spans.add(
         place,
         trace=span.trace_id.hex(),
@@ -93,8 +95,8 @@ def _add(spans: Spans, place: Place, span: Any, service: str) -> None:
         service=service,
         name=span.name,
         kind=kind_of(int(span.kind)),
-        start=span.start_time_unix_nano,
-        end=span.end_time_unix_nano,
+        start=check_set(span.start_time_unix_nano, place, "start_time_unix_nano"),
+        end=check_set(span.end_time_unix_nano, place, "end_time_unix_nano"),
         links=[(link.trace_id.hex(), link.span_id.hex()) for link in span.links],
     )
 

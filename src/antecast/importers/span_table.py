@@ -89,6 +89,8 @@ class Spans:
         self._file: list[int] = []
         self._line: list[int] = []
         self._edges: list[tuple[int, int, str, bool]] = []
+        self._rooted: list[tuple[int, int, str, bool]] = []
+        """Spans whose parent is a word for none."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -106,8 +108,13 @@ class Spans:
         start: int,
         end: int,
         links: Iterable[tuple[str, str]] = (),
+        rooted: bool = False,
     ) -> None:
-        """A span; `links` are pairs of a trace and a span."""
+        """A span; `links` are pairs of a trace and a span.
+
+        `rooted` says that `parent` is a word for no parent, as zeros are: unless another span of the trace has
+        that very id.
+        """
         if not span:
             raise place.error(f"the {self._noun} has no id")
         if not (-(2**63) <= start < 2**63 and -(2**63) <= end < 2**63):
@@ -123,7 +130,9 @@ class Spans:
         self._end.append(end)
         self._file.append(self._files.setdefault(place.file, len(self._files)))
         self._line.append(place.line)
-        if parent:
+        if parent and (rooted or not parent.strip("0")):
+            self._rooted.append((number, code, parent, False))
+        elif parent:
             self._edges.append((number, code, parent, False))
         for other, linked in links:
             self._edges.append((number, self._traces.setdefault(other, len(self._traces)), linked, True))
@@ -137,6 +146,8 @@ class Spans:
             first = known.setdefault(key, number)
             if first != number:
                 twins.append((first, number))
+        self._edges += [each for each in self._rooted if known.get(each[1:3], each[0]) != each[0]]
+        self._rooted.clear()
         edges = [(known.get((code, parent), -1), child, parent, link) for child, code, parent, link in self._edges]
         return SpanLog(
             ids=tuple(self._ids),

@@ -3,7 +3,8 @@
 Columns are known by the names that tools give them (`TraceID`, `trace_id`, `ParentSpanId`, `PodName`,
 `StartTimeUnixNano`); others are named with `Options.columns`. The unit of a time is in the name of its column
 (nano, micro or milli; nanoseconds if it says nothing), or the time is written out. A root's parent is `root` or
-nothing. What exports write has `span_links` where spans have links: a JSON array of pairs of a trace and a span.
+nothing. With a column `run`, traces of different runs are different traces, called `run/trace`. What exports write
+has `span_links` where spans have links: a JSON array of pairs of a trace and a span.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _KNOWN = {
     "end": ("endtimeunixnano", "endtime", "end", "endtimens", "endtimenano", "endts"),
     "duration": ("duration", "durationns", "durationnano"),
     "links": ("spanlinks",),
+    "run": ("run",),
 }
 _ROOTS = ("", "root", "none", "null", "-1")
 csv.field_size_limit(MAX_LINE)
@@ -129,16 +131,22 @@ def add_row(
     start, parent = time("start"), cell("parent")
     spans.add(
         place,
-        trace=cell("trace"),
+        trace=in_run(cell("run"), cell("trace")),
         span=cell("span"),
-        parent="" if parent.lower() in _ROOTS or not parent.strip("0") else parent,
+        parent=parent,
+        rooted=parent.lower() in _ROOTS,
         service=cell("service"),
         name=cell("name"),
         kind=kind_of(cell("kind")),
         start=start,
         end=time("end") if "end" in columns else start + time("duration"),
-        links=_links(cell("links"), place),
+        links=[(in_run(cell("run"), trace), span) for trace, span in _links(cell("links"), place)],
     )
+
+
+def in_run(run: str, trace: str) -> str:
+    """The name of a trace, apart for each run."""
+    return f"{run}/{trace}" if run else trace
 
 
 def _links(text: str, place: Place) -> list[tuple[str, str]]:

@@ -135,22 +135,47 @@ class TableReader:
     MODEL: str
 
     def read(self, source: Source) -> SpanLog | ClockLog | History:
+        table = self.table(source)
+        if not len(table):
+            raise InputError("no row in it", path=source.files[0])
+        return self.of(table, source)
+
+    def of(self, table: pa.Table, source: Source) -> SpanLog | ClockLog | History:
+        """What the model takes, from rows that were read."""
+        columns = source.options.columns
+        if self.MODEL == "kv":
+            return history_of(table, columns, name=str(source.files[0]) if len(source.files) == 1 else TABLE)
+        read = read_spans if self.MODEL == "spans" else read_clocks
+        return read(table, columns)
+
+    def table(self, source: Source) -> pa.Table:
+        """The rows of all files, with their places."""
         if self.NAME == "parquet":
             tables = [_parquet(file, data) for file, data in source.documents(text=False)]
         else:
             make = _csv if self.NAME == "csv" else _json_lines
             tables = [make(source, file) for file in source.files]
         try:
-            table = pa.concat_tables(tables, promote_options="permissive")
+            return pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             problem = " ".join(str(error).split())
             raise InputError(f"the files have different columns: {problem}", path=source.files[-1]) from None
-        if not len(table):
-            raise InputError("no row in it", path=source.files[0])
-        if self.MODEL == "kv":
-            return history_of(table, source.options.columns)
-        read = read_spans if self.MODEL == "spans" else read_clocks
-        return read(table, source.options.columns)
+
+    def alike(self, source: Source) -> bool:
+        """Whether each file can be read for itself: types and the order of rows do not depend on the others."""
+        if self.NAME == "jsonl":
+            return False  # types are those that all values have
+        heads = []
+        for file in source.files:
+            if self.NAME == "parquet":
+                try:
+                    heads.append([(field.name, str(field.type)) for field in pq.read_schema(file)])
+                except (pa.ArrowException, OSError):
+                    return False
+            else:
+                heads.append([(name, "") for name in next(csv_rows(source, file), (None, []))[1]])
+        pos = source.options.columns.get("pos", "pos")
+        return all(head == heads[0] for head in heads) and pos not in dict(heads[0])
 
 
 def _parquet(file: Path, data: bytes) -> pa.Table:
@@ -209,6 +234,10 @@ def _json_lines(source: Source, file: Path) -> pa.Table:
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            large = next((at for at, each in enumerate(values) if _is_large(each)), None)
+            if large is not None:
+                place = Place(str(file), lines[large])
+                raise place.error(f"{name} is a number that 64 bits do not hold: {values[large]}") from None
             first = next(value for value in values if value is not None)
             at = next(
                 (at for at, each in enumerate(values) if each is not None and type(each) is not type(first)), 0
@@ -216,6 +245,10 @@ def _json_lines(source: Source, file: Path) -> pa.Table:
             problem = f"{name} is {values[at]!r}, where values like {first!r} are expected"
             raise Place(str(file), lines[at]).error(problem) from None
     return _placed(pa.table(columns), file, lines)
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _no_name_twice(file: Path, names: Sequence[str]) -> None:

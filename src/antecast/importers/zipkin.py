@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from antecast.importers.json_values import Positions, id_of, object_of, text_of, values
+from antecast.importers.json_values import Positions, object_of, text_of, values
 from antecast.importers.source import Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, whole
 
@@ -59,7 +59,7 @@ def _names(span: Mapping[str, Any], place: Place) -> tuple[str, str, str]:
 
 def _add(spans: Spans, place: Place, span: Mapping[str, Any], servers: Container[tuple[str, str, str]]) -> None:
     trace, name, service = _names(span, place)
-    above = id_of(span.get("parentId"), place, "parentId")
+    above = text_of(span.get("parentId"), place, "parentId")
     shared = span.get("shared") is True
     if shared:
         name, above = f"{name}/server" if name else name, name

@@ -187,7 +187,28 @@ def resumed(session: NDArray[Any], txn: NDArray[Any]) -> int | None:
 
 def _named(names: Names, codes: NDArray[Any]) -> pa.Array:
     """The names that codes stand for; -1 is the last one."""
-    return pa.array([str(name) for name in names], pa.string()).take(pa.array(codes % max(1, len(names))))
+    return pa.array(_texts(names), pa.string()).take(pa.array(codes % max(1, len(names))))
+
+
+def _texts(names: Names) -> list[str]:
+    """Names as texts that are as many: a keyword and the text of its name, or 1 and "1", are two keys.
+
+    >>> _texts(["x", 1, "1", "2"])
+    ['x', '1', '1 (str)', '2']
+    """
+    texts = [str(name) for name in names]
+    if len(set(texts)) == len(texts):
+        return texts
+    taken = dict.fromkeys(texts, 0)
+    for at, (name, text) in enumerate(zip(names, texts, strict=True)):
+        taken[text] += 1
+        if taken[text] > 1:
+            other = f"{text} ({type(name).__name__.lower()})"
+            while other in taken:
+                other += "'"
+            taken[other] = 1
+            texts[at] = other
+    return texts
 
 
 def _told_apart(value: Hashable) -> tuple[type | None, Hashable]:

@@ -6,6 +6,9 @@ column `pos` rows are put into its order. Else they stand in order, and a transa
 session has begun another is refused. A read whose value is null has an unknown result, unless a column `initial`
 says that it found the initial state; the argument `initial` is a value that stands for it. In histories of lists,
 `append` is a write, and `observe` an element that a read shows before its last one.
+
+With a column `run`, sessions and keys are those of a run: the same names in two runs are two sessions and two
+keys, called `run/name`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from antecast.core.errors import ConfigurationError, InputError
 from antecast.kv.history import INITIAL_CODE, UNKNOWN_CODE, History, Kind, Status, resumed
 
 COLUMNS = ("session", "txn", "kind", "key", "value")
-OPTIONAL = ("status", "pos", "initial", "file", "line")
+OPTIONAL = ("status", "pos", "initial", "run", "file", "line")
 _KINDS = {"read": Kind.READ, "r": Kind.READ, "write": Kind.WRITE, "w": Kind.WRITE}
 _LISTS = {"append": Kind.WRITE, "observe": Kind.OBSERVE}
 _Wrong: TypeAlias = Callable[[int, str], InputError]
@@ -65,9 +68,14 @@ def history_of(
         _no_nulls(there["pos"], "pos", wrong)
         row = pc.sort_indices(there["pos"]).to_numpy()
         there = {each: column.take(pa.array(row)) for each, column in there.items()}
-    for each in ("session", "txn", "kind", "key"):
+    for each, column in there.items():
+        if pa.types.is_floating(column.type):
+            if len(nan := np.flatnonzero(pc.fill_null(pc.is_nan(column), False).to_numpy())):
+                raise wrong(int(nan[0]), f"{each} is NaN, which is not a number")
+            there[each] = pc.add(column, pa.scalar(0, column.type))  # -0.0 is 0.0
+    for each in ("session", "txn", "kind", "key", *(("run",) if "run" in there else ())):
         _no_nulls(there[each], each, wrong)
-    sessions, session = codes(there["session"])
+    sessions, session = _in_runs(codes(there["session"]), there.get("run"))
     _, label = codes(there["txn"])
     _, txn = codes(pa.chunked_array([pa.array(session * (int(label.max(initial=0)) + 1) + label)]))
     again = None if "pos" in there else resumed(session, txn)  # positions may begin anew in each transaction
@@ -78,7 +86,7 @@ def history_of(
     order = np.argsort(txn, kind="stable")
     first = np.zeros(int(txn.max(initial=-1)) + 1, np.int64)
     first[txn[::-1]] = np.arange(len(txn))[::-1]
-    keys, key = codes(there["key"])
+    keys, key = _in_runs(codes(there["key"]), there.get("run"))
     values, value = codes(there["value"])
     lists = any(word in _LISTS for word in codes(there["kind"])[0])
     kind = _words(there["kind"], {**_KINDS, **_LISTS} if lists else _KINDS, "kind", wrong)
@@ -144,6 +152,18 @@ def codes(column: pa.ChunkedArray) -> tuple[Sequence[Any], NDArray[np.int64]]:
     encoded = column.combine_chunks().dictionary_encode()
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), -1)
     return encoded.dictionary.to_pylist(), indices.to_numpy().copy()
+
+
+def _in_runs(
+    coded: tuple[Sequence[Any], NDArray[np.int64]], run: pa.ChunkedArray | None
+) -> tuple[Sequence[Any], NDArray[np.int64]]:
+    """Names and codes, apart for each run if there are runs: what one run wrote, no other has read."""
+    if run is None:
+        return coded
+    (runs, of), (names, code) = codes(run), coded
+    both, codes_of_both = codes(pa.chunked_array([pa.array(of * max(1, len(names)) + code)]))
+    pairs = (divmod(each, max(1, len(names))) for each in both)
+    return [f"{runs[first]}/{names[second]}" for first, second in pairs], codes_of_both
 
 
 def _words(column: pa.ChunkedArray, known: Mapping[str, int], what: str, wrong: _Wrong) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from antecast.auditing.foreign import ForeignLog
 from antecast.core.errors import AntecastError, ConfigurationError
+from antecast.history.log_formats import FORMATS
 from antecast.kv import KvVerdict, Options
 from antecast.spark.kv import check
 from antecast.spark.log_audit import is_sparks
@@ -35,6 +36,8 @@ def check_on_spark(
         with spark_session("antecast audit", master=master) as spark:
             rows = _read(spark, log).persist()  # the files are read once
             try:
+                if len(log.source.files) > 1 and log.importer.NAME in FORMATS and goes_on(rows):
+                    log.read()  # refuses it, with its line
                 initial = ZERO.get(log.importer.NAME, INITIAL)
                 return check(operations(rows, initial), options, initial=initial, on_progress=note)
             finally:
@@ -44,6 +47,16 @@ def check_on_spark(
             raise
         log.read()  # what is malformed says so here, with its line
         raise SparkFailed(f"Spark could not audit the log: {reason(str(error))}") from error
+
+
+def goes_on(rows: DataFrame) -> bool:
+    """Whether a transaction goes on after its session has begun another. In one file the reader has seen to it."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    before = F.lag("txn").over(Window.partitionBy("session").orderBy("pos"))
+    begun = rows.withColumn("begins", ~F.col("txn").eqNullSafe(before)).filter("begins")
+    return not begun.groupBy("session", "txn").count().filter("count > 1").isEmpty()
 
 
 def _read(spark: SparkSession, log: ForeignLog) -> DataFrame:

@@ -68,7 +68,7 @@ def check(
     """Judge a history: a row per operation with session, txn, pos, kind, key, value and, if there is one, status.
 
     `txn` is the number of the transaction in its session, a whole number that grows; `pos` orders the operations
-    of a transaction. The other columns are those of `antecast.kv.tables`.
+    of a transaction. The other columns are those of `antecast.kv.tables`, `run` among them.
     """
     with ExitStack() as kept:
         folder = kept.enter_context(
@@ -258,7 +258,12 @@ def _named(frame: DataFrame, columns: Mapping[str, str], initial: Any) -> DataFr
             raise ConfigurationError(f"no column {columns.get(name, name)!r}; there are {has}", field=name)
     optional = [name for name in ("file", "line") if columns.get(name, name) in frame.columns]
     kind = F.lower(column("kind").cast("string"))
-    chosen = [column(name).alias(name) for name in ("session", "txn", "pos", "key", "value", *optional)]
+    chosen = [column(name).alias(name) for name in ("txn", "pos", "value", *optional)]
+    for name in ("session", "key"):
+        own = column(name)
+        if columns.get("run", "run") in frame.columns:  # what one run wrote, no other has read
+            own = F.concat(column("run").cast("string"), F.lit("/"), own.cast("string"))
+        chosen.append(own.alias(name))
     found = columns.get("initial", "initial") in frame.columns
     chosen.append(
         F.coalesce(column("initial"), F.lit(False)).alias("initial") if found else F.lit(False).alias("initial")

@@ -10,7 +10,6 @@ have a column `pos` besides, which puts them into the order of the files. The fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,8 +40,10 @@ KNOWN: Mapping[str, Parse] = {
     "maxLineBytes": positive,
     "partitions": positive,
 }
-TOGETHER = ("elle",)
-"""Formats whose files are read by one task: the answer to an invocation may stand in the next file."""
+TOGETHER = ("elle", "dbcop")
+"""Formats whose files are read by one task: the answer to an invocation may stand in the next file, and one file
+may say what the initial value is in all. So are tables of operations whose files are not alike, or have positions:
+these put the rows of all files into one order."""
 
 FILE_ROWS = 1 << 40
 """Positions of one file in a history of several."""
@@ -102,27 +103,35 @@ class _Reader(FileReader):
         self.format, self.model = log.importer.NAME, log.model
         self.files = tuple(file.resolve() for file in log.source.files)
         self.read_options = read_options(log.request)
+        self.together = self.format in TOGETHER or (
+            self.format in FORMATS
+            and self.model == "kv"
+            and not TableReader(self.format, self.model).alike(Source(self.files, self.read_options))
+        )
 
     def parts(self) -> list[Part]:
-        if self.format in TOGETHER:
+        if self.together:
             return [Part(self.files[0], sum(file.stat().st_size for file in self.files), 0)]
         return [Part(file, file.stat().st_size, number) for number, file in enumerate(self.files)]
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch | pa.Table]:
-        source = Source(self.files if self.format in TOGETHER else (part.path,), self.read_options)
-        reader = TableReader(self.format, self.model) if self.format in FORMATS else importer(self.format)
-        table = table_of(reader.read(source))
+        source = Source(self.files if self.together else (part.path,), self.read_options)
+        if self.format in FORMATS and not self.together and len(self.files) > 1:
+            reader = TableReader(self.format, self.model)
+            rows = reader.table(source)
+            if not len(rows):
+                return  # others have some
+            table = table_of(reader.of(rows, source))
+        else:
+            chosen = TableReader(self.format, self.model) if self.format in FORMATS else importer(self.format)
+            table = table_of(chosen.read(source))
         if "session" in table.column_names:
-            table = self._in_order(table, part.path, int(part.what))
+            table = self._in_order(table, int(part.what))
         yield table
 
-    def _in_order(self, table: pa.Table, file: Path, number: int) -> pa.Table:
+    def _in_order(self, table: pa.Table, number: int) -> pa.Table:
         """Operations with positions; names of sessions and transactions that mean the same in all files."""
-        if len(self.files) > 1:
-            if self.format == "dbcop":
-                sessions = [f"{session} of {file}" for session in table["session"].to_pylist()]
-                table = table.set_column(table.schema.get_field_index("session"), "session", [sessions])
-            if self.format not in ("plume", *TOGETHER, *FORMATS):
-                names = [f"{number}/{txn}" for txn in table["txn"].to_pylist()]
-                table = table.set_column(table.schema.get_field_index("txn"), "txn", [names])
+        if len(self.files) > 1 and self.format not in ("plume", *TOGETHER, *FORMATS):
+            names = [f"{number}/{txn}" for txn in table["txn"].to_pylist()]
+            table = table.set_column(table.schema.get_field_index("txn"), "txn", [names])
         return table.append_column("pos", pa.array(number * FILE_ROWS + np.arange(len(table))))
