@@ -149,6 +149,36 @@ def test_two_nodes_that_dial_each_other_keep_one_connection_each():
     run(main)
 
 
+def test_a_node_that_is_started_again_dials_and_is_dialled_as_before(tmp_path):
+    async def main():
+        async with node(0, journal=tmp_path / "a") as a, node(1, a, journal=tmp_path / "b") as b:
+            for each in (b, a):
+                await until(lambda: a.links and b.links)
+                await each.stop()
+                await each.start()
+            await until(lambda: a.links and b.links)
+            await a.broadcast(b"here again")
+            assert await payloads(b, 1) == [b"here again"]
+
+    run(main)
+
+
+def test_a_start_that_failed_can_be_tried_again(tmp_path):
+    async def main():
+        async with node(0) as a, node(1) as b:
+            taken, free = a.transports[0].listen, b.transports[0].listen
+            first = Tcp(listen=taken, options=QUICK)
+            c = Node(2, journal=tmp_path / "c", transports=[first, Tcp(peers=[free], options=QUICK)])
+            with pytest.raises(ConfigurationError, match="cannot listen on"):
+                await c.start()
+            first.listen = Address("127.0.0.1", 0)
+            await c.start()
+            await until(lambda: 2 in b.links)
+            await c.stop()
+
+    run(main)
+
+
 def test_a_number_in_use_is_refused_and_its_owner_keeps_its_link(tmp_path):
     async def main():
         async with node(0) as a, node(1, a):

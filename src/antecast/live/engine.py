@@ -118,6 +118,8 @@ class Engine:
         """How many calls are committed: what a restart is sure to remember."""
         self.since_snapshot = 0
         self.stopped = False
+        self.closed = False
+        """Whether it has let go of the journal."""
         self._bound, self._most_waiting, self._history = bound, most_waiting, history
         self._snapshot_every = self._cut_at = snapshot_every
         """Bytes of calls after which the next snapshot is due; 0 if the protocol cannot be frozen."""
@@ -417,10 +419,13 @@ class Engine:
         if not self.stopped:
             self.stopped = True
             self._owner.failed(error)
-            for batch in (self._batch, self._writing):
-                for future, _ in () if batch is None else batch.answers:
-                    if not future.done():
-                        future.set_exception(error)
+            self._refuse_answers(error)
+
+    def _refuse_answers(self, error: Exception) -> None:
+        for batch in (self._batch, self._writing):
+            for future, _ in () if batch is None else batch.answers:
+                if not future.done():
+                    future.set_exception(error)
 
     def _cut(self) -> None:
         """Write a snapshot of the running machine, so that the journal can be cut.
@@ -480,9 +485,21 @@ class Engine:
 
     async def stop(self) -> None:
         """Commit what was called, write a snapshot of what survives, and let go of the journal."""
-        while not self.stopped and not self.idle:
-            self._commit()
-            await asyncio.sleep(0 if self._writing is None else 0.001)
+        try:
+            while not self.stopped and not self.idle:
+                self._commit()
+                await asyncio.sleep(0 if self._writing is None else 0.001)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """What is not committed by now is as if there had been a crash."""
+        if self.closed:
+            return
+        self.closed = True
+        if not self.idle and not self.stopped:  # the wait was cancelled
+            self.stopped = True
+            self._refuse_answers(NodeStopped("the node has stopped"))
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()

@@ -80,7 +80,8 @@ class Tcp(Transport):
         self._stopping = False
 
     async def start(self, node: Node) -> None:
-        self.node = node
+        self.node, self._stopping = node, False
+        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
         self.hello = hello_of(node.identity, node.life, self.instance)
         self.loop = asyncio.get_running_loop()
         if self.loop.get_exception_handler() is None:
@@ -243,21 +244,25 @@ class Tcp(Transport):
 
     async def stop(self) -> None:
         self._stopping = True
-        for task in self._dialling.values():
-            task.cancel()
-        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        dialling = list(self._dialling.values())
         self._dialling.clear()
+        for task in dialling:
+            task.cancel()
         if self._server is not None:
             self._server.close()
         for doorstep in list(self.doorsteps):
             doorstep.end()
-        for connection in list(self.connections):
-            connection.finish("the node stops")
-        deadline = self.loop.time() + 2.0
-        while self.connections and self.loop.time() < deadline:
-            await asyncio.sleep(0.002)
-        for connection in list(self.connections):
-            connection.close("the node stops")
+        try:
+            await asyncio.gather(*dialling, return_exceptions=True)
+            for connection in list(self.connections):
+                connection.finish("the node stops")
+            now = asyncio.get_running_loop().time
+            deadline = now() + 2.0
+            while self.connections and now() < deadline:
+                await asyncio.sleep(0.002)
+        finally:
+            for connection in list(self.connections):
+                connection.close("the node stops")
 
     def describe(self) -> dict[str, Any]:
         return {
