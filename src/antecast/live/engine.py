@@ -69,6 +69,8 @@ class Batch:
     """Frames that are not packets yet, and their places among `frames`: they are sealed together."""
     deliveries: list[Delivery] = field(default_factory=list)
     answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    positions: dict[NodeId, int] = field(default_factory=dict)
+    """How far the journals of peers had come when they sent what came in these calls, or before."""
 
 
 class Owner(Protocol):
@@ -371,9 +373,11 @@ class Engine:
                 return
         self._writing, self._batch = batch, Batch()
         if batch.count:
-            journal, what = self.journal, Commit(batch.calls, batch.deliveries, batch.count)
+            what = Commit(batch.calls, batch.deliveries, batch.count, batch.positions)
+            journal = self.journal
             self._writer.put(lambda: journal.commit(what), self._committed)
         else:
+            self._batch.positions = batch.positions
             self._committed(None)
 
     def _committed(self, error: Exception | None) -> None:
@@ -482,6 +486,11 @@ class Engine:
         """How far a peer's journal has come."""
         journal = self.journal
         self._writer.put(lambda: journal.remember_position(peer, position), self._failed)
+
+    def note_position(self, peer: NodeId, position: int) -> None:
+        """The same, with the next group: what comes from the peer after it has said so is no sooner in the journal
+        than its position is."""
+        self._batch.positions[peer] = position
 
     async def stop(self) -> None:
         """Commit what was called, write a snapshot of what survives, and let go of the journal."""

@@ -31,6 +31,7 @@ from antecast.live.links.hello import (
 )
 from antecast.live.links.link import Link
 from antecast.live.lives import LARGEST as _LARGEST_LIVES
+from antecast.live.lives import encode_refused
 from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
@@ -433,8 +434,11 @@ class Connection(asyncio.Protocol, Link):
 
     def _end_with(self, reason: str) -> None:
         """Say why, then close."""
-        if not self.dialled and not self._closed:
-            self._put(encode_refusal(reason, self.node.number))
+        if not self._closed:
+            if not self.dialled:
+                self._put(encode_refusal(reason, self.node.number))
+            elif self.hello is not None and reason != DUPLICATE:  # to the other end, this is a link already
+                self._transport.write(_LENGTH.pack(len(word := encode_refused(reason)) | _LIVES) + word)
         self._closed, self._reason = True, reason
         self._close_transport()
 

@@ -215,15 +215,17 @@ class Tcp(Transport):
 
     async def decide(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a connection that has greeted is not taken; None if it is."""
-        counters = self.node.counters
+        counters, lives = self.node.counters, self.node.lives
         try:
             self.node.security.identify(connection.ssl_object, theirs.number)
         except PeerRefused as fault:
             counters["refused_identity"] += 1
             return str(fault)
         try:
-            check_hello(self.hello, theirs, *self.node.lives.known_of(theirs.number, theirs.instance))
+            check_hello(self.hello, theirs, *lives.known_of(theirs.number, theirs.instance))
         except BadHello as fault:
+            if isinstance(fault, LostState):
+                lives.refused(theirs.number, theirs.life, theirs.instance, theirs.position)
             counters["refused_in_use" if isinstance(fault, LostState) else "refused_hello"] += 1
             return str(fault)
         before = self.node.links.get(theirs.number)
