@@ -179,6 +179,31 @@ def test_a_start_that_failed_can_be_tried_again(tmp_path):
     run(main)
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0"])
+def test_a_node_that_dials_itself_does_so_once(listen, caplog):
+    async def main():
+        async with node(0, listen=listen) as a:
+            tcp = a.transports[0]
+            tcp.dial(tcp.listen)
+            await until(lambda: tcp._dialling[tcp.listen].done())
+
+    run(main)
+    assert "is this node itself" in caplog.text
+
+
+def test_a_number_given_twice_by_mistake_is_dialled_again_when_that_is_mended(caplog):
+    async def main():
+        async with node(0) as first, node(0, first, listen=None) as second:
+            place = first.transports[0].listen
+            await until(lambda: first.counters["refused_hello"] > 2)
+            await first.stop()
+            async with node(1, listen=place):
+                await until(lambda: 1 in second.links)
+
+    run(main)
+    assert "is this node itself" not in caplog.text
+
+
 def test_a_number_in_use_is_refused_and_its_owner_keeps_its_link(tmp_path):
     async def main():
         async with node(0) as a, node(1, a):

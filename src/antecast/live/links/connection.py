@@ -84,6 +84,8 @@ class Connection(asyncio.Protocol, Link):
         self.hello: Hello | None = None
         self.number: int | None = None
         """Who the other end says it is, also where it refuses."""
+        self.itself = False
+        """Whether the other end is this process."""
         self.outcome: asyncio.Future[bool] = owner.loop.create_future()
         """Whether it became a link."""
         self.ended = asyncio.Event()
@@ -184,6 +186,16 @@ class Connection(asyncio.Protocol, Link):
     @property
     def closed(self) -> bool:
         return self._closed or self._finishing
+
+    @property
+    def near(self) -> Any:
+        """The address of this end."""
+        return self._transport.get_extra_info("sockname")
+
+    @property
+    def far(self) -> Any:
+        """The address of the other end."""
+        return self._transport.get_extra_info("peername")
 
     @property
     def up(self) -> bool:

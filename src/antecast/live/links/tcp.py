@@ -161,7 +161,7 @@ class Tcp(Transport):
                     if await connection.outcome:
                         wait = options.retry_least
                     peer = peer if connection.number is None else connection.number
-                    if peer == self.node.number:
+                    if connection.itself:
                         log.warning("node %d: %s is this node itself", self.node.number, address)
                         return
             if peer is not None and peer in self.node.links:
@@ -182,7 +182,7 @@ class Tcp(Transport):
             return None
         if await connection.outcome:
             return connection.peer
-        return self.node.number if connection.number == self.node.number else None
+        return self.node.number if connection.itself else None
 
     async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
         try:
@@ -216,6 +216,10 @@ class Tcp(Transport):
     async def decide(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a connection that has greeted is not taken; None if it is."""
         counters, lives = self.node.counters, self.node.lives
+        if theirs.instance == self.instance:
+            self._tell_itself(connection)
+            counters["refused_hello"] += 1
+            return f"both ends are node {self.node.number}"
         try:
             self.node.security.identify(connection.ssl_object, theirs.number)
         except PeerRefused as fault:
@@ -243,6 +247,13 @@ class Tcp(Transport):
             counters["refused_in_use"] += 1
             return f"number {theirs.number} is in use by another process"
         return None
+
+    def _tell_itself(self, taken: Connection) -> None:
+        """This process has dialled itself. Another one under the same number is a mistake that can be mended: its
+        address is dialled again."""
+        for each in self.connections:
+            if each.dialled and each.near == taken.far:
+                each.itself = True
 
     async def stop(self) -> None:
         self._stopping = True
