@@ -188,6 +188,11 @@ class Connection(asyncio.Protocol, Link):
         return self._closed or self._finishing
 
     @property
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return self.owner.loop.time() - self._made
+
+    @property
     def near(self) -> Any:
         """The address of this end."""
         return self._transport.get_extra_info("sockname")

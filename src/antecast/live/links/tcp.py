@@ -152,26 +152,29 @@ class Tcp(Transport):
         return any(each.up and each.place == address for each in self.connections)
 
     async def _keep_dialling(self, address: Address) -> None:
+        """Dial again at once after a link that has lasted, else after a pause. A link that ends as soon as it is
+        up, with a node that does not fit for instance, would else come and go hundreds of times per second."""
         options, wait = self.options, self.options.retry_least
+        lasting = min(1.0, options.retry_most)
         peer: int | None = None
         while True:
             if peer is None or peer not in self.node.links:
                 connection = await self._connect(address)
                 if connection is not None:
-                    if await connection.outcome:
-                        wait = options.retry_least
+                    await connection.outcome
                     peer = peer if connection.number is None else connection.number
                     if connection.itself:
                         log.warning("node %d: %s is this node itself", self.node.number, address)
                         return
             if peer is not None and peer in self.node.links:
                 link = self.node.links[peer]
-                if isinstance(link, Connection):
-                    await link.ended.wait()
-                    wait = options.retry_least
-                else:
+                if not isinstance(link, Connection):
                     await asyncio.sleep(wait)
-                continue
+                    continue
+                await link.ended.wait()
+                if link.age >= lasting:
+                    wait = options.retry_least
+                    continue
             await asyncio.sleep(wait * (0.5 + random.random()))
             wait = min(2 * wait, options.retry_most)
 
