@@ -243,7 +243,9 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=40, help="messages per second and member")
     parser.add_argument("--keys", action="store_true", help="with TLS and signatures")
     parser.add_argument(
-        "--passing", type=float, default=5, help="seconds between two of them; 0: nobody passes by"
+        "--passing",
+        type=float,
+        help="seconds between two of them; 0: nobody passes by. Default: 5 with pc-broadcast, else 0",
     )
     parser.add_argument("--keep", type=Path, help="keep the folder here")
     parser.add_argument("--role", help=argparse.SUPPRESS)

@@ -206,6 +206,18 @@ def test_status_without_the_package_says_what_to_install(antecast, monkeypatch):
     assert "pip install 'antecast[metrics]'" in err
 
 
+def test_a_chat_whose_history_cannot_be_used_says_so_in_one_line_and_lets_go_of_its_journal(antecast):
+    Path("ada.chat").mkdir()
+    Path("ada.chat/history").write_bytes(b"no database")
+    code, _, err = antecast("chat", "ada", "--number", 0, "--for", 0)
+    assert (code, err) == (
+        2,
+        "error: ada.chat/history: the conversation cannot be kept here: file is not a database\n",
+    )
+    Path("ada.chat/history").unlink()
+    assert antecast("chat", "ada", "--for", 0)[0] == 0
+
+
 def test_a_chat_shows_its_history_when_it_comes_back(antecast, typed):
     typed(b"hello\n")
     code, out, _ = antecast("chat", "ada", "--number", 0, "--for", 0.5)

@@ -160,6 +160,118 @@ def test_a_restored_backup_is_refused_by_those_who_saw_more_and_says_so(tmp_path
     )
 
 
+def test_a_node_that_is_refused_by_one_that_has_dialled_it_learns_why(tmp_path, caplog):
+    journal, backup = tmp_path / "journal", tmp_path / "backup"
+
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one:
+            async with node(0, one, journal=journal) as zero:
+                await zero.broadcast(b"1")
+            copy(journal, backup)
+            async with node(0, one, journal=journal) as zero:
+                await until(lambda: zero.links)
+                await zero.broadcast_all([b"2"] * 20)
+                await payloads(one, 21)
+        restore(backup, journal)
+        async with node(0, journal=journal) as zero, node(1, zero, journal=tmp_path / "one") as one:
+            await until(lambda: one.counters["refused_in_use"])
+            await until(lambda: not zero.links)
+
+    with caplog.at_level(logging.WARNING, "antecast.live"):
+        run(main)
+    said = [each.getMessage() for each in caplog.records]
+    assert any("node 0: refused by node 1: node 0 has an older copy of its journal" in each for each in said)
+
+
+def test_an_older_copy_stays_refused_however_far_it_gets(tmp_path):
+    """It goes on while it is refused, and comes past the position that gave it away."""
+    journal, backup = tmp_path / "journal", tmp_path / "backup"
+
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one:
+            async with node(0, one, journal=journal) as zero:
+                await zero.broadcast(b"1")
+            copy(journal, backup)
+            async with node(0, one, journal=journal) as zero:
+                await until(lambda: zero.links)
+                await zero.broadcast_all([b"2"] * 20)
+                await payloads(one, 21)
+            await until(lambda: not one.links)
+            restore(backup, journal)
+            async with node(0, one, journal=journal) as zero:
+                await until(lambda: one.counters["refused_in_use"] > 1)
+                await zero.broadcast_all([b"other words"] * 40)
+                seen = one.counters["refused_in_use"]
+                await until(lambda: one.counters["refused_in_use"] > seen + 3)
+                assert not one.links
+            async with node(0, one, journal=journal):  # another process of the copy
+                await until(lambda: one.counters["refused_in_use"] > seen + 6)
+                assert not one.links
+        async with node(1, journal=tmp_path / "one") as one, node(0, one, journal=journal):
+            await until(lambda: one.counters["refused_in_use"] > 3)
+            assert not one.links
+            assert one.status()["deliveries"]["last"] == 21
+
+    run(main)
+
+
+def test_a_copy_that_was_started_by_mistake_keeps_the_true_journal_from_nothing(tmp_path):
+    journal, backup, true = tmp_path / "journal", tmp_path / "backup", tmp_path / "true"
+
+    async def main():
+        async with node(1, journal=tmp_path / "one") as one:
+            async with node(0, one, journal=journal) as zero:
+                await zero.broadcast(b"1")
+            copy(journal, backup)
+            async with node(0, one, journal=journal) as zero:
+                await until(lambda: zero.links)
+                await zero.broadcast_all([b"2"] * 20)
+                for n in range(20):
+                    await zero.broadcast(b"%d" % n)
+                await payloads(one, 41)
+            await until(lambda: not one.links)
+            copy(journal, true)
+            restore(backup, journal)
+            async with node(0, one, journal=journal):
+                await until(lambda: one.counters["refused_in_use"] > 1)
+            restore(true, journal)
+            async with node(0, one, journal=journal) as zero:
+                await until(lambda: zero.links and one.links)
+                await zero.broadcast(b"3")
+                await until(lambda: one.status()["deliveries"]["last"] == 42)
+
+    run(main)
+
+
+def test_a_neighbour_that_went_down_at_the_same_time_still_knows_an_older_copy(tmp_path):
+    """How far a peer had come is in the journal with what came from it, not only once its link has ended."""
+    journal, backup = tmp_path / "journal", tmp_path / "backup"
+
+    async def main():
+        async with node(0, journal=journal) as zero:
+            await zero.broadcast(b"1")
+        copy(journal, backup)
+        first = node(1, journal=tmp_path / "one")
+        one = await first.__aenter__()
+        second = node(0, one, journal=journal)
+        zero = await second.__aenter__()
+        await until(lambda: zero.links and one.links)
+        for n in range(2):
+            await zero.broadcast_all([b"%d" % n] * 10)
+            zero.lives.tell_position(zero.links[1])
+        await zero.broadcast(b"after it has said so")
+        await until(lambda: one.status()["deliveries"]["last"] == 22)
+        for each in (one, zero):
+            await kill(each)
+            await each.transports[0].stop()
+        restore(backup, journal)
+        async with node(1, journal=tmp_path / "one") as one, node(0, one, journal=journal):
+            await until(lambda: one.counters["refused_in_use"])
+            assert not one.links
+
+    run(main)
+
+
 def test_a_killed_node_is_never_behind_what_it_has_told(tmp_path):
     """Its position is told only when it is committed."""
 

@@ -15,6 +15,7 @@ from antecast.live import JournalError, Limits, Node, NodeStopped
 from antecast.live import node as node_module
 from antecast.live.engine import Engine
 from antecast.live.links.memory import connect
+from antecast.live.links.tcp import Tcp
 from antecast.live.machine import Machine
 from antecast.live.recent import Recent
 from antecast.live.recovery import Recovery
@@ -554,6 +555,101 @@ def test_a_stopped_node_says_so():
         assert await reading == []  # the messages end with the node
         with pytest.raises(NodeStopped):
             await a.broadcast(b"x")
+
+    run(main)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 8, 13, 21])
+def test_a_stop_that_is_cancelled_lets_go_of_the_journal_and_leaves_nobody_waiting(tmp_path, turns):
+    async def main():
+        a, b = Node(0, journal=tmp_path / "a", transports=[Tcp(listen="127.0.0.1:0")]), Node(1)
+        await a.start()
+        async with b:
+            connect(a, b)
+            broadcasts = [asyncio.ensure_future(a.broadcast(b"x" * 1000)) for _ in range(50)]
+            stopping = asyncio.ensure_future(a.stop())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            stopping.cancel()
+            await asyncio.wait([stopping])
+            outcomes = await asyncio.gather(*broadcasts, return_exceptions=True)
+            assert not a.links
+            with pytest.raises(NodeStopped):
+                await a.broadcast(b"x")
+        acknowledged = sum(not isinstance(each, NodeStopped) for each in outcomes)
+        async with Node(0, journal=tmp_path / "a") as again:  # would be in use
+            assert again.status()["deliveries"]["last"] >= acknowledged
+
+    run(main)
+
+
+def test_a_wait_for_the_end_that_is_cancelled_twice_still_ends_everything(tmp_path):
+    async def main():
+        a, b = Node(0, journal=tmp_path / "a"), Node(1)
+        await a.start()
+        async with b:
+            connect(a, b)
+            broadcast = asyncio.ensure_future(a.broadcast(b"x"))
+            await asyncio.sleep(0)
+            a.engine._commit = lambda: None  # a disk that takes its time
+            stopping = asyncio.ensure_future(a.stop())
+            for _ in range(2):
+                await asyncio.sleep(0.01)
+                stopping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await stopping
+            with pytest.raises(NodeStopped):
+                await broadcast
+        async with Node(0, journal=tmp_path / "a"):
+            pass
+
+    run(main)
+
+
+def test_a_node_that_runs_is_not_started_again(tmp_path):
+    async def main():
+        for journal in (None, tmp_path / "a"):
+            async with Node(0, journal=journal) as a:
+                with pytest.raises(LocalMisuse, match="runs already"):
+                    await a.start()
+                await a.broadcast(b"x")
+                assert await read(a, 1) == [b"x"]
+
+    run(main)
+
+
+def test_a_node_that_has_failed_is_started_again_when_the_cause_is_gone(tmp_path, monkeypatch):
+    async def main():
+        a = Node(0, journal=tmp_path / "a", transports=[Tcp(listen="127.0.0.1:0")])
+        await a.start()
+        await a.broadcast(b"one")
+        monkeypatch.setattr(a.engine.journal, "commit", fails)
+        with pytest.raises(JournalError, match="disk is full"):
+            await a.broadcast(b"two")
+        await a.start()
+        await a.broadcast(b"three")
+        assert await read(a, 2) == [b"one", b"three"]
+        await a.stop()
+
+    def fails(what):
+        raise JournalError("cannot write: the disk is full", path="a")
+
+    run(main)
+
+
+def test_an_application_far_ahead_of_its_acknowledgements_does_not_hold_up_its_node(tmp_path, monkeypatch):
+    async def main():
+        plenty = Limits(unread=10**6, unread_bytes=1 << 40)
+        async with Node(0, journal=tmp_path / "a", durability="normal", limits=plenty) as a:
+            for _ in range(5):
+                await a.broadcast_all([b"x"] * 1000)
+        async with Node(0, journal=tmp_path / "a", durability="normal", limits=Limits(unread=10)) as a:
+            looked = []
+            monkeypatch.setattr(a, "after", lambda last: looked.append(last) or Node.after(a, last))
+            assert await read(a, 1, after=4990) == [b"x"]
+            assert len(looked) <= 2  # not once for every few that it has long had
+            await a.broadcast(b"y")
+            assert (await read(a, 11, after=4990))[-1] == b"y"
 
     run(main)
 

@@ -125,6 +125,45 @@ def test_a_broken_connection_is_a_broken_link_and_comes_back():
     run(main)
 
 
+@pytest.mark.parametrize(
+    "says", [b"", (2 | 1 << 30).to_bytes(4, "big") + b"??"], ids=["nothing", "what it may not"]
+)
+def test_links_that_end_as_soon_as_they_are_up_come_ever_less_often(says):
+    """With a node that does not fit, or is broken: each costs both ends a call in their journals."""
+    came = []
+
+    async def main():
+        async def greet(reader, writer):
+            came.append(asyncio.get_running_loop().time())
+            theirs = decode_hello(await answer(reader))
+            ours = msgspec.structs.replace(theirs, number=9, life=bytes(16), instance=bytes(8))
+            writer.write(packet(encode_hello(ours)) + says)
+            await reader.read(-1 if says else 1)
+            writer.close()
+
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        place = Address(*server.sockets[0].getsockname())
+        options = replace(QUICK, retry_least=0.01, retry_most=10.0)
+        async with Node(0, transports=[Tcp(peers=[place], options=options)]) as a:
+            await until(lambda: len(came) == 7)
+            assert a.counters["links_up"] >= 6
+        server.close()
+
+    run(main)
+    assert came[-1] - came[0] > 0.5 * 0.01 * (2**6 - 1)  # what six pauses are at least
+
+
+def test_a_link_that_has_lasted_is_dialled_again_at_once():
+    async def main():
+        options = replace(QUICK, retry_least=5.0, retry_most=0.05)  # a pause would be too long for this test
+        async with node(0) as a, node(1, a, options=options) as b:
+            await until(lambda: 0 in b.links and b.links[0].age > 0.05)
+            b.links[0]._transport.abort()
+            await until(lambda: a.counters["links_up"] == 2)
+
+    asyncio.run(asyncio.wait_for(main(), 2.4))
+
+
 def test_two_nodes_that_dial_each_other_keep_one_connection_each():
     async def main():
         first, second = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
@@ -147,6 +186,61 @@ def test_two_nodes_that_dial_each_other_keep_one_connection_each():
         await b.stop()
 
     run(main)
+
+
+def test_a_node_that_is_started_again_dials_and_is_dialled_as_before(tmp_path):
+    async def main():
+        async with node(0, journal=tmp_path / "a") as a, node(1, a, journal=tmp_path / "b") as b:
+            for each in (b, a):
+                await until(lambda: a.links and b.links)
+                await each.stop()
+                await each.start()
+            await until(lambda: a.links and b.links)
+            await a.broadcast(b"here again")
+            assert await payloads(b, 1) == [b"here again"]
+
+    run(main)
+
+
+def test_a_start_that_failed_can_be_tried_again(tmp_path):
+    async def main():
+        async with node(0) as a, node(1) as b:
+            taken, free = a.transports[0].listen, b.transports[0].listen
+            first = Tcp(listen=taken, options=QUICK)
+            c = Node(2, journal=tmp_path / "c", transports=[first, Tcp(peers=[free], options=QUICK)])
+            with pytest.raises(ConfigurationError, match="cannot listen on"):
+                await c.start()
+            first.listen = Address("127.0.0.1", 0)
+            await c.start()
+            await until(lambda: 2 in b.links)
+            await c.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0"])
+def test_a_node_that_dials_itself_does_so_once(listen, caplog):
+    async def main():
+        async with node(0, listen=listen) as a:
+            tcp = a.transports[0]
+            tcp.dial(tcp.listen)
+            await until(lambda: tcp._dialling[tcp.listen].done())
+
+    run(main)
+    assert "is this node itself" in caplog.text
+
+
+def test_a_number_given_twice_by_mistake_is_dialled_again_when_that_is_mended(caplog):
+    async def main():
+        async with node(0) as first, node(0, first, listen=None) as second:
+            place = first.transports[0].listen
+            await until(lambda: first.counters["refused_hello"] > 2)
+            await first.stop()
+            async with node(1, listen=place):
+                await until(lambda: 1 in second.links)
+
+    run(main)
+    assert "is this node itself" not in caplog.text
 
 
 def test_a_number_in_use_is_refused_and_its_owner_keeps_its_link(tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import runpy
 import signal
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
 from antecast.cli.node import Durable, log_to_standard_error, make_node, named_by_options
 from antecast.cli.terminal import broadcast_lines, watch_keys
-from antecast.core import ConfigurationError, OutputError
+from antecast.core import ConfigurationError, InputError, OutputError
 
 
 def chat(
@@ -67,7 +68,10 @@ def chat(
     if not quiet and keys is None and (listen or peers):
         note("this chat has no keys: it stays on this machine, and trusts anyone who connects")
     with named_by_options():
-        asyncio.run(_talk(node, folder, name, keys, seconds))
+        try:
+            asyncio.run(_talk(node, folder, name, keys, seconds))
+        except sqlite3.Error as error:  # the journal's are told by the node
+            raise InputError(f"the conversation cannot be kept here: {error}", path=folder / "history") from None
 
 
 async def _talk(node: Any, folder: Path, name: str, keys: Path | None, seconds: float | None) -> None:

@@ -69,6 +69,8 @@ class Batch:
     """Frames that are not packets yet, and their places among `frames`: they are sealed together."""
     deliveries: list[Delivery] = field(default_factory=list)
     answers: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    positions: dict[NodeId, int] = field(default_factory=dict)
+    """How far the journals of peers had come when they sent what came in these calls, or before."""
 
 
 class Owner(Protocol):
@@ -118,6 +120,8 @@ class Engine:
         """How many calls are committed: what a restart is sure to remember."""
         self.since_snapshot = 0
         self.stopped = False
+        self.closed = False
+        """Whether it has let go of the journal."""
         self._bound, self._most_waiting, self._history = bound, most_waiting, history
         self._snapshot_every = self._cut_at = snapshot_every
         """Bytes of calls after which the next snapshot is due; 0 if the protocol cannot be frozen."""
@@ -369,9 +373,11 @@ class Engine:
                 return
         self._writing, self._batch = batch, Batch()
         if batch.count:
-            journal, what = self.journal, Commit(batch.calls, batch.deliveries, batch.count)
+            what = Commit(batch.calls, batch.deliveries, batch.count, batch.positions)
+            journal = self.journal
             self._writer.put(lambda: journal.commit(what), self._committed)
         else:
+            self._batch.positions = batch.positions
             self._committed(None)
 
     def _committed(self, error: Exception | None) -> None:
@@ -417,10 +423,13 @@ class Engine:
         if not self.stopped:
             self.stopped = True
             self._owner.failed(error)
-            for batch in (self._batch, self._writing):
-                for future, _ in () if batch is None else batch.answers:
-                    if not future.done():
-                        future.set_exception(error)
+            self._refuse_answers(error)
+
+    def _refuse_answers(self, error: Exception) -> None:
+        for batch in (self._batch, self._writing):
+            for future, _ in () if batch is None else batch.answers:
+                if not future.done():
+                    future.set_exception(error)
 
     def _cut(self) -> None:
         """Write a snapshot of the running machine, so that the journal can be cut.
@@ -478,11 +487,28 @@ class Engine:
         journal = self.journal
         self._writer.put(lambda: journal.remember_position(peer, position), self._failed)
 
+    def note_position(self, peer: NodeId, position: int) -> None:
+        """The same, with the next group: what comes from the peer after it has said so is no sooner in the journal
+        than its position is."""
+        self._batch.positions[peer] = position
+
     async def stop(self) -> None:
         """Commit what was called, write a snapshot of what survives, and let go of the journal."""
-        while not self.stopped and not self.idle:
-            self._commit()
-            await asyncio.sleep(0 if self._writing is None else 0.001)
+        try:
+            while not self.stopped and not self.idle:
+                self._commit()
+                await asyncio.sleep(0 if self._writing is None else 0.001)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """What is not committed by now is as if there had been a crash."""
+        if self.closed:
+            return
+        self.closed = True
+        if not self.idle and not self.stopped:  # the wait was cancelled
+            self.stopped = True
+            self._refuse_answers(NodeStopped("the node has stopped"))
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()

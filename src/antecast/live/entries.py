@@ -83,3 +83,5 @@ class Commit:
     deliveries: list[Delivery] = field(default_factory=list)
     count: int | None = None
     """How many calls there are, where they need not be kept."""
+    positions: Mapping[NodeId, int] = field(default_factory=dict)
+    """How far the journals of peers have come."""

@@ -358,6 +358,11 @@ class Journal:
                     "insert into deliveries values (?, ?, ?, ?, ?, ?)",
                     [(*each[:5], checksum_of_delivery(each)) for each in what.deliveries],
                 )
+            if what.positions:
+                db.executemany(
+                    "insert or replace into positions values (?, ?, ?)",
+                    [(*each, checksum_of(*each)) for each in what.positions.items()],
+                )
             if point is not None:
                 point("group deliveries written")
             db.execute("commit")

@@ -7,12 +7,17 @@ comes up and whenever it learns of another, before any message of that life goes
 messages of a number has heard of a life of it. Where two meet, everyone around says so, once per number: in the
 log, in the counter `other_lives`, and in `status`. So does the node itself that has lost its state.
 
-    MessagePack: [[number, mark], ...], or position
+    MessagePack: [[number, mark], ...], or position, or why the other end ends what was no link to it
 
 **Older copies.** A node that comes back with an older copy of its journal, a restored backup for instance, has the
 same life, and has lost what came after the copy. Its *position* gives it away: how many calls its journal has. It
 is told in the greeting and, while a link is in use, a few times per second, and never gets smaller. Neighbours
-keep the last they have heard of, and refuse a journal that has gone back.
+keep the last they have heard of, with what they have heard since, and refuse a journal that has gone back.
+
+The copy goes on while it is refused: each attempt to connect is a call, and its application may broadcast. So it
+comes past the position that gave it away. A process that was refused stays refused, therefore, as long as it runs.
+And if it has come that far, the number is at its end for this neighbour, also after a restart of either: position
+and life can no longer tell the copy from the journal that was lost.
 
 A *mark* is a short hash of a life. Words of lives cost nothing per message. They are the word of a neighbour, not
 signed: a member that lies can raise a false alarm. That is why a node only refuses lives that differ from one it
@@ -31,6 +36,7 @@ import msgspec
 
 from antecast.core import MAX_SOURCES, MalformedFrame, NodeId
 from antecast.core.frames import Source
+from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.live.links.link import Link
@@ -43,15 +49,24 @@ _AT_ONCE: Final = 2048
 LARGEST: Final = 1 << 16
 """Bytes of one word, at most."""
 
+GONE: Final = 1 << 62
+"""Further than any journal comes: the position of a number whose journal can no longer be told from a copy."""
+
 _Pair: TypeAlias = tuple[Source, Annotated[bytes, msgspec.Meta(min_length=_BYTES, max_length=_BYTES)]]
 _Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-_decoder: msgspec.msgpack.Decoder[list[tuple[NodeId, bytes]] | int] = msgspec.msgpack.Decoder(
-    Annotated[list[_Pair], msgspec.Meta(max_length=_AT_ONCE)] | _Position
+_Reason: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]
+_decoder: msgspec.msgpack.Decoder[list[tuple[NodeId, bytes]] | int | str] = msgspec.msgpack.Decoder(
+    Annotated[list[_Pair], msgspec.Meta(max_length=_AT_ONCE)] | _Position | _Reason
 )
 
 
 def mark(life: bytes) -> bytes:
     return blake2b(life, digest_size=_BYTES).digest()
+
+
+def encode_refused(reason: str) -> bytes:
+    """Whoever dials learns last who is at the other end, which takes the connection for a link by then."""
+    return msgspec.msgpack.encode(reason[:500])
 
 
 class Lives:
@@ -70,6 +85,8 @@ class Lives:
         """The same, as this node's journal has it."""
         self._instances: dict[NodeId, bytes] = {}
         """The process that each of them was in when it last greeted."""
+        self._older: dict[NodeId, bytes] = {}
+        """The processes that were refused because they have an older copy of their journal."""
         self._told: WeakKeyDictionary[Link, int] = WeakKeyDictionary()
 
     def begin(self, met: dict[NodeId, bytes], positions: dict[NodeId, int]) -> None:
@@ -91,8 +108,21 @@ class Lives:
     def known_of(self, number: NodeId, instance: bytes = b"") -> tuple[bytes | None, int]:
         """The life behind a number, if this node has met it, and the least that its position must be. What one
         process says over two connections may arrive in any order."""
+        if instance and self._older.get(number) == instance:
+            return self.met.get(number), GONE
         same = self._instances.get(number) == instance
         return self.met.get(number), 0 if same else self._positions.get(number, 0)
+
+    def refused(self, number: NodeId, life: bytes, instance: bytes, position: int) -> None:
+        """A process was refused since it has lost its state. If it has an older copy of the journal, it has that
+        for as long as it runs, however far it gets."""
+        if life != self.met.get(number):
+            return
+        grown = self._older.get(number) == instance and position >= self._positions.get(number, 0)
+        self._older[number] = instance
+        if grown and number not in self._node.links:
+            self._positions[number] = GONE
+            self.keep(number)
 
     def greeted(self, peer: NodeId, instance: bytes, position: int) -> None:
         """A peer has greeted, and is taken."""
@@ -102,7 +132,10 @@ class Lives:
 
     def heard(self, peer: NodeId, position: int) -> None:
         """A peer says how far its journal has come."""
-        self._positions[peer] = max(position, self._positions.get(peer, 0))
+        if position > self._positions.get(peer, 0):
+            self._positions[peer] = position
+            if (engine := self._node.running) is not None:
+                engine.note_position(peer, position)
 
     def keep(self, peer: NodeId) -> None:
         """Write down how far a peer had come: when it greets, and when its link ends."""
@@ -135,6 +168,11 @@ class Lives:
             raise MalformedFrame(f"a word of lives that is none: {error}") from None
         if isinstance(said, int):
             self.heard(link.peer, said)
+        elif isinstance(said, str):
+            self._node.wrongs.warning(
+                "node %d: refused by node %d: %s", self._node.number, link.peer, escaped(said)
+            )
+            link.close("refused by the other end")
         else:
             self._learn(said, link)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -164,7 +165,12 @@ class Node:
         await self.stop()
 
     async def start(self) -> None:
-        """Recover, resume, and let the transports make links."""
+        """Recover, resume, and let the transports make links. A node that was stopped, or has failed, can be
+        started again."""
+        if self._engine is not None and not self._engine.closed:
+            if self._failure is None:
+                raise LocalMisuse("the node runs already")
+            await self.stop()  # it has failed, and still holds its journal and its connections
         self._failure, self._stopping = None, False
         self._loop = asyncio.get_running_loop()
         if self._path is None:
@@ -214,11 +220,24 @@ class Node:
         self.lives.begin(journal.lives(), journal.positions())
 
     async def stop(self) -> None:
-        """Stop cleanly: what was broadcast is sent, links end, a snapshot is written."""
+        """Stop cleanly: what was broadcast is sent, links end, a snapshot is written.
+
+        If the wait for that is cancelled, the node ends all the same, as soon as it can: nothing of it goes on,
+        and the journal is let go, in the worst case as after a crash."""
         engine = self._engine
         if engine is None:
             return
         self._stopping = True
+        async with AsyncExitStack() as ending:  # from the last to the first, whatever becomes of the others
+            ending.callback(lambda: self._end_waits(self._failure or NodeStopped("the node has stopped")))
+            ending.push_async_callback(engine.stop)
+            ending.callback(self._close_links, "the node stops")
+            for transport in self.transports:  # a later one stands on those before it
+                ending.push_async_callback(transport.stop)
+            await self._drain(engine)
+
+    async def _drain(self, engine: Engine) -> None:
+        """Wait, not for long, until what was called is committed and sent."""
         deadline = self._loop.time() + 2.0
         while (
             self._failure is None
@@ -226,23 +245,16 @@ class Node:
             and not (engine.idle and not any(link.waiting for link in self.links.values()))
         ):
             await asyncio.sleep(0.005)
-        try:
-            for transport in reversed(self.transports):  # a later one stands on those before it
-                await transport.stop()
-            for link in list(self.links.values()):
-                link.close("the node stops")
-        finally:
-            try:
-                await engine.stop()
-            finally:
-                self._end_waits(self._failure or NodeStopped("the node has stopped"))
+
+    def _close_links(self, reason: str) -> None:
+        for link in list(self.links.values()):
+            link.close(reason)
 
     def failed(self, error: Exception) -> None:
         """The engine cannot go on: nothing more leaves this node."""
         self._failure = error
         log.critical("node %d stops: %s", self.number, error)
-        for link in list(self.links.values()):
-            link.close("the node has failed")
+        self._close_links("the node has failed")
         self._end_waits(error)
 
     def _end_waits(self, error: Exception) -> None:
@@ -353,6 +365,7 @@ class Node:
             raise LocalMisuse(f"expected the number of a delivery, got {number!r}")
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
+        self._pacing.skip(number)
         while self._pacing.read < number:  # what is acknowledged unread is no longer waiting to be read
             for each in self.after(self._pacing.read):
                 if each.number <= number:

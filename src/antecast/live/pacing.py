@@ -82,6 +82,15 @@ class Pacing:
         if self.paused or self.waiters:
             self.relieve()
 
+    def skip(self, number: int) -> None:
+        """The application has all up to this number. Those of an earlier run are not counted by their bytes, so
+        nobody has to look at each: there may be millions."""
+        number = min(number, self.before)
+        if number > self.read:
+            self.read = number
+            if self.paused or self.waiters:
+                self.relieve()
+
     def has_room(self, *, unread: bool = True) -> bool:
         """Whether a broadcast may be made; `unread` says whether deliveries that nobody has read hold it up."""
         if self.is_behind(self._node.engine, unread=unread):

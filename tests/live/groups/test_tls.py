@@ -289,3 +289,30 @@ def test_a_file_that_is_damaged_while_its_node_runs_ends_nothing(tmp_path, caplo
     keys.identity.path.write_bytes(whole)
     assert keys.client_context() is not None
     assert keys.server_context() is not first
+
+
+def test_a_bulletin_from_a_peer_does_not_undo_a_newer_one_that_was_put_into_the_file(tmp_path):
+    """antecast group update has written it while the node runs, and the node has not looked yet."""
+    group = new_group(tmp_path / "g.group", "g")
+    group.invite("ada", tmp_path / "ada.node")
+    keys = GroupSecurity.load(tmp_path / "ada.node", "vector")
+    group.invite("bob", tmp_path / "bob.node")
+    older = read_bulletin_file(group.bulletin_path)
+    group.revoke("bob")
+    newer = read_bulletin_file(group.bulletin_path)
+    load_identity(tmp_path / "ada.node").updated(newer).save()
+    assert keys.take_bulletin(older) == {1}
+    assert keys.bulletin == load_identity(tmp_path / "ada.node").signed_bulletin == newer
+
+
+def test_a_node_that_still_runs_does_not_write_over_a_new_invitation_in_its_place(tmp_path, caplog):
+    group = new_group(tmp_path / "g.group", "g")
+    group.invite("ada", tmp_path / "ada.node")
+    keys = GroupSecurity.load(tmp_path / "ada.node", "vector")
+    group.revoke("ada")
+    (tmp_path / "ada.node").unlink()
+    group.invite("ada", tmp_path / "ada.node")
+    invited = (tmp_path / "ada.node").read_bytes()
+    assert keys.take_bulletin(read_bulletin_file(group.bulletin_path)) == {0}
+    assert (tmp_path / "ada.node").read_bytes() == invited
+    assert "is the file of another node now" in caplog.text

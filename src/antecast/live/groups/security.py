@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from antecast.core import Frame, InputError, NodeId, OutputError, Protocol
+from antecast.core import AntecastError, Frame, InputError, NodeId, OutputError, Protocol
 from antecast.live.groups import packets, tls
 from antecast.live.groups.certificates import Refused
 from antecast.live.groups.entries import entries
@@ -170,9 +170,14 @@ class GroupSecurity:
         nothing; one that the authority did not sign is `Refused`."""
         updated = self.identity if data == self.bulletin else self.identity.updated(data)
         if updated is not self.identity:
+            found = _in_file(updated)
+            if found is not None and found.member.key == updated.member.key:
+                updated = updated.updated(found.signed_bulletin)
             self.identity = updated
             self._payloads.take(updated)
             try:
+                if found is not None and found.member.key != updated.member.key:
+                    raise OutputError("is the file of another node now", path=updated.path)
                 updated.save()
             except OutputError as error:  # it counts until the node stops; others will bring it again
                 log.warning("node %d: bulletin %d is not saved: %s", self.number, self.serial, error)
@@ -180,3 +185,12 @@ class GroupSecurity:
 
     def gauges(self) -> Mapping[str, int]:
         return self._signatures.gauges() | {"bulletin_serial": self.serial}
+
+
+def _in_file(identity: Identity) -> Identity | None:
+    """What the file of a node holds now, if it can be read. antecast group update may have put a newer bulletin
+    there since, and for a node that was revoked there may be a new invitation: neither is written over."""
+    try:
+        return load_identity(identity.path)
+    except AntecastError:
+        return None

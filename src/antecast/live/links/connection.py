@@ -31,6 +31,7 @@ from antecast.live.links.hello import (
 )
 from antecast.live.links.link import Link
 from antecast.live.lives import LARGEST as _LARGEST_LIVES
+from antecast.live.lives import encode_refused
 from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Connection(asyncio.Protocol, Link):
         self.hello: Hello | None = None
         self.number: int | None = None
         """Who the other end says it is, also where it refuses."""
+        self.itself = False
+        """Whether the other end is this process."""
         self.outcome: asyncio.Future[bool] = owner.loop.create_future()
         """Whether it became a link."""
         self.ended = asyncio.Event()
@@ -183,6 +186,21 @@ class Connection(asyncio.Protocol, Link):
     @property
     def closed(self) -> bool:
         return self._closed or self._finishing
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return self.owner.loop.time() - self._made
+
+    @property
+    def near(self) -> Any:
+        """The address of this end."""
+        return self._transport.get_extra_info("sockname")
+
+    @property
+    def far(self) -> Any:
+        """The address of the other end."""
+        return self._transport.get_extra_info("peername")
 
     @property
     def up(self) -> bool:
@@ -433,8 +451,11 @@ class Connection(asyncio.Protocol, Link):
 
     def _end_with(self, reason: str) -> None:
         """Say why, then close."""
-        if not self.dialled and not self._closed:
-            self._put(encode_refusal(reason, self.node.number))
+        if not self._closed:
+            if not self.dialled:
+                self._put(encode_refusal(reason, self.node.number))
+            elif self.hello is not None and reason != DUPLICATE:  # to the other end, this is a link already
+                self._transport.write(_LENGTH.pack(len(word := encode_refused(reason)) | _LIVES) + word)
         self._closed, self._reason = True, reason
         self._close_transport()
 

@@ -7,8 +7,8 @@ the connection is a link. A greeting is a packet like any other, bounded at 4 Ki
 
 `life` names the journal behind a number. A number stands for one life: a node remembers whom it has met, and
 refuses another life under the same number. `position` says how far the journal has come. A journal never goes
-back: one that has is an older copy, whose node has lost a part of its state, and it is refused, too. `instance`
-names the running process, so that a node that has restarted can be told from one that dials twice.
+back: one that has is an older copy, whose node has lost a part of its state; it is refused, too (`live.lives`).
+`instance` names the running process, so that a node that has restarted can be told from one that dials twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import msgspec
 
 from antecast.core import NodeId, RemoteFault
 from antecast.live.entries import Identity
+from antecast.live.lives import GONE
 from antecast.text.wording import escaped
 
 MAGIC: Final = b"antecast"
@@ -102,6 +103,11 @@ def check_hello(ours: Hello, theirs: Hello, life: bytes | None, position: int) -
         raise LostState(
             f"number {theirs.number} belongs to a node with another journal; a node without its journal joins "
             "under a number that was never used"
+        )
+    if position == GONE:
+        raise LostState(
+            f"node {theirs.number} has run on an older copy of its journal, and cannot be told from what it was "
+            "before; it joins under a number that was never used"
         )
     if theirs.position < position:
         raise LostState(

@@ -64,6 +64,7 @@ class Lan(Transport):
         if listen is None:
             raise ConfigurationError("a node that announces itself has to listen somewhere", field="listen")
         self.node = node
+        self.known.clear()
         self._local = isinstance(node.security, Unsecured)
         # A hash: the network need not know what the group is called.
         self._group = blake2b(node.security.group.encode(), digest_size=8).hexdigest()
@@ -130,9 +131,11 @@ class Lan(Transport):
         for task in self._tasks:
             task.cancel()
         if hasattr(self, "_browser"):
-            await self._browser.async_cancel()
-            await self._zeroconf.async_unregister_all_services()
-            await self._zeroconf.async_close()
+            try:
+                await self._browser.async_cancel()
+                await self._zeroconf.async_unregister_all_services()
+            finally:
+                await self._zeroconf.async_close()
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "lan", "known": sorted(str(address) for address in self.known.values())}

@@ -80,7 +80,8 @@ class Tcp(Transport):
         self._stopping = False
 
     async def start(self, node: Node) -> None:
-        self.node = node
+        self.node, self._stopping = node, False
+        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
         self.hello = hello_of(node.identity, node.life, self.instance)
         self.loop = asyncio.get_running_loop()
         if self.loop.get_exception_handler() is None:
@@ -151,26 +152,29 @@ class Tcp(Transport):
         return any(each.up and each.place == address for each in self.connections)
 
     async def _keep_dialling(self, address: Address) -> None:
+        """Dial again at once after a link that has lasted, else after a pause. A link that ends as soon as it is
+        up, with a node that does not fit for instance, would else come and go hundreds of times per second."""
         options, wait = self.options, self.options.retry_least
+        lasting = min(1.0, options.retry_most)
         peer: int | None = None
         while True:
             if peer is None or peer not in self.node.links:
                 connection = await self._connect(address)
                 if connection is not None:
-                    if await connection.outcome:
-                        wait = options.retry_least
+                    await connection.outcome
                     peer = peer if connection.number is None else connection.number
-                    if peer == self.node.number:
+                    if connection.itself:
                         log.warning("node %d: %s is this node itself", self.node.number, address)
                         return
             if peer is not None and peer in self.node.links:
                 link = self.node.links[peer]
-                if isinstance(link, Connection):
-                    await link.ended.wait()
-                    wait = options.retry_least
-                else:
+                if not isinstance(link, Connection):
                     await asyncio.sleep(wait)
-                continue
+                    continue
+                await link.ended.wait()
+                if link.age >= lasting:
+                    wait = options.retry_least
+                    continue
             await asyncio.sleep(wait * (0.5 + random.random()))
             wait = min(2 * wait, options.retry_most)
 
@@ -181,7 +185,7 @@ class Tcp(Transport):
             return None
         if await connection.outcome:
             return connection.peer
-        return self.node.number if connection.number == self.node.number else None
+        return self.node.number if connection.itself else None
 
     async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
         try:
@@ -214,15 +218,21 @@ class Tcp(Transport):
 
     async def decide(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a connection that has greeted is not taken; None if it is."""
-        counters = self.node.counters
+        counters, lives = self.node.counters, self.node.lives
+        if theirs.instance == self.instance:
+            self._tell_itself(connection)
+            counters["refused_hello"] += 1
+            return f"both ends are node {self.node.number}"
         try:
             self.node.security.identify(connection.ssl_object, theirs.number)
         except PeerRefused as fault:
             counters["refused_identity"] += 1
             return str(fault)
         try:
-            check_hello(self.hello, theirs, *self.node.lives.known_of(theirs.number, theirs.instance))
+            check_hello(self.hello, theirs, *lives.known_of(theirs.number, theirs.instance))
         except BadHello as fault:
+            if isinstance(fault, LostState):
+                lives.refused(theirs.number, theirs.life, theirs.instance, theirs.position)
             counters["refused_in_use" if isinstance(fault, LostState) else "refused_hello"] += 1
             return str(fault)
         before = self.node.links.get(theirs.number)
@@ -241,23 +251,34 @@ class Tcp(Transport):
             return f"number {theirs.number} is in use by another process"
         return None
 
+    def _tell_itself(self, taken: Connection) -> None:
+        """This process has dialled itself. Another one under the same number is a mistake that can be mended: its
+        address is dialled again."""
+        for each in self.connections:
+            if each.dialled and each.near == taken.far:
+                each.itself = True
+
     async def stop(self) -> None:
         self._stopping = True
-        for task in self._dialling.values():
-            task.cancel()
-        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        dialling = list(self._dialling.values())
         self._dialling.clear()
+        for task in dialling:
+            task.cancel()
         if self._server is not None:
             self._server.close()
         for doorstep in list(self.doorsteps):
             doorstep.end()
-        for connection in list(self.connections):
-            connection.finish("the node stops")
-        deadline = self.loop.time() + 2.0
-        while self.connections and self.loop.time() < deadline:
-            await asyncio.sleep(0.002)
-        for connection in list(self.connections):
-            connection.close("the node stops")
+        try:
+            await asyncio.gather(*dialling, return_exceptions=True)
+            for connection in list(self.connections):
+                connection.finish("the node stops")
+            now = asyncio.get_running_loop().time
+            deadline = now() + 2.0
+            while self.connections and now() < deadline:
+                await asyncio.sleep(0.002)
+        finally:
+            for connection in list(self.connections):
+                connection.close("the node stops")
 
     def describe(self) -> dict[str, Any]:
         return {

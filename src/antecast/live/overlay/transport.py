@@ -63,7 +63,9 @@ class Spray(Transport):
         if listen.host in _EVERYWHERE:
             problem = f"others need an address of this node, and {listen} is none; give one to advertise"
             raise ConfigurationError(problem, field="advertise")
-        self.node, self.loop = node, asyncio.get_running_loop()
+        self.node, self.loop, self._stopping = node, asyncio.get_running_loop(), False
+        self._links.clear()
+        self._dialling.clear()
         self._local = isinstance(node.security, Unsecured)
         for each in (*self.contacts, listen):
             if self._local and not each.loopback:
