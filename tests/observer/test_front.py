@@ -118,6 +118,23 @@ def test_clocks_that_are_behind_set_nobody_back_while_most_rows_are_right(togeth
     assert late <= np.count_nonzero(wrong)
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("behind", [HOUR, 50 * 365 * DAY])
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_a_clock_that_is_behind_and_speaks_first_has_nobody_refused(together, behind, seed):
+    """One source of six, whose rows come again and again between those of the others."""
+    run = generate(ObserverModel(epsilon=4, delta=6, nodes=6, messages=3000, seed=seed))
+    wrong = run.source == run.source[0]
+    r = run.r + 60 * 365 * DAY - np.where(wrong, behind, 0)
+    policy = Policy(bounds=run.model.bounds, mode="exact", stamps="hybrid")
+    run = replace(run, before=run.before + 60 * 365 * DAY - np.where(wrong, behind, 0))
+    order, refused, _ = in_batches(run, r, policy, 1 if together else 150, together=together)
+    assert not any(wrong[row] for row in refused)
+    assert len(refused) <= 5
+    right = [row for row in order if not wrong[row]]
+    assert len(right) + len(refused) == int((~wrong).sum())
+
+
 def test_most_rows_set_back_a_clock_that_two_wrong_sources_have_made():
     rows = [(DAY * 9 + n, n % 2) for n in range(4)] + [(1000 + n, 2 + n % 3) for n in range(40)]
     observer, _ = see(rows, gap=DAY)

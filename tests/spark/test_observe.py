@@ -217,6 +217,28 @@ def test_a_silent_group_follows_real_time(spark: Any, tmp_path: Path) -> None:
     assert [(row.r, row.position) for row in out] == [(100, 0), (103, 1)]
 
 
+@pytest.mark.jvm("foreachBatch runs at the server, and a list of this process stays empty")
+@pytest.mark.parametrize(("kind", "wild"), [("long", (10**15, 2**63 - 1, -(2**63))), ("int", (2**31 - 1,))])
+def test_a_wild_row_does_not_end_a_query_that_goes_by_event_time(
+    spark: Any, tmp_path: Path, kind: str, wild: tuple[int, ...]
+) -> None:
+    """Its time overflows what a time can be, and Spark makes that the end of the query."""
+    out: list[Any] = []
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rows = [{"g": "a", "r": 10**6 + n, "source": n % 2} for n in range(40)]
+    rows += [{"g": "a", "r": r, "source": 2} for r in wild]
+    (folder / "0.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frame = spark.readStream.schema(f"g string, r {kind}, source long").json(str(folder))
+    options: dict[str, Any] = {"key": "g", "epsilon": 2, "delta": 10, "stamps": "physical", "timers": "event"}
+    writer = causal_order(frame, **options).writeStream.foreachBatch(lambda batch, _: out.extend(batch.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    right = [row.r for row in out if row.reason is None and row.r not in wild]
+    assert right == [10**6 + n for n in range(len(right))]
+    assert len(right) >= 20
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError
 from antecast.observer import BatchObserver, Bounds, Observer, Policy, Timestamp
-from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
-from antecast.spark.observe_group import DUPLICATE, LATE, GroupObserver, State
+from antecast.observer.policy import FUTURE, NEGATIVE_C, OUT_OF_RANGE, WRONG_LENGTH
+from antecast.spark.observe_group import ADDED, DUPLICATE, LATE, GroupObserver, State
 from antecast.spark.observe_rows import (
     FAULT,
     INTERNAL,
@@ -99,9 +99,8 @@ def through_packs(group: GroupObserver, rows: list[dict[str, Any]], cuts: list[i
     for key in list(states):
         step(key, [], flush=True)
         assert State.load(states[key]).waiting == 0
-    names = pa.schema([(name, pa.null()) for name in (*SCHEMA.names, "position", "waited", "late", "reason")])
     batch = pa.RecordBatch.from_arrays([pa.array(blobs, pa.binary())], ["rows"])
-    return [row for out in unpack([batch], names) for row in out.to_pylist()]
+    return [row for out in unpack([batch], pa.schema([*SCHEMA, *ADDED])) for row in out.to_pylist()]
 
 
 @given(seed=st.integers(0, 1 << 32), percent=st.integers(0, 100), wild=st.sampled_from([0.0, 0.1]))
@@ -284,6 +283,46 @@ def test_a_column_that_has_changed_its_kind_is_told() -> None:
         group.step(State.load(first.state.dump()), [read_rows(other, group.rows)])
 
 
+def unpacked(blobs: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    packed = pa.array([write_stream(each) for each in blobs], pa.binary())
+    table = pa.Table.from_batches(list(unpack([pa.RecordBatch.from_arrays([packed], ["rows"])], schema)))
+    assert table.schema.types == schema.types
+    return table
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [
+        (pa.array([1], pa.int32()), pa.int64(), 1),
+        (pa.array([1], pa.int64()), pa.int32(), 1),
+        (pa.array([1], pa.int64()), pa.float64(), 1.0),
+        (pa.array([{"a": 1}]), pa.struct([("b", pa.string()), ("a", pa.int64())]), {"b": None, "a": 1}),
+        (pa.array([{"a": 1, "b": 2}]), pa.struct([("a", pa.int64())]), {"a": 1}),
+        (
+            pa.array([[{"a": 1}]]),
+            pa.list_(pa.struct([("x", pa.int8()), ("a", pa.int64())])),
+            [{"x": None, "a": 1}],
+        ),
+    ],
+    ids=str,
+)
+def test_rows_that_waited_leave_with_the_types_that_columns_have_now(
+    before: pa.Array, after: pa.DataType, value: Any
+) -> None:
+    """Alone, as when a timer lets them go, and beside rows of other groups, which came with the new type."""
+    schema = pa.schema([("v", after), pa.field("new", pa.int64(), nullable=False)])
+    old = pa.table({"v": before})
+    assert unpacked([old], schema).to_pylist() == [{"v": value, "new": None}]
+    both = unpacked([schema.empty_table(), old, schema.empty_table(), old], schema)
+    assert both.to_pylist() == [{"v": value, "new": None}] * 2
+
+
+@pytest.mark.parametrize("value", [2**40, "text"])
+def test_rows_that_waited_and_do_not_fit_the_type_that_a_column_has_now_are_told(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="columns may be added, but not change their type"):
+        unpacked([pa.table({"v": [value]})], pa.schema([("v", pa.int32())]))
+
+
 def test_a_state_of_other_settings_is_refused() -> None:
     group = observer_for(2)
     state = group.step(State.load(None), [read_rows(table([plain(0, 100)]), group.rows)]).state.dump()
@@ -300,6 +339,53 @@ def test_a_state_of_other_settings_is_refused() -> None:
     for other in others:
         with pytest.raises(ConfigurationError, match=r"was made with stamps bounded of 3 .* epsilon 2, .* key g;"):
             other.step(State.load(state), [])
+
+
+def test_a_state_whose_rows_other_bounds_of_counts_would_refuse_is_refused() -> None:
+    """They were taken already: their stamps would count as corrupted, and be put right."""
+
+    def of(nodes: int | None) -> GroupObserver:
+        policy = Policy(bounds=Bounds(epsilon=2, delta=4, nodes=nodes))
+        rows = RowFormat(policy=policy, key=("g",), columns=ROLES, tick=10**6)
+        return GroupObserver(BatchObserver(policy=policy, gap=500), rows, ordered=True)
+
+    state = of(10).step(State.load(None), [read_rows(table([plain(0, 100)]), of(10).rows)]).state
+    of(10).step(State.load(state.dump()), [])
+    for other, words in ((1, "at most 1"), (None, "any size")):
+        with pytest.raises(ConfigurationError, match=rf"made with counts of at most 10 .* has {words}; use those"):
+            of(other).step(State.load(state.dump()), [])
+    state.header.counts = None  # of a version that did not note it
+    assert of(10).step(State.load(state.dump()), []).state.header.counts == 10
+
+
+ENDS = (-(1 << 63), -(1 << 62) - 1, (1 << 62) + 1, (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_rows_at_the_ends_of_all_numbers_are_refused_and_hold_up_nobody(ordered: bool, first: bool) -> None:
+    """What is computed with such times would leave 64 bits, and come back at the other end."""
+    group = observer_for(percent=100, ordered=ordered)
+    rows = [plain(n, 100 + n) for n in range(60)]
+    wild = [plain(1000 + n, r, c=n % 2) for n, r in enumerate(ENDS)]
+    parts = [wild, rows] if first else [rows[:30] + wild, rows[30:]]
+    out = step_all(group, parts)
+    assert [row["n"] for row in out if not row["reason"]] == list(range(60))
+    assert not any(row["late"] for row in out)
+    assert {row["reason"] for row in out if row["n"] >= 1000} == {OUT_OF_RANGE}
+
+
+def test_timestamps_that_stand_for_the_end_of_all_time_do_not_wrap_around() -> None:
+    policy = Policy(bounds=Bounds(epsilon=2, delta=4), stamps="physical")
+    times = ["2026-01-01T00:00:00.000001", "9999-12-31", "0001-01-01"]
+    column = pa.array(np.array(times, "datetime64[us]"))
+    for tick, first in ((10**6, 1767225600000), (10**3, 1767225600000001), (1500, 1767225600000001000 // 1500)):
+        rows = RowFormat(policy=policy, key=("g",), columns={"r": "r"}, tick=tick)
+        read = read_rows(pa.table({"r": column}), rows)
+        assert read.column("__r")[0].as_py() == first
+        assert read.column("__r")[1].as_py() > first > 0 > read.column("__r")[2].as_py()
+    read = read_rows(pa.table({"r": column}), RowFormat(policy=policy, key=("g",), columns={"r": "r"}, tick=1))
+    assert read.column("__fault").to_pylist() == [None, *["r is out of range"] * 2]
 
 
 def test_late_rows_can_be_kept_apart() -> None:

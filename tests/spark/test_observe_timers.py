@@ -40,14 +40,17 @@ class Operator:
         self.out: dict[Any, list[int]] = {}
         self.late = 0
 
-    def batch(self, real: int, rows: dict[Any, Any], ahead: dict[Any, int] | None = None) -> None:
-        """Rows of groups, some of which count time from another day."""
+    def batch(
+        self, real: int, rows: dict[Any, Any], ahead: dict[Any, int] | None = None, wrong: Any = None
+    ) -> None:
+        """Rows of groups, some of which count time from another day; `wrong` is added to the time of each row."""
         keeper = self.settings.of_a_task()
         for key, numbers in rows.items():
             state = State.load(self.states.get(key))
             evidence = keeper.evidence(state.header, real)
             came = table(numbers)
-            came = came.set_column(0, "r", pa.array(RUN.r[numbers] + (ahead or {}).get(key, 0)))
+            off = (ahead or {}).get(key, 0) + (0 if wrong is None else wrong[numbers])
+            came = came.set_column(0, "r", pa.array(RUN.r[numbers] + off))
             done = self.group.step(state, [read_rows(came, self.group.rows)], evidence=evidence)
             keeper.rows_came(state.header, done.state.header, real)
             self._keep(key, done, keeper, real)
@@ -106,6 +109,34 @@ def test_groups_that_count_time_from_different_days_do_not_overtake_each_other_s
         spark.batch(1000 * number, rows, ahead)
     spark.batch(1000 * 10**6, {})
     assert judge(RUN, np.array(spark.out["rare"])).pairs == 0
+    assert spark.late == 0
+
+
+@pytest.mark.parametrize("clock", ["ahead", "fast"])
+@pytest.mark.parametrize("took", [1000, 60_000])
+def test_real_time_does_not_vouch_for_a_wrong_clock_while_rows_wait_to_be_read(clock: str, took: int) -> None:
+    """Micro-batches take much longer than what they bring. One source is ahead by less than that."""
+    spark = Operator(group_observer(), Timekeeper("processing", 10**6, 100))
+    first = 60
+    wrong = np.where(RUN.source == 3, 800 if clock == "ahead" else 5 * (RUN.r - RUN.r[first]), 0)
+    wrong[:first] = 0
+    for number, start in enumerate(range(0, len(RUN), 30)):
+        spark.batch(took * number, {"g": np.arange(start, min(start + 30, len(RUN)))}, wrong=wrong)
+    right = [row for row in spark.out["g"] if wrong[row] == 0]
+    assert len(right) > 2000
+    keys = [(int(RUN.r[row] + RUN.c[row]), int(RUN.counter[row])) for row in right]
+    assert keys == sorted(keys)
+
+
+def test_after_a_silence_the_next_quiet_micro_batch_believes_what_came() -> None:
+    spark = Operator(group_observer(), Timekeeper("processing", 10**6, 20))
+    spark.batch(0, {"g": np.arange(30)})
+    spark.batch(200, {})
+    assert len(spark.out["g"]) == 30
+    spark.batch(3_600_000, {"g": np.arange(30, 32)}, {"g": 3_600_000})
+    spark.batch(3_600_100, {})
+    spark.batch(3_600_300, {})
+    assert len(spark.out["g"]) == 32
     assert spark.late == 0
 
 

@@ -27,17 +27,20 @@ from antecast.observer.policy import (
     FUTURE,
     LARGE_C,
     NEGATIVE_C,
+    OUT_OF_RANGE,
     WRONG_BEFORE,
     WRONG_COUNT,
     WRONG_LENGTH,
     Longs,
     Policy,
 )
+from antecast.observer.timestamps import FURTHEST
 
-REASONS = (NEGATIVE_C, LARGE_C, WRONG_LENGTH, WRONG_COUNT, WRONG_BEFORE, FUTURE)
+REASONS = (NEGATIVE_C, LARGE_C, WRONG_LENGTH, WRONG_COUNT, WRONG_BEFORE, FUTURE, OUT_OF_RANGE)
 """Why a message can be refused; `Batch.reason` has indices into this, and −1 for none."""
 
-_LONG_AGO = -(1 << 62)
+_LONG_AGO = -(1 << 63)
+"""Before every reading of a clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +208,7 @@ class BatchObserver:
             faults[wrong] = REASONS.index(WRONG_COUNT)
         faults[stamps.c > policy.bounds.epsilon] = REASONS.index(LARGE_C)
         faults[stamps.c < 0] = REASONS.index(NEGATIVE_C)
+        faults[(stamps.r < -FURTHEST) | (stamps.r > FURTHEST)] = REASONS.index(OUT_OF_RANGE)
         return faults
 
     def _by_readings(

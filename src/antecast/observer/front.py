@@ -16,6 +16,9 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
   right behind the other now and then. A leap of up to `NEAR` (ε + δ) takes two consecutive doubted rows that
   agree; one more for each doubling beyond, 13 for an hour at ε + δ = 55 ms. With one row in twenty wrong, that
   happens once in 20¹³. After a true leap all rows are doubted, and 13 have come soon compared with the leap.
+- While **one source alone** has shown the clock, `CONFIRM` consecutive rows will do for any leap, if two other
+  sources agree on it: of three sources two are right. Otherwise a clock that stands in 1970 and happens to speak
+  first has all others refused, since each of its rows contradicts them again.
 - A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` consecutive
   doubted rows confirm it; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the
   only one.
@@ -207,7 +210,7 @@ class RowClock(Generic[T]):
             if each.source != source
             and each.moment < moment
             and each.r <= r + self.reach
-            and front.streak >= self._needed(min(each.r, r))
+            and front.streak >= self._needed(min(each.r, r), each.source, source)
         ]
         self.held.append(Doubted(item, r, source, moment))
         if agreed:
@@ -230,9 +233,12 @@ class RowClock(Generic[T]):
             self._sorted = moment
         front.streak, front.level = 1, r
 
-    def _needed(self, r: int) -> int:
-        """How many doubted rows must agree before the ground is r."""
-        return self._agreeing(r - self.front.ground)
+    def _needed(self, r: int, one: Source, other: Source) -> int:
+        """How many doubted rows, of these two sources, must agree before the ground is r."""
+        front = self.front
+        needed = self._agreeing(r - front.ground)
+        alone = not front.several and front.ground <= front.leader_r and front.leader not in (one, other)
+        return min(needed, CONFIRM) if alone else needed
 
     def _agreeing(self, leap: int) -> int:
         return 2 + (leap // (NEAR * max(self.reach, 1))).bit_length()

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from antecast.core.settings import Settings
 from antecast.observer.bounds import Bounds
-from antecast.observer.timestamps import Timestamp
+from antecast.observer.timestamps import FURTHEST, Timestamp
 
 Mode: TypeAlias = Literal["exact", "earlier-send", "dapw", "cbd", "margin", "paced"]
 Stamps: TypeAlias = Literal["bounded", "hybrid", "physical"]
@@ -120,6 +120,8 @@ class Policy(Settings, frozen=True, kw_only=True):
 
     def fault(self, stamp: Timestamp) -> str | None:
         """What is wrong with a timestamp at any time, or None."""
+        if not -FURTHEST <= stamp.r <= FURTHEST:
+            return OUT_OF_RANGE
         if stamp.c < 0:
             return NEGATIVE_C
         if stamp.c > self.bounds.epsilon:
@@ -140,3 +142,4 @@ WRONG_LENGTH = "kn has the wrong length"
 WRONG_COUNT = "a count of kn is out of its range"
 WRONG_BEFORE = "before is later than r + c"
 FUTURE = "r is far in the future"
+OUT_OF_RANGE = "r is beyond 2⁶² ticks"

@@ -32,7 +32,9 @@ from antecast.observer.bounds import Bounds
 Source: TypeAlias = int | str
 Key: TypeAlias = tuple[int | str, ...]
 
-_RANGE = msgspec.Meta(ge=-(1 << 62), le=1 << 62)
+FURTHEST = 1 << 62
+"""Times are from −2⁶² to 2⁶²: what is computed with them stays within 64 bits."""
+_RANGE = msgspec.Meta(ge=-FURTHEST, le=FURTHEST)
 
 
 class Timestamp(msgspec.Struct, frozen=True, gc=False):

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
-from antecast.spark.observe_group import DUPLICATE, LATE, joined
-from antecast.spark.observe_rows import read_stream, write_stream
+from antecast.spark.observe_group import DUPLICATE, LATE
+from antecast.spark.observe_rows import joined, read_stream, write_stream
 
 GiveUp: TypeAlias = Literal["release", "quarantine"]
 Late: TypeAlias = Literal["deliver", "refuse"]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     ArrayType,
@@ -35,12 +34,14 @@ from antecast.spark.observe import check_protobuf, choose_store
 from antecast.spark.observe_rows import pack_groups, read_stream, unpack, write_stream
 from antecast.spark.ordered_frames import (
     NOW,
+    arrow_schema,
     by_groups,
     check_frame,
     column,
     drained,
     in_arrow,
     not_ahead,
+    nullable,
     packed_schema,
 )
 
@@ -207,7 +208,8 @@ def _stream(
         outputMode="Append",
         timeMode={"none": "None", "processing": "ProcessingTime"}[timers] if group.event is None else "EventTime",
     )
-    schema = to_arrow_schema(output, timezone="UTC")
+    output = nullable(output)
+    schema = arrow_schema(frame, output)
 
     def unpacking(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(batches, schema)

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import (
     ArrayType,
@@ -50,12 +49,14 @@ from antecast.spark.observe_group import ADDED, GroupObserver, State, Step
 from antecast.spark.observe_rows import RowFormat, pack, read_rows, read_stream, resolve, unpack, write_stream
 from antecast.spark.observe_timers import Timekeeper, Timers
 from antecast.spark.ordered_frames import (
+    arrow_schema,
     by_groups,
     check_frame,
     column,
     drained,
     in_arrow,
     not_ahead,
+    nullable,
     packed_schema,
 )
 
@@ -72,6 +73,8 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ALL = "__group"
 _DAY = 86_400 * 10**9
 _EVENT = "__event_time"
+_FURTHEST = 9 * 10**18
+"""Nanoseconds from 1970: 285 years."""
 
 
 def causal_order(
@@ -257,7 +260,8 @@ def _stream(
         outputMode="Append",
         timeMode=mode,
     )
-    schema = to_arrow_schema(output, timezone="UTC")
+    output = nullable(output)
+    schema = arrow_schema(frame, output)
 
     def unpacking(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(batches, schema)
@@ -268,7 +272,9 @@ def _stream(
 def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
     name = rows.columns.get("r") or rows.columns["l"]
     if isinstance(frame.schema[name].dataType, IntegralType):
-        return F.timestamp_micros((column(name) * F.lit(rows.tick) / F.lit(1000)).cast("long"))
+        furthest = F.lit(_FURTHEST // rows.tick).cast("long")  # one wild row must not overflow and end the query
+        r = F.greatest(-furthest, F.least(column(name).cast("long"), furthest))
+        return F.when(column(name).isNotNull(), F.timestamp_micros((r * F.lit(rows.tick) / 1000).cast("long")))
     return column(name).cast("timestamp")
 
 

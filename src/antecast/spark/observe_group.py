@@ -36,6 +36,7 @@ from antecast.spark.observe_rows import (
     C,
     R,
     RowFormat,
+    joined,
     read_stream,
     stamps_of,
     write_stream,
@@ -57,6 +58,8 @@ class Header(msgspec.Struct, omit_defaults=True):
 
     made: str = ""
     """The settings, in words."""
+    counts: int | None = None
+    """The largest count that was allowed, −1 for any; None in a state of a version that did not note it."""
 
     now: int | None = None
     position: int = 0
@@ -139,11 +142,27 @@ class GroupObserver:
             f" tick {rows.tick} ns, clock {self.observer.clock}, key {'/'.join(rows.key)}"
         )
 
+    @property
+    def counts(self) -> int:
+        """The largest count of a stamp that this query takes, −1 for any."""
+        most = self.observer.policy.most
+        return -1 if most is None else most
+
     def check(self, state: State) -> None:
         """Refuse a state that other settings have made: its rows would be misread."""
-        if state.header.made not in ("", self.made):
-            problem = f"the checkpoint was made with {state.header.made}; this query has {self.made}"
-            raise ConfigurationError(f"{problem}; use those settings, or a new checkpoint")
+        header = state.header
+        if header.made not in ("", self.made):
+            problem = f"the checkpoint was made with {header.made}; this query has {self.made}"
+        elif header.made and header.counts not in (None, self.counts):
+            before, now = (
+                "any size" if each == -1 else f"at most {each}" for each in (header.counts, self.counts)
+            )
+            problem = (
+                f"the checkpoint was made with counts of {before} (by nodes, events_a_tick); this query has {now}"
+            )
+        else:
+            return
+        raise ConfigurationError(f"{problem}; use those settings, or a new checkpoint")
 
     def step(
         self,
@@ -285,6 +304,7 @@ class GroupObserver:
     def _header(self, before: Header, after: Carried, delivered: int, refused: int) -> Header:
         return Header(
             made=self.made,
+            counts=self.counts,
             now=after.now,
             position=before.position + delivered,
             top=None if after.top is None else after.top.tolist(),
@@ -298,15 +318,6 @@ class GroupObserver:
             looked=before.looked,
             credit=before.credit,
         )
-
-
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables one after another. A column that some lack is null there: rows may have waited while it was added."""
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        problem = f"rows that wait and new rows have columns of different kinds: {error}"
-        raise ConfigurationError(f"{problem}; columns may be added, but not change their type") from None
 
 
 def _without(seen: Longs, fresh: pa.Table | None, rows: Longs) -> Longs:

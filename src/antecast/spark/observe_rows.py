@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.core.settings import Settings
 from antecast.observer.columns import UNKNOWN, Flags, Stamps
 from antecast.observer.policy import WRONG_LENGTH, Longs, Policy
+from antecast.observer.timestamps import FURTHEST
 
 ROLES = ("r", "c", "kn", "l", "counter", "before", "source", "arrival")
 """What a column can mean. `l` and `counter` are a hybrid logical clock's; `arrival` gives the order of arrival."""
@@ -117,7 +119,11 @@ def read_rows(table: pa.Table, rows: RowFormat) -> pa.Table:
             faults.note(_flags(column.is_null()), f"{columns[role]} is missing")
         if pa.types.is_timestamp(column.type):
             micros = pc.fill_null(column.cast(pa.timestamp("us")).cast(pa.int64()), 0)
-            values = np.asarray(micros.to_numpy(), np.int64) * 1000 // rows.tick
+            common = gcd(1000, rows.tick)  # an end of all time, such as the year 9999, must not wrap around
+            times, of = 1000 // common, np.asarray(micros.to_numpy(), np.int64)
+            far = (of < -FURTHEST // times) | (of > FURTHEST // times)
+            faults.note(far, f"{columns[role]} is out of range")
+            values = np.where(far, 0, of) * times // (rows.tick // common)
         else:
             values = np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), np.int64)
         return values if nulls is None else np.where(_flags(column.is_null()), nulls, values)
@@ -245,13 +251,31 @@ def read_stream(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables one after another. A column that some lack is null there: rows may have waited while it was added."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _changed(error) from None
+
+
+def _changed(error: Exception) -> ConfigurationError:
+    problem = f"rows that wait and new rows have columns of different kinds: {error}"
+    return ConfigurationError(f"{problem}; columns may be added, but not change their type")
+
+
 def unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of Arrow streams again, in batches of the size they came in."""
+    """The rows of Arrow streams again, in batches of the size they came in.
+
+    Rows may have waited while columns were added or widened, within structures as well. Spark wants the types of
+    the schema and nothing near them.
+    """
+    schema = pa.schema([each.with_nullable(True) for each in schema])  # where a row lacks a column, it is null
     for batch in batches:
-        blobs = [blob.as_py() for blob in batch.column(0)]
-        if blobs:
-            table = pa.concat_tables([read_stream(blob) for blob in blobs], promote_options="permissive")
-            for field in schema:  # of rows that waited while a column was added
-                if field.name not in table.schema.names:
-                    table = table.append_column(field, pa.nulls(len(table), field.type))
-            yield from table.select(schema.names).combine_chunks().to_batches()
+        tables = [joined([schema.empty_table(), read_stream(blob.as_py())]) for blob in batch.column(0)]
+        if tables:
+            try:
+                table = pa.concat_tables(each.select(schema.names).cast(schema) for each in tables)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+                raise _changed(error) from None
+            yield from table.combine_chunks().to_batches()

@@ -4,6 +4,9 @@ Real time says something about a group only as far as all rows sent by then have
 slow, and after an outage much is waiting to be read. So:
 
 - While rows of the group come, its clock is theirs, and real time does not count.
+- Nor does it vouch for a row that leaps: in a backlog as much real time has passed, and the leap may be that of a
+  wrong clock. Where all rows of a group are doubted its silence goes on, and the first micro-batch without rows
+  decides.
 - In a micro-batch that brought no rows at all to this task, everything there was has been read: the group's clock
   moves on by the real time that has passed since its last rows, less the slack.
 - In a micro-batch that brought rows of other groups, more may be waiting. How fast it is being read shows in the
@@ -44,16 +47,15 @@ class Timekeeper:
         return replace(self, busy=False, moved=0, took=0)
 
     def evidence(self, header: Header, real: int) -> int | None:
-        """What real time, or the watermark, says the clock of a group might show when rows come."""
-        if self.timers == "event":
-            return real * _MS // self.tick
-        if self.timers == "processing" and header.now is not None:
-            return header.now + self._ticks(real - header.fed)
-        return None
+        """What the watermark says the clock of a group might show when rows come. Real time says nothing then:
+        after an outage an hour has passed, and rows are read that were sent before it."""
+        return real * _MS // self.tick if self.timers == "event" else None
 
     def rows_came(self, before: Header, header: Header, real: int) -> None:
         """A group has had rows, and its clock has moved with them."""
         self.busy = True
+        if header.held and header.now == before.now:
+            return  # all of them are doubted, or prove nothing: the silence may have been real, or not
         if before.now is not None and header.now is not None:
             self.moved += header.now - before.now
             self.took += self._ticks(real - before.fed)

@@ -64,13 +64,23 @@ def by_groups(
 ) -> DataFrame:
     """`applyInArrow` for columns of any name; texts and timestamps become what Spark expects in this session."""
     names = list(frame.columns)
-    large = frame.sparkSession.conf.get(_LARGE) == "true"
-    target = to_arrow_schema(output, timezone="UTC", prefers_large_types=large)
+    target = arrow_schema(frame, output)
 
     def named(table: pa.Table) -> pa.Table:
         return step(table.rename_columns(names)).select(target.names).cast(target)
 
     return _numbered(frame).groupBy(*(_place(names.index(name)) for name in key)).applyInArrow(named, output)
+
+
+def arrow_schema(frame: DataFrame, output: StructType) -> pa.Schema:
+    """The types that Spark expects back in this session."""
+    large = frame.sparkSession.conf.get(_LARGE) == "true"
+    return to_arrow_schema(output, timezone="UTC", prefers_large_types=large)
+
+
+def nullable(output: StructType) -> StructType:
+    """The columns of a stream: of a row that waited while a column was added, that one is null."""
+    return StructType([StructField(each.name, each.dataType, True, each.metadata) for each in output])
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
