@@ -15,6 +15,7 @@ own: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on, as Arrow reads them.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import time
@@ -24,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -75,6 +76,10 @@ class Listed:
     """Seconds, by the clock of the store."""
 
 
+def _listed(info: fs.FileInfo) -> Listed:
+    return Listed(info.size or 0, (info.mtime_ns or 0) / 1e9)
+
+
 class Store:
     """A folder, and the objects under it by their names, such as `events/3f.parquet`."""
 
@@ -120,8 +125,13 @@ class Store:
     # Objects.
 
     def exists(self, name: str) -> bool:
+        return self.look(name) is not None
+
+    def look(self, name: str) -> Listed | None:
+        """An object, asked for by its name; None if it is not there."""
         system, path = self._find(name)
-        return bool(self._ask(name, lambda: system.get_file_info(path).type == fs.FileType.File))
+        found = self._ask(name, lambda: system.get_file_info(path))
+        return _listed(found) if found.type == fs.FileType.File else None
 
     def is_empty(self, *, but: Collection[str] = ()) -> bool:
         """Whether there is nothing here but what these names name, not even a file in place of the folder."""
@@ -142,10 +152,11 @@ class Store:
 
         return self._ask(name, get)
 
-    def open(self, name: str) -> pa.NativeFile:
+    def open(self, name: str) -> IO[bytes]:
         """An object to read from at any place."""
         system, path = self._find(name)
-        return self._ask(name, lambda: system.open_input_file(path))
+        file = self._ask(name, lambda: system.open_input_file(path))
+        return file if self.local is not None else _Patient(self, name, file)  # type: ignore[return-value]
 
     def write(self, name: str, content: bytes) -> None:
         def put() -> None:
@@ -191,7 +202,7 @@ class Store:
         except FileNotFoundError:  # taken away while it was listed
             return {}
         return {
-            each.base_name: Listed(each.size or 0, (each.mtime_ns or 0) / 1e9)
+            each.base_name: _listed(each)
             for each in sorted(found, key=lambda each: each.base_name)
             if each.type == fs.FileType.File and not each.base_name.startswith(".")
         }
@@ -272,6 +283,42 @@ class Store:
         line = getattr(error, "strerror", None) or text
         line = line.splitlines()[0] if line else type(error).__name__
         return OutputError(f"cannot be used: {line}", path=self.where(name))
+
+
+class _Patient(io.RawIOBase):
+    """An object that is asked for again, piece by piece, while its store is busy."""
+
+    def __init__(self, store: Store, name: str, file: pa.NativeFile) -> None:
+        self._store, self._name, self._file = store, name, file
+        self._size: int = file.size()
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = max(0, self._size - self._at)
+        wanted = rest if size is None or size < 0 else min(size, rest)
+        content: bytes = self._store._ask(self._name, lambda: self._file.read_at(wanted, self._at))
+        if len(content) < wanted:
+            raise OutputError(f"ends after {self._at + len(content):,} bytes", path=self._store.where(self._name))
+        self._at += wanted
+        return content
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 @cache
