@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pyarrow as pa
 from pyarrow import fs
@@ -59,6 +59,9 @@ _PLAIN: tuple[tuple[str, str], ...] = (
     (r"libhdfs|CLASSPATH|libjvm", "Arrow finds no Hadoop here (libhdfs; docs/cluster.md says what it needs)"),
 )  # fmt: skip
 
+_WRONG = re.compile(r"[\x00-\x1f\x7f]|(?<=/)/|(?<=/)\.{1,2}(?=/|$)")
+"""What no address of a store has: control characters, names that are empty, . or .."""
+
 _GS_PATIENCE = 30
 """Seconds for which Google's client asks again; by itself it goes on for minutes."""
 
@@ -74,6 +77,15 @@ class Listed:
     size: int
     mtime: float
     """Seconds, by the clock of the store."""
+
+
+def _path_of(uri: str) -> str:
+    """
+    >>> _path_of("file:///lab/a#b 100%"), _path_of("file:/lab"), _path_of("file://localhost/lab")
+    ('/lab/a#b 100%', '/lab', '/lab')
+    """
+    path = uri.removeprefix("file:")
+    return "/" + path[2:].partition("/")[2] if path.startswith("//") else path
 
 
 def _listed(info: fs.FileInfo) -> Listed:
@@ -92,7 +104,7 @@ class Store:
             return
         text = str(place)
         if isinstance(place, str) and text.startswith("file:"):
-            text = urlsplit(text).path
+            text = _path_of(text)
         elif isinstance(place, str) and "://" in text:
             scheme = text.partition("://")[0]
             if scheme not in SCHEMES:
@@ -103,6 +115,9 @@ class Store:
             base, question, options = text.partition("?")
             if not base.partition("://")[2].partition("/")[0] and scheme not in ("hdfs", "viewfs"):
                 raise ConfigurationError(f"{text}: names no bucket; {scheme}://BUCKET/FOLDER does", field="--out")
+            if wrong := _WRONG.search(base.partition("://")[2].rstrip("/")):
+                problem = f"{text!r}: an address cannot have {wrong[0]!r}; stores take it for another, or for none"
+                raise ConfigurationError(problem, field="--out")
             self.url = base.rstrip("/") + question + options
             return
         # Workers may have another working folder.
@@ -227,15 +242,18 @@ class Store:
         if self.local is not None:
             return _system("file", "", ""), str(self.local / name if name else self.local)
         try:
-            parts = urlsplit(self.url)
-            system = _system(parts.scheme, parts.netloc, parts.query)
+            # Not `urlsplit`: # and control characters, which it cuts off, are characters of a name here.
+            base, _, query = self.url.partition("?")
+            scheme, _, rest = base.partition("://")
+            host, _, inside = rest.partition("/")
+            system = _system(scheme, host, query)
         except (OSError, ValueError, pa.ArrowException, NotImplementedError) as error:
             raise self._told(name, error) from error
-        inside = parts.path.strip("/")
-        if parts.scheme in ("hdfs", "viewfs"):
+        inside = inside.strip("/")
+        if scheme in ("hdfs", "viewfs"):
             return system, "/" + "/".join(part for part in (inside, name) if part)
-        before, _, after = parts.netloc.rpartition("@")
-        bucket = before if parts.scheme in ("abfs", "abfss") else after
+        before, _, after = host.rpartition("@")
+        bucket = before if scheme in ("abfs", "abfss") else after
         return system, "/".join(part for part in (bucket, inside, name) if part)
 
     @contextmanager
