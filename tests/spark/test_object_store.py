@@ -263,10 +263,11 @@ def test_a_driver_that_was_away_too_long_stops_and_leaves_all_to_the_other(
     assert folder.store.list(".claims") == {} and set(folder.store.list("events")) == {"under-way.parquet"}
 
 
+@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")])
 def test_a_store_that_is_busy_now_and_then_is_ridden_out(
-    bucket: str, through: Callable[..., str], study: Path, tmp_path: Path
+    bucket: str, through: Callable[..., str], study: Path, tmp_path: Path, status: int, code: str
 ) -> None:
-    address = through(503, "SlowDown", "now and then")
+    address = through(status, code, "now and then")
     result = sweep(study, out=f"s3://{bucket}/busy", local=True, seeds=2)
     assert result.complete and refused(address) >= 7
     sweep(study, out=tmp_path / "calm", local=True, seeds=2)

@@ -6,7 +6,7 @@ Rules that everything above relies on:
    whole.
 2. Nothing is appended to, renamed or locked. What needs several objects writes the one that speaks for all of them
    last.
-3. What a busy store refuses for the moment (503 and the like) is asked for again, for about half a minute.
+3. What a busy store refuses for the moment (503, 429 and the like) is asked for again, for about half a minute.
    Anything else is one line: what was refused, and where.
 
 A store is named by a text and has no other state, so it can travel to workers, which have credentials of their
@@ -39,9 +39,9 @@ _PATIENCE = (0.2, 0.5, 1, 2, 4, 8, 16)
 """Seconds between tries where a store is busy."""
 
 _BUSY = re.compile(
-    r"SLOW_?DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTL|HTTP status 5\d\d|HTTP (status|"
-    r"response) code:? ?5\d\d|RESPONSE_CODE_5\d\d|reset by peer|Server returned nothing|curlCode: (28|52|55|56)|"
-    r"Try again",
+    r"SLOW_?DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTL|TOO_?MANY_?REQUESTS|"
+    r"HTTP status (5\d\d|408|429)|HTTP (status|response) code:? ?(5\d\d|408|429)|RESPONSE_CODE_(5\d\d|408|429)|"
+    r"reset by peer|Server returned nothing|curlCode: (18|28|52|55|56)|Try again",
     re.IGNORECASE,
 )
 
