@@ -263,11 +263,22 @@ def test_a_driver_that_was_away_too_long_stops_and_leaves_all_to_the_other(
     assert folder.store.list(".claims") == {} and set(folder.store.list("events")) == {"under-way.parquet"}
 
 
-@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (429, "TooManyRequests")])
-def test_a_store_that_is_busy_now_and_then_is_ridden_out(
-    bucket: str, through: Callable[..., str], study: Path, tmp_path: Path, status: int, code: str
+@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (429, "TooManyRequests")])
+def test_whatever_a_busy_store_says_it_is_asked_again(
+    bucket: str, through: Callable[..., str], status: int, code: str
 ) -> None:
     address = through(status, code, "now and then")
+    store = Store(f"s3://{bucket}/asked")
+    for number in range(10):
+        store.write(f"{number}", b"here")
+        assert store.read(f"{number}") == b"here" and len(store.list("")) == number + 1
+    assert refused(address) >= 7
+
+
+def test_a_store_that_is_busy_now_and_then_is_ridden_out(
+    bucket: str, through: Callable[..., str], study: Path, tmp_path: Path
+) -> None:
+    address = through(503, "SlowDown", "now and then")
     result = sweep(study, out=f"s3://{bucket}/busy", local=True, seeds=2)
     assert result.complete and refused(address) >= 7
     sweep(study, out=tmp_path / "calm", local=True, seeds=2)
