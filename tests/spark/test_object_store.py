@@ -272,6 +272,8 @@ def test_whatever_a_busy_store_says_it_is_asked_again(
     for number in range(10):
         store.write(f"{number}", b"here")
         assert store.read(f"{number}") == b"here" and len(store.list("")) == number + 1
+        with store.open(f"{number}") as file:
+            assert (file.read(2), file.read()) == (b"he", b"re")
     assert refused(address) >= 7
 
 
