@@ -10,7 +10,7 @@ import pytest
 from antecast.core import InputError
 from antecast.history.confidence import Estimate, t_quantile
 from antecast.history.log import read_events, read_samples
-from antecast.history.parts import MadeRun, write_part
+from antecast.history.parts import MadeRun, Parts, write_part
 from antecast.history.store import Store
 from antecast.papers.findings import Results
 from antecast.papers.job import Job
@@ -63,6 +63,10 @@ def make_sweep(folder, fields, rows):
     pq.write_table(pa.table(arrays), folder / "runs.parquet")
     study = {"name": "demo", "scenario": {"nodes": 4}, "fields": sorted(fields)}
     (folder / "study.json").write_text(json.dumps({"study": study, "command": ["antecast", "sweep", "demo.toml"]}))
+    logs, none = dict.fromkeys(("events", "samples"), tuple), dict.fromkeys(("events", "samples"), 0)
+    for row in listing:
+        if row.get("error") is None:
+            write_part(Store(folder), [MadeRun(row["run"], {}, row, {}, logs, none)], pa.schema([]))
     return folder
 
 
@@ -180,6 +184,21 @@ def put_run(sweep, name, folder):
         rows={table: log.num_rows for table, log in logs.items()},
     )
     write_part(Store(sweep), [made], pa.schema([]))
+
+
+def test_runs_that_are_missing_are_said_first(tmp_path):
+    folder = make_sweep(tmp_path, ["nodes"], [((4,), 1, FINE), ((8,), 1, FINE), ((8,), 2, FAILED)])
+    about = json.loads((folder / "study.json").read_text()) | {"runs": 5}
+    (folder / "study.json").write_text(json.dumps(about))
+    (part,) = (name for name, each in Parts(Store(folder)).refresh().found.items() if each.runs[0].run == "run1")
+    lost = folder / "events" / f"{part}.parquet"
+    lost.unlink()
+    page = sweep_page(folder)
+    assert page.tone == "bad" and page.verdict.startswith("3 runs missing; 2 of 3 runs kept causal order")
+    first, table = page.sections[0].blocks
+    assert page.sections[0].title == "Missing runs"
+    assert first.text == "2 runs of the study are not made yet: the same command makes what is missing."
+    assert table.rows == [("8", "1", f"{lost} is lost", "run1")]
 
 
 def test_broken_promises_come_first_with_a_witness(tmp_path, violated):

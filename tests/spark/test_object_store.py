@@ -263,6 +263,20 @@ def test_a_driver_that_was_away_too_long_stops_and_leaves_all_to_the_other(
     assert folder.store.list(".claims") == {} and set(folder.store.list("events")) == {"under-way.parquet"}
 
 
+@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (429, "TooManyRequests")])
+def test_whatever_a_busy_store_says_it_is_asked_again(
+    bucket: str, through: Callable[..., str], status: int, code: str
+) -> None:
+    address = through(status, code, "now and then")
+    store = Store(f"s3://{bucket}/asked")
+    for number in range(10):
+        store.write(f"{number}", b"here")
+        assert store.read(f"{number}") == b"here" and len(store.list("")) == number + 1
+        with store.open(f"{number}") as file:
+            assert (file.read(2), file.read()) == (b"he", b"re")
+    assert refused(address) >= 7
+
+
 def test_a_store_that_is_busy_now_and_then_is_ridden_out(
     bucket: str, through: Callable[..., str], study: Path, tmp_path: Path
 ) -> None:
@@ -310,6 +324,9 @@ def test_a_missing_bucket_and_a_wrong_address_are_one_line(
         (f"s3://{bucket}/x?endpoint_override=127.0.0.1:9&scheme=http", "nobody answers at the store's address"),
         (f"s3://{bucket}/x?endpoint=1", "unknown option 'endpoint' in the address"),
         ("ftp://host/x", "no store of this kind is known"),
+        (f"s3://{bucket}/a//b", "an address cannot have '/'"),
+        (f"s3://{bucket}/a/../b", "an address cannot have '..'"),
+        (f"s3://{bucket}/a\nb", "an address cannot have '\\n'"),
         ("s3://", "names no bucket; s3://BUCKET/FOLDER does"),
         (
             f"gs://anonymous@{bucket}/x?endpoint_override=127.0.0.1:9&scheme=http&retry_limit_seconds=1",
@@ -319,6 +336,17 @@ def test_a_missing_bucket_and_a_wrong_address_are_one_line(
         ended, out, err = antecast("sweep", study, "--out", place, "--no-spark", "--quiet")
         assert (ended, out) == (2, "")
         assert words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["a#b", "a#c", "pre fix", "100%20", "ü/日本", "*[1]{a,b}", "a&b=c", "q'\"z;~:"])
+def test_odd_names_are_folders_of_their_own(bucket: str, study: Path, tmp_path: Path, name: str) -> None:
+    for place in (f"s3://{bucket}/{name}", f"file://{tmp_path}/{name}", str(tmp_path / "path" / name)):
+        folder = SweepFolder(place)
+        assert not folder.finished()
+        assert sweep(study, out=place, local=True, seeds=1).complete and len(folder.finished()) == 2
+        assert set(Store(place).list("")) >= {"runs.parquet", "study.json"}
+    assert (tmp_path / name / "runs.parquet").is_file()
+    assert f"{name}/runs.parquet" in Store(f"s3://{bucket}").files()
 
 
 def test_a_folder_of_another_study_or_layout_is_refused_and_untouched(

@@ -172,3 +172,28 @@ def test_a_session_of_our_own_keeps_what_the_user_has_set(tmp_path: Path) -> Non
     conf, hadoop, partitions = json.loads(done.stdout)
     assert conf == ["local[1,4]", "7", "mine", "file", "submitted", "false"]
     assert (hadoop, partitions) == ("file", "7")
+
+
+KILLED = """
+import os, signal
+from antecast.spark.session import SparkEnded, spark_session
+try:
+    with spark_session("dies") as spark:
+        os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+        spark.range(1).count()
+except SparkEnded as error:
+    print(error)
+with spark_session("lives") as spark:
+    print(spark.range(3).count())
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.jvm("starts an embedded Spark")
+def test_a_java_that_is_gone_is_said_in_one_line_and_the_next_session_has_another() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=300, check=False
+    )
+    said, counted = ended.stdout.splitlines()
+    assert said.startswith("Spark's Java process has ended (by signal 9); it may need more memory")
+    assert (counted, ended.returncode) == ("3", 0), ended.stderr

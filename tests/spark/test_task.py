@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError
+from antecast.history import merges as merges_module
 from antecast.history import metrics
-from antecast.history import parts as parts_module
 from antecast.history.audit import audit
 from antecast.history.log import read_events, read_samples
-from antecast.history.parts import Spill, merge
+from antecast.history.merges import merge
+from antecast.history.parts import Spill
 from antecast.sim.run import run
 from antecast.sim.study import PlannedRun, Study, make_study, plan
 from antecast.spark import folder as folder_module
@@ -249,7 +250,7 @@ def test_what_dead_processes_left_is_cleaned_and_what_is_finished_stays(study: S
     place = SweepFolder(tmp_path / "sweep")
     with place.claimed(study):
         make(study, 0, place)
-        for name in (".attempts/abc.1.json", "events/half.parquet", "parts/lost.parquet"):
+        for name in (".attempts/abc.1.json", f"events/{'a' * 20}.parquet", f"parts/{'b' * 20}.parquet"):
             place.store.write(name, b"of a process that died")
     assert {entry.name for entry in (tmp_path / "sweep").iterdir()} == {
         *(".lock", "events", "parts", "samples", "study.json")
@@ -297,7 +298,7 @@ def test_a_task_writes_neighbours_as_they_will_stay_and_what_was_interrupted_end
     monkeypatch.setattr(folder_module, "_FEW_TASKS", 0)
     monkeypatch.setattr(folder_module, "_RUNS_PER_TASK", 2)
     monkeypatch.setattr(folder_module, "_LEAST_STEPS", 0)
-    monkeypatch.setattr(parts_module, "LEAST_ROWS", 1)
+    monkeypatch.setattr(merges_module, "LEAST_ROWS", 1)
     planned = plan(study)
     batches = batches_of(planned, {each.run for each in planned})
     assert len(batches) > 1 and max(len(each.runs) for each in batches) > 1

@@ -108,7 +108,7 @@ def sweep(
         _show_result(loaded, result, quiet=quiet)
         if page is not None:
             out.print(f"report: {page}", soft_wrap=True)
-    if result.failed or result.violated:
+    if not result.complete or result.violated:
         raise typer.Exit(Exit.VIOLATION)
 
 
@@ -152,11 +152,15 @@ def _limits(run_timeout: str | None, run_memory: str | None) -> Limits:
 def _show_plan(study: Study, folder: SweepFolder, *, as_json: bool) -> None:
     from antecast.sim.needs import describe_runs
     from antecast.sim.study import plan
+    from antecast.spark.folder import describe_lost
 
     folder.check(study)
     planned, there = plan(study), folder.finished()
     for text in describe_runs(planned):
         note(text)
+    wrong = folder.lost_runs()
+    if lost := [each.run for each in planned if each.run in wrong]:
+        note(describe_lost(lost, wrong))
     missing = [each for each in planned if each.run not in there]
     steps = sum(each.steps for each in missing)
     seconds = _estimate(folder, [each for each in planned if each.run in there], steps)
@@ -198,6 +202,8 @@ def _as_json(study: Study, result: SweepResult) -> dict[str, Any]:
         "total": result.total,
         "resumed": result.resumed,
         "failed": result.failed,
+        "lost": result.lost,
+        "missing": result.missing,
         "violated": result.violated,
         "complete": result.complete,
         "runs": result.runs.to_pylist(),
@@ -217,8 +223,9 @@ def _show_result(study: Study, result: SweepResult, *, quiet: bool) -> None:
     parts = [f"{result.total} runs in {folder}"]
     parts += [f"{result.resumed} were finished already"] if result.resumed else []
     parts += [f"{result.failed} failed, and the same command tries them again"] if result.failed else []
+    parts += [f"{result.missing} are missing, and the same command makes them"] if result.missing else []
     parts += [f"{result.violated} broke what they promise"] if result.violated else []
-    style = "bold red" if result.failed or result.violated else "bold"
+    style = "bold red" if not result.complete or result.violated else "bold"
     out.print("; ".join(parts), style=style, soft_wrap=True)
 
 

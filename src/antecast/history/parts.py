@@ -5,7 +5,9 @@
     parts/PART.parquet     the marker: a row per run, with its row of `runs` and its manifest as JSON
 
 Rules:
-1. Of a part the marker is written last: a run is there when a marker names it and both tables are there.
+1. Of a part the marker is written last: a run is there when a marker names it and both tables are there, as long
+   as the marker says. What a store has lost of a part, whichever of its objects, costs the runs of that part and
+   no others.
 2. A part's name is a hash of the runs in it, and so are the bytes of its tables: whoever makes it again
    writes the very same. Nothing is changed in place.
 3. Within a file a run has row groups of its own (tiny runs share one), in the order in which the marker names
@@ -13,7 +15,10 @@ Rules:
 4. A run may be in several parts (a twin of a task, a part that was merged into another): the part with the most
    runs speaks for it. Merging ends this: small runs lie in files of some million rows, in the order of the grid.
 5. Which runs lie together follows from the study and the sizes of the runs alone (`plan_merges`). A task that
-   makes neighbours of the grid writes them as they will stay: only what was interrupted is written twice.
+   makes neighbours of the grid writes them as they will stay: only what was interrupted is written twice
+   (`history.merges`).
+6. A listing may come late. What one listing shows and another does not, what was seen before, and what was just
+   written, is asked for by name before it is held for lost.
 
 This is layout 2. Layout 1 had a folder for each run.
 """
@@ -22,10 +27,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -38,7 +43,7 @@ import pyarrow.parquet as pq
 from antecast.core.errors import InputError
 from antecast.history.log import ParquetSink
 from antecast.history.schema import EVENTS, SAMPLES
-from antecast.history.store import Store
+from antecast.history.store import Listed, Store
 
 LAYOUT = 2
 
@@ -55,6 +60,9 @@ MERGED_ROWS = 2_000_000
 
 LEAST_ROWS = 250_000
 """Runs that lie together and have as many events stay by themselves; fewer are merged with others."""
+
+_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
+"""Objects of any other name are not ours: they are neither read nor taken away."""
 
 _MARKER = pa.schema(
     [
@@ -157,6 +165,8 @@ class Part:
     runs: tuple[StoredRun, ...]
     columns: pa.Schema
     """The columns that vary, as they are in its tables."""
+    sizes: Mapping[str, int]
+    """The bytes of its tables. Markers of version 0.2 do not say."""
 
 
 def part_name(runs: Sequence[str], columns: pa.Schema) -> str:
@@ -173,10 +183,12 @@ def write_part(
 ) -> str:
     """Write runs as one part, its marker last; its name. `before_marker` may still refuse."""
     name = part_name([each.run for each in runs], columns)
+    sizes = {}
     with tempfile.TemporaryDirectory(prefix="antecast-") as scratch:
         for table, schema in TABLES.items():
             file = Path(scratch) / f"{table}.parquet"
             _write_table(file, table, schema, runs, columns)
+            sizes[table] = file.stat().st_size
             store.upload(f"{table}/{name}.parquet", file)
     rows = [
         [each.run for each in runs],
@@ -185,7 +197,11 @@ def write_part(
         [json.dumps(each.manifest) for each in runs],
         *([each.rows[table] for each in runs] for table in TABLES),
     ]
-    about = {"antecast.layout": str(LAYOUT), "antecast.columns": columns.serialize().to_pybytes().hex()}
+    about = {
+        "antecast.layout": str(LAYOUT),
+        "antecast.columns": columns.serialize().to_pybytes().hex(),
+        "antecast.sizes": json.dumps(sizes),
+    }
     sink = io.BytesIO()
     pq.write_table(pa.table(rows, schema=_MARKER.with_metadata(about)), sink, compression="zstd")
     if before_marker is not None:
@@ -248,23 +264,41 @@ def _with_columns(table: pa.Table, made: MadeRun, columns: pa.Schema, whole: pa.
 
 
 def read_marker(store: Store, name: str) -> Part:
-    """What a marker says; `FileNotFoundError` if it is not there."""
+    """What a marker says; `FileNotFoundError` if it is not there, `Damaged` if it cannot be read."""
+    content = store.read(f"parts/{name}.parquet")
     try:
-        table = pq.read_table(pa.BufferReader(store.read(f"parts/{name}.parquet")))
+        table = pq.read_table(pa.BufferReader(content))
         about = table.schema.metadata or {}
-        if about.get(b"antecast.layout") != str(LAYOUT).encode():
-            raise ValueError(f"its layout is not {LAYOUT}")
+        layout = about.get(b"antecast.layout", b"").decode()
         columns = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(about[b"antecast.columns"].decode())))
-    except (ValueError, KeyError, pa.ArrowInvalid) as error:
-        place = store.where(f"parts/{name}.parquet")
-        raise InputError(f"not the marker of a part ({error})", path=place) from None
-    runs = tuple(
-        StoredRun(
-            row["run"], json.loads(row["point"]), row["row"], row["manifest"], {each: row[each] for each in TABLES}
+        sizes = json.loads(about.get(b"antecast.sizes", b"{}"))
+        runs = tuple(
+            StoredRun(
+                row["run"],
+                json.loads(row["point"]),
+                row["row"],
+                row["manifest"],
+                {each: row[each] for each in TABLES},
+            )
+            for row in table.to_pylist()
         )
-        for row in table.to_pylist()
-    )
-    return Part(name, runs, columns)
+    except (ValueError, KeyError, TypeError, pa.ArrowException, OSError) as error:
+        raise Damaged((str(error).splitlines() or [type(error).__name__])[0]) from None
+    if layout != str(LAYOUT):
+        place = store.where(f"parts/{name}.parquet")
+        raise InputError(f"a part of layout {layout}; this version reads layout {LAYOUT}", path=place)
+    return Part(name, runs, columns, sizes)
+
+
+class Damaged(Exception):
+    """What was read is not what was written."""
+
+
+def list_parts(store: Store, folder: str) -> dict[str, Listed]:
+    """The objects of parts in `events`, `samples` or `parts`, by the names of the parts."""
+    return {
+        name.removesuffix(".parquet"): each for name, each in store.list(folder).items() if _NAME.fullmatch(name)
+    }
 
 
 class Parts:
@@ -273,29 +307,75 @@ class Parts:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._read: dict[str, Part] = {}
+        self._expected: set[str] = set()
         self.found: dict[str, Part] = {}
         """The parts that are whole, by name."""
         self.of: dict[str, Part] = {}
         """The part that speaks for a run."""
+        self.damaged: dict[str, str] = {}
+        """The parts that have a marker and are not whole, and what is wrong with them."""
+
+    def expect(self, *names: str) -> None:
+        """Parts that were just written: they are asked for by name if a listing does not show them."""
+        self._expected.update(names)
 
     def refresh(self) -> Parts:
-        """Look at the store: three listings, and the markers that are new."""
-        markers = {name.removesuffix(".parquet") for name in self.store.list("parts")}
+        """Look at the store: three listings, the markers that are new, and what the listings do not agree on."""
         # Tables are there before their marker, so they are looked for after it.
-        there = markers.intersection(
-            *({name.removesuffix(".parquet") for name in self.store.list(table)} for table in TABLES)
-        )
-        if there == self.found.keys():
-            return self
-        for name in sorted(there - self._read.keys()):
-            with suppress(FileNotFoundError):  # merged in the meantime
-                self._read[name] = read_marker(self.store, name)
-        self.found = {name: self._read[name] for name in sorted(there) if name in self._read}
-        self.of = {}
-        for part in sorted(self.found.values(), key=lambda each: (-len(each.runs), each.name)):
-            for each in part.runs:
-                self.of.setdefault(each.run, part)
+        listed = {folder: list_parts(self.store, folder) for folder in ("parts", *TABLES)}
+        found: dict[str, Part] = {}
+        self.damaged = {}
+        for name in sorted({*self.found, *self._expected}.union(*listed.values())):
+            there = {
+                folder: names.get(name) or self.store.look(f"{folder}/{name}.parquet")
+                for folder, names in listed.items()
+            }
+            if there["parts"] is None:
+                continue  # being made, or merged
+            try:
+                if (wrong := self._wrong(name, there)) is None:
+                    found[name] = self._read[name]
+                else:
+                    self.damaged[name] = wrong
+            except FileNotFoundError:  # merged in the meantime
+                continue
+        self._expected -= found.keys()
+        if found != self.found:
+            self.found = found
+            self.of = {}
+            for part in sorted(found.values(), key=lambda each: (-len(each.runs), each.name)):
+                for each in part.runs:
+                    self.of.setdefault(each.run, part)
         return self
+
+    def _wrong(self, name: str, there: Mapping[str, Listed | None]) -> str | None:
+        """What is wrong with a part that has a marker; None if it is whole."""
+        for again in (False, True):
+            if again or name not in self._read:
+                try:
+                    self._read[name] = read_marker(self.store, name)
+                except Damaged as error:
+                    return f"{self.store.where(f'parts/{name}.parquet')} is not readable ({error})"
+            other = None
+            for table in TABLES:
+                place, object_ = self.store.where(f"{table}/{name}.parquet"), there[table]
+                if object_ is None:
+                    return f"{place} is lost"
+                if object_.size != (size := self._read[name].sizes.get(table, object_.size)):
+                    other = f"{place} has {object_.size:,} bytes, and not the {size:,} that were written"
+            if other is None:
+                return None
+        return other
+
+    def lost(self) -> dict[str, str]:
+        """Runs whose only parts are not whole, if their markers can be read, and what is wrong with them."""
+        return {
+            each.run: wrong
+            for name, wrong in self.damaged.items()
+            if name in self._read
+            for each in self._read[name].runs
+            if each.run not in self.of
+        }
 
     @property
     def overlap(self) -> bool:
@@ -321,7 +401,7 @@ class Parts:
         with self.store.open(f"{table}/{part.name}.parquet") as file:
             wanted = columns or TABLES[table].names
             parquet = pq.ParquetFile(file)
-            groups = _groups_with(parquet.metadata, run)
+            groups = groups_with(parquet.metadata, run)
             found = parquet.read_row_groups(groups, columns=[*dict.fromkeys([*wanted, "run"])])
         return found.filter(pc.equal(found["run"].cast(pa.string()), run)).select(wanted)
 
@@ -339,7 +419,7 @@ class Parts:
         return folder
 
 
-def _groups_with(metadata: pq.FileMetaData, *runs: str) -> list[int]:
+def groups_with(metadata: pq.FileMetaData, *runs: str) -> list[int]:
     """The row groups that may hold one of these runs, by their statistics."""
     names = sorted(runs)
     found = []
@@ -349,133 +429,3 @@ def _groups_with(metadata: pq.FileMetaData, *runs: str) -> list[int]:
         if not known or bisect_left(names, statistics.min) < bisect_right(names, statistics.max):
             found.append(number)
     return found
-
-
-# Merging.
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Runs that belong into one part, each with the part that it lies in now and its values of the columns."""
-
-    runs: tuple[tuple[StoredRun, str, Mapping[str, Any]], ...]
-    columns: pa.Schema
-
-    @property
-    def name(self) -> str:
-        return part_name([each.run for each, _, _ in self.runs], self.columns)
-
-    @property
-    def large(self) -> bool:
-        return _size(self.runs[0][0]) > MERGED_ROWS
-
-
-def _size(stored: StoredRun) -> int:
-    return max(stored.rows.values())
-
-
-def plan_merges(
-    parts: Parts,
-    points: Mapping[str, Mapping[str, Any]],
-    columns: pa.Schema,
-    together: Iterable[Sequence[str]],
-) -> list[Merge]:
-    """How the runs should lie: as they are made `together`, or with others where these are few events.
-
-    It depends on the runs alone, not on the parts that they lie in, so what was killed and resumed ends as the
-    same files as what was not. Runs that `points` does not know (of other code, or not asked for this time)
-    follow, with the values that they were stored with.
-    """
-    stored = {each.run: each for part in parts.found.values() for each in part.runs}
-
-    def merged(runs: Sequence[str], columns: pa.Schema) -> Merge:
-        return Merge(
-            tuple((stored[run], parts.of[run].name, points.get(run, stored[run].point)) for run in runs), columns
-        )
-
-    sizes = {run: _size(stored[run]) for run in parts.of}
-    whole, small = [], []
-    for runs in together:
-        for piece in filling([run for run in runs if run in sizes], sizes):
-            if sum(sizes[run] for run in piece) >= LEAST_ROWS:
-                whole.append(merged(piece, columns))
-            else:
-                small += piece
-    found = [*whole, *(merged(piece, columns) for piece in filling(small, sizes))]
-    strangers: dict[pa.Schema, list[str]] = {}
-    for run in sorted(parts.of.keys() - points.keys()):
-        strangers.setdefault(parts.of[run].columns, []).append(run)
-    return found + [merged(piece, own) for own, runs in strangers.items() for piece in filling(runs, sizes)]
-
-
-def filling(runs: Iterable[str], sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Runs in the same order, in pieces that are as large as a file may be; a larger run is alone."""
-    held: list[str] = []
-    rows = 0
-    for run in runs:
-        if held and rows + sizes[run] > MERGED_ROWS:
-            yield held
-            held, rows = [], 0
-        held.append(run)
-        rows += sizes[run]
-    if held:
-        yield held
-
-
-def merge(store: Store, wanted: Merge) -> str:
-    """Make one part of runs that lie in others; its name."""
-    tables = {} if wanted.large else _gather(store, wanted)
-
-    def logs(run: str, part: str, table: str) -> Callable[[], Iterable[pa.RecordBatch]]:
-        if wanted.large:
-            return lambda: _stream(store, part, run, table)
-        pieces = tables.get((run, table), [])
-        return lambda: (batch for piece in pieces for batch in piece.to_batches())
-
-    made = [
-        MadeRun(
-            run=stored.run,
-            point=point,
-            row=json.loads(stored.row),
-            manifest=json.loads(stored.manifest),
-            logs={table: logs(stored.run, part, table) for table in TABLES},
-            rows=stored.rows,
-        )
-        for stored, part, point in wanted.runs
-    ]
-    return write_part(store, made, wanted.columns)
-
-
-def _gather(store: Store, wanted: Merge) -> dict[tuple[str, str], list[pa.Table]]:
-    """The rows of small runs by run and table; each file is read once."""
-    by_part: dict[str, list[str]] = {}
-    for stored, part, _ in wanted.runs:
-        by_part.setdefault(part, []).append(stored.run)
-    found: dict[tuple[str, str], list[pa.Table]] = {}
-    for part, runs in by_part.items():
-        for table, schema in TABLES.items():
-            with store.open(f"{table}/{part}.parquet") as file:
-                parquet = pq.ParquetFile(file)
-                groups = _groups_with(parquet.metadata, *runs)
-                whole = parquet.read_row_groups(groups, columns=schema.names)
-            whole = whole.filter(pc.is_in(whole["run"].cast(pa.string()), pa.array(runs, pa.string())))
-            for run, start, length in _stretches(whole["run"].cast(pa.string()).combine_chunks()):
-                found.setdefault((run, table), []).append(whole.slice(start, length))
-    return found
-
-
-def _stretches(runs: pa.Array) -> Iterator[tuple[str, int, int]]:
-    """Where the rows of each run lie together: its name, the first row, their number."""
-    start = 0
-    encoded = pc.run_end_encode(runs)
-    for run, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
-        yield run, start, end - start
-        start = end
-
-
-def _stream(store: Store, part: str, run: str, table: str) -> Iterator[pa.RecordBatch]:
-    with store.open(f"{table}/{part}.parquet") as file:
-        parquet = pq.ParquetFile(file)
-        groups = _groups_with(parquet.metadata, run)
-        for batch in parquet.iter_batches(1 << 16, groups, columns=TABLES[table].names):
-            yield batch.filter(pc.equal(batch.column(0).cast(pa.string()), run))

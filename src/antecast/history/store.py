@@ -6,7 +6,7 @@ Rules that everything above relies on:
    whole.
 2. Nothing is appended to, renamed or locked. What needs several objects writes the one that speaks for all of them
    last.
-3. What a busy store refuses for the moment (503 and the like) is asked for again, for about half a minute.
+3. What a busy store refuses for the moment (503, 429 and the like) is asked for again, for about half a minute.
    Anything else is one line: what was refused, and where.
 
 A store is named by a text and has no other state, so it can travel to workers, which have credentials of their
@@ -15,6 +15,7 @@ own: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on, as Arrow reads them.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import time
@@ -24,8 +25,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import IO, Any, TypeVar
+from urllib.parse import parse_qs
 
 import pyarrow as pa
 from pyarrow import fs
@@ -38,9 +39,9 @@ _PATIENCE = (0.2, 0.5, 1, 2, 4, 8, 16)
 """Seconds between tries where a store is busy."""
 
 _BUSY = re.compile(
-    r"SLOW_?DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTL|HTTP status 5\d\d|HTTP (status|"
-    r"response) code:? ?5\d\d|RESPONSE_CODE_5\d\d|reset by peer|Server returned nothing|curlCode: (28|52|55|56)|"
-    r"Try again",
+    r"SLOW_?DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTL|TOO_?MANY_?REQUESTS|"
+    r"HTTP status (5\d\d|408|429)|HTTP (status|response) code:? ?(5\d\d|408|429)|RESPONSE_CODE_(5\d\d|408|429)|"
+    r"reset by peer|Server returned nothing|curlCode: (18|28|52|55|56)|Try again",
     re.IGNORECASE,
 )
 
@@ -57,6 +58,9 @@ _PLAIN: tuple[tuple[str, str], ...] = (
      "nobody answers at the store's address"),
     (r"libhdfs|CLASSPATH|libjvm", "Arrow finds no Hadoop here (libhdfs; docs/cluster.md says what it needs)"),
 )  # fmt: skip
+
+_WRONG = re.compile(r"[\x00-\x1f\x7f]|(?<=/)/|(?<=/)\.{1,2}(?=/|$)")
+"""What no address of a store has: control characters, names that are empty, . or .."""
 
 _GS_PATIENCE = 30
 """Seconds for which Google's client asks again; by itself it goes on for minutes."""
@@ -75,6 +79,19 @@ class Listed:
     """Seconds, by the clock of the store."""
 
 
+def _path_of(uri: str) -> str:
+    """
+    >>> _path_of("file:///lab/a#b 100%"), _path_of("file:/lab"), _path_of("file://localhost/lab")
+    ('/lab/a#b 100%', '/lab', '/lab')
+    """
+    path = uri.removeprefix("file:")
+    return "/" + path[2:].partition("/")[2] if path.startswith("//") else path
+
+
+def _listed(info: fs.FileInfo) -> Listed:
+    return Listed(info.size or 0, (info.mtime_ns or 0) / 1e9)
+
+
 class Store:
     """A folder, and the objects under it by their names, such as `events/3f.parquet`."""
 
@@ -87,7 +104,7 @@ class Store:
             return
         text = str(place)
         if isinstance(place, str) and text.startswith("file:"):
-            text = urlsplit(text).path
+            text = _path_of(text)
         elif isinstance(place, str) and "://" in text:
             scheme = text.partition("://")[0]
             if scheme not in SCHEMES:
@@ -98,6 +115,9 @@ class Store:
             base, question, options = text.partition("?")
             if not base.partition("://")[2].partition("/")[0] and scheme not in ("hdfs", "viewfs"):
                 raise ConfigurationError(f"{text}: names no bucket; {scheme}://BUCKET/FOLDER does", field="--out")
+            if wrong := _WRONG.search(base.partition("://")[2].rstrip("/")):
+                problem = f"{text!r}: an address cannot have {wrong[0]!r}; stores take it for another, or for none"
+                raise ConfigurationError(problem, field="--out")
             self.url = base.rstrip("/") + question + options
             return
         # Workers may have another working folder.
@@ -120,8 +140,13 @@ class Store:
     # Objects.
 
     def exists(self, name: str) -> bool:
+        return self.look(name) is not None
+
+    def look(self, name: str) -> Listed | None:
+        """An object, asked for by its name; None if it is not there."""
         system, path = self._find(name)
-        return bool(self._ask(name, lambda: system.get_file_info(path).type == fs.FileType.File))
+        found = self._ask(name, lambda: system.get_file_info(path))
+        return _listed(found) if found.type == fs.FileType.File else None
 
     def is_empty(self, *, but: Collection[str] = ()) -> bool:
         """Whether there is nothing here but what these names name, not even a file in place of the folder."""
@@ -142,10 +167,11 @@ class Store:
 
         return self._ask(name, get)
 
-    def open(self, name: str) -> pa.NativeFile:
+    def open(self, name: str) -> IO[bytes]:
         """An object to read from at any place."""
         system, path = self._find(name)
-        return self._ask(name, lambda: system.open_input_file(path))
+        file = self._ask(name, lambda: system.open_input_file(path))
+        return file if self.local is not None else _Patient(self, name, file)  # type: ignore[return-value]
 
     def write(self, name: str, content: bytes) -> None:
         def put() -> None:
@@ -191,7 +217,7 @@ class Store:
         except FileNotFoundError:  # taken away while it was listed
             return {}
         return {
-            each.base_name: Listed(each.size or 0, (each.mtime_ns or 0) / 1e9)
+            each.base_name: _listed(each)
             for each in sorted(found, key=lambda each: each.base_name)
             if each.type == fs.FileType.File and not each.base_name.startswith(".")
         }
@@ -216,15 +242,18 @@ class Store:
         if self.local is not None:
             return _system("file", "", ""), str(self.local / name if name else self.local)
         try:
-            parts = urlsplit(self.url)
-            system = _system(parts.scheme, parts.netloc, parts.query)
+            # Not `urlsplit`: # and control characters, which it cuts off, are characters of a name here.
+            base, _, query = self.url.partition("?")
+            scheme, _, rest = base.partition("://")
+            host, _, inside = rest.partition("/")
+            system = _system(scheme, host, query)
         except (OSError, ValueError, pa.ArrowException, NotImplementedError) as error:
             raise self._told(name, error) from error
-        inside = parts.path.strip("/")
-        if parts.scheme in ("hdfs", "viewfs"):
+        inside = inside.strip("/")
+        if scheme in ("hdfs", "viewfs"):
             return system, "/" + "/".join(part for part in (inside, name) if part)
-        before, _, after = parts.netloc.rpartition("@")
-        bucket = before if parts.scheme in ("abfs", "abfss") else after
+        before, _, after = host.rpartition("@")
+        bucket = before if scheme in ("abfs", "abfss") else after
         return system, "/".join(part for part in (bucket, inside, name) if part)
 
     @contextmanager
@@ -272,6 +301,42 @@ class Store:
         line = getattr(error, "strerror", None) or text
         line = line.splitlines()[0] if line else type(error).__name__
         return OutputError(f"cannot be used: {line}", path=self.where(name))
+
+
+class _Patient(io.RawIOBase):
+    """An object that is asked for again, piece by piece, while its store is busy."""
+
+    def __init__(self, store: Store, name: str, file: pa.NativeFile) -> None:
+        self._store, self._name, self._file = store, name, file
+        self._size: int = file.size()
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = max(0, self._size - self._at)
+        wanted = rest if size is None or size < 0 else min(size, rest)
+        content: bytes = self._store._ask(self._name, lambda: self._file.read_at(wanted, self._at))
+        if len(content) < wanted:
+            raise OutputError(f"ends after {self._at + len(content):,} bytes", path=self._store.where(self._name))
+        self._at += wanted
+        return content
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 @cache

@@ -65,8 +65,14 @@ def sweep_page(folder: Path, store: Store | None = None) -> Page:
     beside.write("means", pa.Table.from_pylist(means, schema=MEANS))
     beside.write("latency", pa.Table.from_pylist(latency, schema=LATENCY))
     beside.summary(_numbers(rows, failed, broken, metrics))
+    there = Parts(store).refresh()
+    lost = [row for row in rows if row["error"] is None and row["run"] not in there.of]
+    unmade = max(0, int(about.get("runs") or 0) - len(rows))
     text, tone = _verdict(rows, failed, broken)
+    if lost or unmade:
+        text, tone = f"{plural(len(lost) + unmade, 'run')} missing; {text}", "bad" if tone == "bad" else "plain"
     sections = [
+        *([_missing(lost, unmade, there, columns, fields)] if lost or unmade else []),
         *([_failed(failed, columns, fields)] if failed else []),
         *([_broken(broken, columns, fields, store, beside)] if broken else []),
         *(section for section in plots if section is not None),
@@ -152,6 +158,26 @@ def _failed(failed: Sequence[Row], columns: Sequence[str], fields: Mapping[str, 
     header = (*fields.values(), "seed", "why", "run")
     notes = ["The same command tries them again. Data: runs.parquet; tracebacks: failed/RUN.json."]
     return Section("Failed runs", [TableBlock("", header, rows, [*_left(len(failed)), *notes])])
+
+
+def _missing(
+    lost: Sequence[Row], unmade: int, there: Parts, columns: Sequence[str], fields: Mapping[str, str]
+) -> Section:
+    """Runs that were not made yet, and those whose logs the store has lost."""
+    blocks: list[Block] = []
+    if unmade:
+        left = f"{plural(unmade, 'run')} of the study {'is' if unmade == 1 else 'are'} not made yet"
+        blocks.append(Text(f"{left}: the same command makes what is missing."))
+    if lost:
+        wrong = there.lost()
+        rows = [
+            (*_point(row, columns), str(row["seed"]), wrong.get(row["run"], "its part is lost"), row["run"])
+            for row in lost[:MOST_ROWS]
+        ]
+        notes = ["Their numbers below are from runs.parquet; the same command makes them again."]
+        header = (*fields.values(), "seed", "why", "run")
+        blocks.append(TableBlock("Logs that the store has lost", header, rows, [*_left(len(lost)), *notes]))
+    return Section("Missing runs", blocks)
 
 
 def _broken(

@@ -1,10 +1,10 @@
 """Who may work in a sweep's folder: one driver at a time, on any store.
 
 Every driver that wants a folder writes an object of its own into `.claims` and then looks at the others. It goes
-on only if it is alone; otherwise it takes its own away, waits a little, and gives up after a few tries. Of two
-drivers at least one writes before the other looks, so two never go on. An object is written again every few
-seconds; one that was not for two minutes, by the clock of the store, is void, and so is one whose process on
-this very machine is gone.
+on only if it sees its own and no other; otherwise it takes its own away, waits a little, and gives up after a few
+tries. Of two drivers at least one writes before the other looks, so two never go on. An object is written again
+every few seconds; one that was not for two minutes, by the clock of the store, is void, and so is one whose
+process on this very machine is gone.
 
 On a disk a lock comes first: the system releases it when its holder dies, whatever the clocks say.
 
@@ -29,10 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from antecast.core.errors import AntecastError, ConfigurationError, OutputError
-from antecast.history.store import Store
+from antecast.history.store import Listed, Store
 
 LEASE = 120.0
 """Seconds after which a claim that nobody renewed is void."""
+
+_SETTLING = (0.2, 0.5, 1, 2, 4, 8, 16)
+"""Seconds between looks for a claim that was just written and is not listed."""
 
 _RENEWAL = 10.0
 _TRIES = 4
@@ -138,7 +141,7 @@ def _held(store: Store) -> Iterator[Claim]:
 
 def _others(store: Store, token: str) -> list[dict[str, Any]]:
     """The claims of others that stand; void ones are taken away."""
-    listed = store.list(".claims")
+    listed = _listed(store, token)
     now = listed[f"{token}.json"].mtime
     found = []
     for name, each in listed.items():
@@ -153,6 +156,23 @@ def _others(store: Store, token: str) -> list[dict[str, Any]]:
         else:
             found.append(who)
     return found
+
+
+def _listed(store: Store, token: str) -> dict[str, Listed]:
+    """All claims, ours among them. A listing that does not show what was just written may hide others, too."""
+    for pause in (*_SETTLING, None):
+        listed = store.list(".claims")
+        if f"{token}.json" in listed:
+            return listed
+        if pause is None:
+            break
+        time.sleep(pause)
+    store.delete(f".claims/{token}.json")
+    problem = (
+        f"the store took an object and does not list it {sum(_SETTLING):.0f} s later, so it cannot be told "
+        "whether another sweep is at work here; a sweep needs a store that lists what was written"
+    )
+    raise OutputError(problem, path=store.where(f".claims/{token}.json"))
 
 
 def _ourselves() -> dict[str, Any]:

@@ -14,6 +14,8 @@ Rules:
 2. A batch leaves an object before it starts and takes it away when it ends, well or not. Those that are left tell
    which batches were killed.
 3. One driver at a time.
+4. A run that a task has written must be seen in the store, and a part must be seen before what it was made of is
+   taken away. A listing that comes late is waited for; a store that has lost what it took is named.
 
 No Spark in here.
 """
@@ -26,9 +28,10 @@ import os
 import platform
 import socket
 import sys
+import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,10 +42,12 @@ import pyarrow.parquet as pq
 
 from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.history.manifest import git_revision
-from antecast.history.parts import LAYOUT, TABLES, Merge, Parts, plan_merges
+from antecast.history.merges import Merge, plan_merges
+from antecast.history.parts import LAYOUT, TABLES, Parts, list_parts
 from antecast.history.store import Store
 from antecast.sim.study import PlannedRun, Study, column_name
 from antecast.spark.claim import Claim, claimed
+from antecast.text.wording import plural
 from antecast.version import __version__
 
 MEASURED: Mapping[str, pa.DataType] = {
@@ -93,6 +98,9 @@ _FEW_TASKS = 200
 _RUNS_PER_TASK = 64
 _LEAST_STEPS = 400_000
 """Steps worth a task of several runs: a second or two."""
+
+_SETTLING = (0.2, 0.5, 1, 2, 4, 8, 16)
+"""Seconds between looks for what was written and is not listed."""
 
 _BEFORE = (".lock", ".claims")
 """What is there before `study.json` is."""
@@ -153,6 +161,8 @@ class SweepFolder:
         self.token: str | None = None
         """The driver's claim, which its tasks look at."""
         self.parts = Parts(self.store)
+        self.lost: dict[str, str] = {}
+        """Runs that were finished before the folder was claimed, and that the store has lost; what is wrong."""
         self._claim: Claim | None = None
 
     def __getstate__(self) -> tuple[Store, str | None]:
@@ -177,6 +187,7 @@ class SweepFolder:
             self.token, self._claim = claim.token, claim
             about = json.dumps(_about(study), indent=2) + "\n"
             self.store.write("study.json", about.encode())
+            self.lost = self.lost_runs()
             self._tidy()
             try:
                 yield
@@ -229,17 +240,66 @@ class SweepFolder:
         of a part that is finished meanwhile stay; a marker that comes even later has lost its tables, and says
         nothing.
         """
-        tables = {table: self.store.list(table) for table in TABLES}
-        markers = self.store.list("parts")
+        tables = {table: list_parts(self.store, table) for table in TABLES}
+        parts = self.parts.refresh()
         for table, names in tables.items():
-            self.store.delete(*(f"{table}/{name}" for name in names if name not in markers))
-        self.store.delete(
-            *(f"parts/{name}" for name in markers if any(name not in there for there in tables.values()))
-        )
+            self.store.delete(*(f"{table}/{name}.parquet" for name in names if name not in parts.found))
+        self.store.delete(*(f"parts/{name}.parquet" for name in parts.damaged))
         self.store.delete(*(f".attempts/{name}" for name in self.store.list(".attempts")))
 
     def finished(self) -> set[str]:
         return set(self.parts.refresh().of)
+
+    def lost_runs(self) -> dict[str, str]:
+        """Runs that were finished once, by a marker or by the table of all, and are not there; what is wrong."""
+        lost = self.parts.refresh().lost()
+        try:
+            columns = ["run", "error"]
+            known = pq.read_table(pa.BufferReader(self.store.read("runs.parquet")), columns=columns).to_pylist()
+        except (FileNotFoundError, KeyError, ValueError, pa.ArrowException):
+            known = []
+        gone = f"its part in {self.store.where('events')} is lost"
+        return {
+            each["run"]: lost.get(each["run"], gone)
+            for each in known
+            if each["error"] is None and each["run"] not in self.parts.of
+        } | lost
+
+    def planned(self) -> int | None:
+        """How many runs the study had when it was last called; None if that is not known."""
+        try:
+            about = json.loads(self.store.read("study.json"))
+        except (FileNotFoundError, ValueError):
+            return None
+        runs = about.get("runs") if isinstance(about, dict) else None
+        return runs if isinstance(runs, int) else None
+
+    def settle(self, runs: Collection[str]) -> set[str]:
+        """Runs that tasks say they have written and that the store does not show, however long one waits."""
+        missing: set[str] = set()
+
+        def seen() -> bool:
+            nonlocal missing
+            missing = set(runs) - self.parts.refresh().of.keys()
+            return not missing
+
+        self._wait_for(seen)
+        return missing
+
+    def not_kept(self, what: str) -> OutputError:
+        """The error for a store that does not show what was written to it."""
+        problem = (
+            f"the store took {what} and does not show it: it has lost it, or lists it late. "
+            "What it shows is kept; the same command continues"
+        )
+        return OutputError(problem, path=self.store.where())
+
+    def _wait_for(self, seen: Callable[[], bool]) -> bool:
+        for pause in _SETTLING:
+            if seen():
+                return True
+            time.sleep(pause)
+        return seen()
 
     def failed(self) -> set[str]:
         return {name.removesuffix(".json") for name in self.store.list("failed")}
@@ -289,7 +349,14 @@ class SweepFolder:
         return plan_merges(self.parts.refresh(), points, varied_schema(study), together)
 
     def drop_parts(self, keep: set[str]) -> None:
-        """Take away the parts whose runs all lie in others; markers last, so that nothing is left without one."""
+        """Take away the parts whose runs all lie in others; markers last, so that nothing is left without one.
+
+        Those that stay must be seen first: what a part was made of is all there is until then.
+        """
+        self.parts.expect(*keep)
+        if not self._wait_for(lambda: keep <= self.parts.refresh().found.keys()):
+            unseen = min(keep - self.parts.found.keys())
+            raise self.not_kept(self.parts.damaged.get(unseen, f"events/{unseen}.parquet"))
         gone = self.parts.refresh().found.keys() - keep
         for table in (*TABLES, "parts"):
             self.store.delete(*(f"{table}/{name}.parquet" for name in gone))
@@ -325,10 +392,20 @@ class SweepFolder:
         self.store.write(f"failed/{run}.json", (json.dumps(row, indent=2) + "\n").encode())
 
 
+def describe_lost(runs: Sequence[str], wrong: Mapping[str, str]) -> str:
+    """Runs that a store has lost, in words.
+
+    >>> describe_lost(["3f", "4a"], {"3f": "lab/events/1.parquet is lost"})
+    '2 runs were finished and are not there any more, such as 3f: lab/events/1.parquet is lost'
+    """
+    were = "was finished and is" if len(runs) == 1 else "were finished and are"
+    return f"{plural(len(runs), 'run')} {were} not there any more, such as {runs[0]}: {wrong[runs[0]]}"
+
+
 def _about(study: Study) -> dict[str, Any]:
     """What a sweep is, and what made it."""
     made = {"version": __version__, "revision": git_revision(), "python": platform.python_version()}
-    return {"layout": LAYOUT, "study": study.identity(), **made, "command": sys.argv}
+    return {"layout": LAYOUT, "study": study.identity(), "runs": len(study), **made, "command": sys.argv}
 
 
 def runs_schema(study: Study) -> pa.Schema:

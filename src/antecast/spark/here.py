@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from antecast.sim.study import PlannedRun, Study
 from antecast.spark.folder import SweepFolder, batches_of
 from antecast.spark.task import Limits, Outcome, make_batch
+from antecast.text.wording import plural
 
 if TYPE_CHECKING:
     from antecast.spark.sweep import SweepProgress
@@ -42,9 +43,12 @@ def make_here(
         )
 
     steps = {each.run: each.steps for each in missing}
+    written: set[str] = set()
 
     def ended(run: str, outcome: Outcome) -> None:
         nonlocal finished, failed, done
+        if outcome == "finished":
+            written.add(run)
         finished, failed = finished + (outcome == "finished"), failed + (outcome != "finished")
         done += 1 + steps[run]
         folder.check_claim()
@@ -53,3 +57,5 @@ def make_here(
     report()
     for batch in batches_of(planned, steps):
         make_batch(study, batch, folder, limits, ended)
+    if lost := folder.settle(written):
+        raise folder.not_kept(f"{plural(len(lost), 'run')}, such as {min(lost)},")

@@ -19,11 +19,11 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from antecast.core.errors import ConfigurationError
+from antecast.core.errors import AntecastError, ConfigurationError
 from antecast.spark.user_settings import user_settings
 
 if TYPE_CHECKING:
@@ -51,9 +51,56 @@ def spark_session(
     session, ours = (spark, False) if spark is not None else _find_or_start(name, master, log, settings)
     try:
         yield session
+    except Exception as error:
+        lost = isinstance(error, OSError) or type(error).__name__ == "Py4JNetworkError"
+        if ours and (how := _java_ended(session, wait=_LAST_BREATH if lost else 0)) is not None:
+            raise SparkEnded(how) from error
+        raise
     finally:
         if ours:
-            session.stop()
+            if _java_ended(session) is None:
+                session.stop()
+            else:
+                _forget_java()
+
+
+class SparkEnded(AntecastError):
+    """The Java process of a session of our own is gone."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(
+            f"Spark's Java process has ended ({how}); it may need more memory, "
+            "such as --conf spark.driver.memory=4g (docs/spark.md)"
+        )
+
+
+_LAST_BREATH = 5.0
+"""Seconds that a process may take to end after it has stopped to answer."""
+
+_OUT_OF_MEMORY = 52
+"""How Spark ends when its heap is full."""
+
+
+def _java_ended(session: SparkSession, wait: float = 0) -> str | None:
+    """How the Java process of a session ended, if it did; nobody knows that of a server's."""
+    if is_connect(session):
+        return None
+    process: subprocess.Popen[bytes] = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(wait)
+    code = process.poll()
+    if code is None:
+        return None
+    return "out of memory" if code == _OUT_OF_MEMORY else f"by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _forget_java() -> None:
+    """So that the next session of this process starts another one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def start_session(

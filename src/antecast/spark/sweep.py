@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,19 +39,29 @@ from antecast.core.arguments import (
     unexpected,
 )
 from antecast.core.errors import AntecastError, ConfigurationError, InputError, LocalMisuse
-from antecast.history.parts import TABLES, Merge, merge
+from antecast.history.merges import Merge, merge
+from antecast.history.parts import TABLES
 from antecast.history.store import Store
 from antecast.protocols.outside import Packed, unpack
 from antecast.protocols.registry import pack
 from antecast.sim.compiled.choice import choose, has_compiled_engine, prepare
 from antecast.sim.needs import describe_runs
 from antecast.sim.study import PlannedRun, Study, load_study, make_study, plan
-from antecast.spark.folder import MEASURED, SHARED_ATTEMPTS, Batch, SweepFolder, batches_of, runs_schema
+from antecast.spark.folder import (
+    MEASURED,
+    SHARED_ATTEMPTS,
+    Batch,
+    SweepFolder,
+    batches_of,
+    describe_lost,
+    runs_schema,
+)
 from antecast.spark.here import make_here
 from antecast.spark.notebook import notebook_progress
 from antecast.spark.session import job_description, reason, spark_session
 from antecast.spark.task import Limits, make_batch
 from antecast.spark.watched import run_watched
+from antecast.text.wording import plural
 from antecast.version import __version__
 
 if TYPE_CHECKING:
@@ -103,11 +114,18 @@ class SweepResult:
     """Runs that were finished before."""
     failed: int
     """Runs that ended in an error; the next call tries them again."""
+    lost: int = 0
+    """Runs that were finished before and that the store had lost; this call has made them again."""
 
     @property
     def complete(self) -> bool:
         """All runs are there and none failed."""
         return self.runs.num_rows == self.total and not self.failed
+
+    @property
+    def missing(self) -> int:
+        """Runs that are in no part although nothing failed: the store has lost them since they were made."""
+        return self.total - int(self.runs.num_rows)
 
     @property
     def violated(self) -> int:
@@ -121,6 +139,8 @@ class SweepResult:
             "runs": self.total,
             "resumed": self.resumed,
             "failed": self.failed,
+            "lost": self.lost,
+            "missing": self.missing,
             "violated": self.violated,
             "complete": self.complete,
         }
@@ -146,6 +166,8 @@ class Sweep:
     runs: DataFrame
     parameters: tuple[str, ...]
     """The columns of the fields that vary."""
+    lost: tuple[str, ...] = ()
+    """Runs that `runs` has, as finished, and whose events and samples the store has lost."""
 
 
 def sweep(
@@ -193,6 +215,9 @@ def sweep(
         there = folder.finished()
         missing = sorted((each for each in planned if each.run not in there), key=lambda each: -each.steps)
         folder.forget_failures({each.run for each in missing})
+        lost = [each.run for each in missing if each.run in folder.lost]
+        if lost and on_note is not None:
+            on_note(f"{describe_lost(lost, folder.lost)}; made again")
         for protocol in _compiled(study, missing):
             prepare(protocol, on_note)  # once, for all workers
         try:
@@ -210,7 +235,7 @@ def sweep(
         finally:
             runs = folder.assemble(study, planned)
     failed = runs.num_rows - runs["error"].null_count
-    return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed)
+    return SweepResult(folder.path, runs, len(planned), len(planned) - len(missing), failed, len(lost))
 
 
 @contextmanager
@@ -238,7 +263,10 @@ def _merge(folder: SweepFolder, study: Study, planned: list[PlannedRun], spark: 
             return  # done here, a moment later
         with job_description(spark, f"sweep {study.name}: merge into {len(missing)} files"):
             tasks = spark.range(0, len(missing), 1, numPartitions=len(missing))
-            tasks.mapInArrow(_Merging(folder.store, missing), "name string").collect()
+            try:
+                tasks.mapInArrow(_Merging(folder.store, missing), "name string").collect()
+            except Exception:
+                return  # done here, a moment later, or it is said here why not
     else:
         for each in missing:
             folder.check_claim()
@@ -291,19 +319,32 @@ def default_folder(study: Study) -> Path:
 def read_sweep(spark: SparkSession, folder: Path | str) -> Sweep:
     """The tables of a sweep for a Spark session, whose workers must reach its folder.
 
+    A warning says which runs are missing: not made yet, or lost by the store. The others can be read.
+
     A folder on a disk is read by Spark, which skips what a filter on `run` or on a field that varies leaves out.
     One in an object store is read by Arrow in the workers, so that Spark needs no jar for it.
     """
     place = SweepFolder(folder)
+    where = place.store.where("runs.parquet")
     try:
         table = pq.read_table(pa.BufferReader(place.store.read("runs.parquet")))
+        table.select(["run", "seed", "error"])
     except FileNotFoundError:
-        missing = place.store.where("runs.parquet")
-        raise InputError("no such file; a sweep that has ended has one", path=missing) from None
+        raise InputError("no such file; a sweep that has ended has one", path=where) from None
+    except (KeyError, ValueError, pa.ArrowException) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"not the table of a sweep ({why}); the same command renews it", path=where) from None
     parts = place.parts.refresh()
     if parts.overlap:
         problem = "runs lie in several parts, since a sweep was killed; the same command puts it right"
         raise InputError(problem, path=place.store.where())
+    wrong = place.lost_runs()
+    lost = [run for run in table["run"].to_pylist() if run in wrong]
+    told = [describe_lost(lost, wrong)] if lost else []
+    if (unmade := (place.planned() or 0) - table.num_rows) > 0:
+        told.append(f"{plural(unmade, 'run')} of the study {'is' if unmade == 1 else 'are'} not made yet")
+    if told:
+        warnings.warn(f"{place.store.where()}: {'; '.join(told)}. The command makes them", stacklevel=2)
     names = [name for name in table.column_names if name not in ("index", "run", *MEASURED)]
     runs = spark.createDataFrame(table)
     # Runs that the table does not know were made by other code, or by a study that has changed since.
@@ -314,7 +355,7 @@ def read_sweep(spark: SparkSession, folder: Path | str) -> Sweep:
         found = _read_tables(spark, place, name, schema)
         return found.join(runs.select("run"), "run", "left_semi") if strangers else found
 
-    return Sweep(logs("events"), logs("samples"), runs, tuple(names[:-1]))
+    return Sweep(logs("events"), logs("samples"), runs, tuple(names[:-1]), tuple(lost))
 
 
 def _read_tables(spark: SparkSession, place: SweepFolder, name: str, schema: pa.Schema) -> DataFrame:
@@ -371,6 +412,8 @@ class _Driver:
         self._missing = missing
         self._on_progress = on_progress
         self._started = time.monotonic()
+        self._written: set[str] = set()
+        """Runs that tasks say are in a part."""
 
     def run(self) -> None:
         """Submit until every run has ended, well or not, or only those are left that kill their workers."""
@@ -386,6 +429,8 @@ class _Driver:
             )
             left, killed = self._unfinished(), self._folder.killed()
             if (len(left), killed.total()) == before:
+                if lost := self._folder.settle(self._written) & {each.run for each in left}:
+                    raise self._folder.not_kept(f"{plural(len(lost), 'run')}, such as {min(lost)},")
                 # No run ended and none was killed: it is not the runs that fail.
                 why = "the job did nothing" if error is None else reason(str(error))
                 raise SparkFailed(
@@ -416,13 +461,16 @@ class _Driver:
 
         def work() -> None:
             jobs = self._spark.range(0, len(batches), 1, numPartitions=len(batches))
-            jobs.mapInArrow(tasks, "run string, outcome string").collect()
+            ended = jobs.mapInArrow(tasks, "run string, outcome string").collect()
+            self._written.update(row["run"] for row in ended if row["outcome"] == "finished")
 
         def look() -> None:
             self._folder.check_claim()
             self._report()
 
-        return run_watched(self._spark, f"sweep {self._study.name}: {runs} runs", work, look)
+        error = run_watched(self._spark, f"sweep {self._study.name}: {runs} runs", work, look)
+        self._folder.settle(self._written)  # what is lost all the same is made again
+        return error
 
     def _report(self) -> None:
         if self._on_progress is None:

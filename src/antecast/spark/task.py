@@ -134,7 +134,8 @@ class _PartWriter:
 
     def flush(self) -> None:
         if self._held:
-            write_part(self._folder.store, self._held, self._columns, before_marker=self._check)
+            name = write_part(self._folder.store, self._held, self._columns, before_marker=self._check)
+            self._folder.parts.expect(name)
             for drop in (drop for each in self._held for drop in each.drops):
                 drop()
             self._held, self._rows = [], 0
