@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -92,6 +93,8 @@ def check(
     if bounds:
         check_limits(bounds, first)
         properties = (*properties, BoundedBuffers(bounds))
+    if limits.memory is not None:
+        gc.collect()  # a search before this one is no longer needed
     started = time.monotonic()
     meter = Meter()
     stop = stopper(limits, progress, interrupted, meter)
