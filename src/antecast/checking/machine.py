@@ -287,6 +287,7 @@ class Machine:
             self.states[state] = first
             told = (again.state, again.effects, again.problem, again.refused)
             if told != (step.state, step.effects, step.problem, step.refused):
+                self._must_be(state, first, "what only looks at a node, such as a property, changed its state")
                 name = "snapshot" if method == "crash" else method
                 raise HiddenState(f"{self.spec.name}: {name} did two different things in one state of node {node}")
 
