@@ -9,6 +9,7 @@ from antecast.checking.limits import Limits
 from antecast.checking.machine import Machine
 from antecast.checking.scope import Scope
 from antecast.checking.search import explore
+from antecast.checking.walks import walk
 from antecast.checking.world import Worlds
 from antecast.core import ConfigurationError
 from antecast.protocols import Guarantee, specification, specifications
@@ -102,6 +103,24 @@ def test_a_walk_is_the_same_for_the_same_seed():
     scope = Scope(broadcasts=2, answers=1, breaks=1)
     walks = [check(SPEC, scope, strategy="walk", seed=seed).counterexample.actions for seed in (1, 1)]
     assert walks[0] == walks[1]
+
+
+def test_walks_that_forget_what_they_know_are_the_same_walks():
+    spec, scope = specification("barrier"), Scope(broadcasts=2, answers=1, breaks=1, crashes=1)
+    made: list[Worlds] = []
+
+    def worlds():
+        made.append(Worlds(spec, spec.fit(spec.configure({}), 3), scope))
+        return made[-1]
+
+    for patient in (False, True):
+        kept = walk(worlds(), seed=3, walks=12, patient=patient)
+        made.clear()
+        forgetful = walk(worlds(), seed=3, walks=12, patient=patient, anew=worlds)
+        assert len(made) == 13
+        assert max(len(each.machine.states) for each in made) > 10
+        if not patient:  # those start from what they have seen
+            assert (kept.transitions, kept.depth) == (forgetful.transitions, forgetful.depth)
 
 
 def test_a_property_of_one_s_own_is_one_function():
