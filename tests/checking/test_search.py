@@ -9,6 +9,7 @@ from antecast.checking.limits import Limits
 from antecast.checking.machine import Machine
 from antecast.checking.scope import Scope
 from antecast.checking.search import explore
+from antecast.checking.walks import walk
 from antecast.checking.world import Worlds
 from antecast.core import ConfigurationError
 from antecast.protocols import Guarantee, specification, specifications
@@ -104,6 +105,24 @@ def test_a_walk_is_the_same_for_the_same_seed():
     assert walks[0] == walks[1]
 
 
+def test_walks_that_forget_what_they_know_are_the_same_walks():
+    spec, scope = specification("barrier"), Scope(broadcasts=2, answers=1, breaks=1, crashes=1)
+    made: list[Worlds] = []
+
+    def worlds():
+        made.append(Worlds(spec, spec.fit(spec.configure({}), 3), scope))
+        return made[-1]
+
+    for patient in (False, True):
+        kept = walk(worlds(), seed=3, walks=12, patient=patient)
+        made.clear()
+        forgetful = walk(worlds(), seed=3, walks=12, patient=patient, anew=worlds)
+        assert len(made) == 13
+        assert max(len(each.machine.states) for each in made) > 10
+        if not patient:  # those start from what they have seen
+            assert (kept.transitions, kept.depth) == (forgetful.transitions, forgetful.depth)
+
+
 def test_a_property_of_one_s_own_is_one_function():
     def nobody_has_two(view):
         return next((f"node {n} has two" for n in view.nodes if len(view.delivered(n)) == 2), None)
@@ -139,6 +158,53 @@ def test_a_property_that_looks_at_numbers_and_at_who_is_down_sees_every_world():
             SPEC, Scope(nodes=2, broadcasts=1, crashes=1), promises=frozenset(), properties=(each,)
         ).found
         assert found.problem.words == "it is"
+
+
+def test_a_property_may_be_broken_before_anything_has_happened():
+    def somebody_is_up(view):
+        return "somebody is" if view.nodes else None
+
+    done = check(SPEC, Scope(nodes=2, broadcasts=1), properties=(somebody_is_up,))
+    assert (done.found.verdict, done.counterexample.actions) == ("violated", [])
+    limited = check(specification("pc-broadcast"), Scope(nodes=2, broadcasts=1), bounds={"links": 0})
+    assert limited.found.problem.words.endswith("keeps 1 (links); the limit is 0")
+    assert replay(limited.counterexample).problem == limited.found.problem
+
+
+def raises(view):
+    return view.nodes["none"]
+
+
+def gives_a_number(view):
+    return len(view.nodes)
+
+
+def writes(view):
+    for node in view.nodes.values():
+        node.seq = 7
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (raises, r"property: raises \(test_search.py, line \d+\) raised KeyError: 'none'"),
+        (gives_a_number, "property: gives_a_number gave 3; a property says in words what is wrong, or gives None"),
+        (writes, "what only looks at a node, such as a property, changed its state"),
+    ],
+)
+def test_a_property_that_is_wrong_itself_is_named(wrong, words, jobs):
+    with pytest.raises(ConfigurationError, match=words):
+        check(SPEC, Scope(nodes=3, broadcasts=2, breaks=1), properties=(wrong,), jobs=jobs, share_from=5)
+
+
+def later(view):
+    return view.nodes["none"] if any(len(view.delivered(node)) == 2 for node in view.nodes) else None
+
+
+def test_a_property_that_raises_in_a_shared_search_is_named():
+    with pytest.raises(ConfigurationError, match=r"later .* raised KeyError: 'none'"):
+        check(SPEC, Scope(nodes=3, broadcasts=2), properties=(later,), jobs=2, share_from=2)
 
 
 @pytest.mark.parametrize(("limit", "broken"), [(1, True), (2, False)])

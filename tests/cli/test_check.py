@@ -179,9 +179,11 @@ def test_what_was_not_seen_is_said(antecast):
     assert values["frontier"] > 0
 
 
-def test_an_interrupt_ends_with_what_is_known(antecast, tmp_path):
+@pytest.mark.parametrize("how", [["--no-reduce"], ["--strategy", "walk"], ["--memory", "1MB"]])
+def test_an_interrupt_ends_with_what_is_known(antecast, tmp_path, how):
     once = "import os, signal\n\nasked = []\n\n\ndef interrupts(view):\n    if not asked:\n"
-    (tmp_path / "asking.py").write_text(f"{once}        asked.append(os.kill(os.getpid(), signal.SIGINT))\n")
-    scope = ["--nodes", "2", "--broadcasts", "6", "--answers", "0", "--no-reduce"]
-    code, said, _ = antecast("check", "vector", *scope, "--property", "asking:interrupts")
+    name = f"asking_{how[0].strip('-').replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(f"{once}        asked.append(os.kill(os.getpid(), signal.SIGINT))\n")
+    scope = ["--nodes", "2", "--broadcasts", "6", "--answers", "0", *how]
+    code, said, _ = antecast("check", "vector", *scope, "--property", f"{name}:interrupts")
     assert (code, "interrupted" in said) == (130, True)

@@ -3,10 +3,12 @@
 from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
 from functools import partial
 
+import msgspec
 import pytest
 
 from antecast.core import Message
-from antecast.core.structure import NotAStructure, canonical_form, copy_structure
+from antecast.core.canonical import canonical_form
+from antecast.core.structure import NotAStructure, copy_structure
 
 
 class Slotted:
@@ -199,3 +201,105 @@ def test_it_does_not_matter_which_of_two_equal_frozen_sets_is_held():
     assert canonical_form([once, once]) == canonical_form([once, frozenset([2, 1])])
     kept = [frozenset(), frozenset([("a", 1)])]
     assert all(copy is each for copy, each in zip(copy_structure(kept), kept, strict=True))
+
+
+class OnlyOne:
+    """Gives out the same object again."""
+
+    _the = None
+
+    def __new__(cls):
+        cls._the = cls._the or object.__new__(cls)
+        return cls._the
+
+
+class Named:
+    def __new__(cls, name):
+        return object.__new__(cls)
+
+
+class Pair(tuple):
+    def __new__(cls, one, other):
+        return tuple.__new__(cls, (one, other))
+
+
+class Line(deque):
+    def __init__(self, first):
+        super().__init__([first])
+
+
+class Counts(msgspec.Struct, frozen=True):
+    made: list[int]
+
+    def __post_init__(self):
+        self.made.append(1)
+
+
+class Loose(msgspec.Struct):
+    items: list[int]
+
+
+class Hides:
+    name = property(lambda self: "hidden")
+
+
+MISSING = Entry.__new__(Entry)
+
+
+def hiding():
+    made = Hides()
+    vars(made)["name"] = [1]
+    return made
+
+
+@pytest.mark.parametrize(
+    "make", [OnlyOne, lambda: Named("a"), lambda: Pair([1], 2), lambda: Line(1), lambda: Counts([]), hiding]
+)
+def test_what_a_class_does_when_it_makes_an_object_is_not_done_for_a_copy(make):
+    one = make()
+    form = canonical_form(one)
+    copy = copy_structure(one)
+    assert copy is not one
+    assert (canonical_form(copy), canonical_form(one)) == (form, form)
+
+
+def test_a_struct_that_can_change_is_copied():
+    one = Loose([1])
+    copy = copy_structure(one)
+    copy.items.append(2)
+    assert (one.items, copy.items) == ([1], [1, 2])
+
+
+def test_what_is_in_a_set_may_hold_that_set():
+    member = Entry(1)
+    member.value = group = {member}
+    for first in ([group, member], [member, group]):
+        kept, holder = sorted(copy_structure(first), key=lambda each: type(each) is Entry)
+        assert holder.value is kept
+        assert kept == {holder}
+
+
+def test_a_mark_that_a_module_holds_is_that_very_object_in_every_copy():
+    assert copy_structure([MISSING])[0] is MISSING
+    assert canonical_form([MISSING]) != canonical_form([Entry.__new__(Entry)])
+
+
+def test_methods_that_their_class_hides_are_copied_as_they_are():
+    doubling = Doubling([1])
+    plain = super(Doubling, doubling).extend
+    owner, copied = copy_structure([doubling, plain])
+    copied([2])
+    assert (owner, doubling) == ([1, 2], [1])
+
+
+def test_two_classes_of_one_name_are_two():
+    def made(value):
+        class Local:
+            def get(self):
+                return value
+
+        return Local
+
+    assert canonical_form(made(1)) == canonical_form(made(1))
+    assert canonical_form(made(1)) != canonical_form(made(2))
+    assert canonical_form(made(1)()) != canonical_form(made(2)())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from antecast.checking.counterexample import Counterexample, counterexample
-from antecast.checking.limits import Limits, Meter, Progress, stopper
+from antecast.checking.limits import Limits, Meter, Progress, memory_used, stopper
 from antecast.checking.properties import BoundedBuffers, Property, addresses, check_limits
 from antecast.checking.scope import ADVERSITY, BUDGET, Scope, check_scope
 from antecast.checking.search import SHARED_FROM, Found, explore
@@ -92,6 +93,8 @@ def check(
     if bounds:
         check_limits(bounds, first)
         properties = (*properties, BoundedBuffers(bounds))
+    if limits.memory is not None:
+        gc.collect()  # a search before this one is no longer needed
     started = time.monotonic()
     meter = Meter()
     stop = stopper(limits, progress, interrupted, meter)
@@ -101,12 +104,17 @@ def check(
 
     def walked(scope: Scope, way: Strategy, walks: int | None = None) -> tuple[Worlds, Found]:
         made = worlds(scope)
-        kind = {"overtaking": way == "overtaking", "patient": way == "patient"}
+        kind: dict[str, Any] = {"overtaking": way == "overtaking", "patient": way == "patient"}
         return made, walk(made, seed=seed, walks=walks, properties=properties, progress=stop, **kind)
 
     def search(scope: Scope, stop: Progress = stop) -> tuple[Worlds, Found]:
         if strategy in WALKS:
             return walked(scope, strategy)
+
+        def anew() -> Worlds:
+            gc.collect()
+            return worlds(scope)
+
         made = worlds(scope)
         if elsewhere is not None:
             order = Order(
@@ -124,11 +132,19 @@ def check(
         found = explore(made, depth_first=strategy == "depth", **options)
         if found.why.startswith("memory"):
             rest = replace(limits, memory=None, states=None, seconds=limits.seconds or 60.0)
+            timers = made.machine.first_set
+            del made  # a walk has the memory of the search, and forgets what it knows when that is used up
             more = walk(
-                made, seed=seed, properties=properties, progress=stopper(rest, progress, interrupted, Meter())
+                anew(),
+                seed=seed,
+                properties=properties,
+                progress=stopper(rest, progress, interrupted, Meter()),
+                anew=lambda: anew() if memory_used() > (limits.memory or 0) else None,
             )
+            made = anew()
             if more.verdict == "violated":
                 return made, more
+            made.machine.first_set |= timers
             return made, replace(found, why=f"{found.why}; then {more.why}")
         return made, found
 

@@ -234,7 +234,9 @@ def replay(
         return Replay(bad.problem, (), (), story)
     story.begin(world)
     steps: list[str] = []
-    problem: Problem | None = None
+    problem = broken_property(worlds, world, properties)
+    if problem is not None:
+        return Replay(problem, (), (), story)
     calm = Calm(worlds)
     excused, probes, calmed = -1, 0, world
     passed: set[World] = set()

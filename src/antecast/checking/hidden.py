@@ -8,15 +8,16 @@ noticed.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 from antecast.core import ConfigurationError, Protocol
-from antecast.core.structure import NotAStructure, canonical_form
+from antecast.core.canonical import canonical_form
+from antecast.core.structure import NotAStructure
 
-_PLAIN_VALUES = (int, float, str, bytes, tuple, list, dict, set, frozenset, deque, bytearray)
+_OF_NO_INTEREST = (type, ModuleType, property)
 
 
 class HiddenState(ConfigurationError):
@@ -31,16 +32,19 @@ class Raised(Exception):
     """A protocol raised where it is not called but asked: for its state, its gauges, or how far it is."""
 
 
-def outside_of(protocols: Iterable[Protocol]) -> dict[tuple[str, str], object]:
-    """What the classes and modules of some protocols hold, in plain values: nothing that may change."""
+def outside_of(protocols: Iterable[Protocol]) -> dict[tuple[int, str], object]:
+    """What the classes and modules of some protocols hold: nothing that may change. Functions are looked at, too,
+    since they keep something between calls as their defaults, in a closure, or as attributes."""
     kinds = {kind for protocol in protocols for kind in type(protocol).__mro__ if issubclass(kind, Protocol)}
-    homes: list[Any] = [*(kinds - {Protocol}), *(sys.modules.get(kind.__module__) for kind in kinds)]
-    found = {}
+    modules = {kind.__module__: sys.modules.get(kind.__module__) for kind in kinds}
+    homes: list[Any] = [*(kinds - {Protocol}), *modules.values()]
+    found: dict[tuple[int, str], object] = {}
     for home in homes:
         for name, value in vars(home).items() if home is not None else ():
-            if isinstance(value, _PLAIN_VALUES) and not name.startswith("__"):
-                with suppress(NotAStructure, RecursionError):
-                    found[getattr(home, "__qualname__", home.__name__), name] = canonical_form(value)
+            if not isinstance(value, _OF_NO_INTEREST) and not name.startswith("__"):
+                inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+                with suppress(NotAStructure):
+                    found[id(home), name] = canonical_form(inner)
     return found
 
 

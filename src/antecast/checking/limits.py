@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 Progress: TypeAlias = Callable[[int, int, int, int], str | None]
@@ -64,6 +65,14 @@ def stopper(
 
 
 def memory_used() -> int:
-    """The most memory that this process has used, in bytes."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024
+    """The memory that this process uses, in bytes: where it can be read, what it uses now, so that a search does
+    not answer for what was used before it."""
+    try:
+        pages = int(_IN_USE.read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()
+
+
+_IN_USE = Path("/proc/self/statm")

@@ -36,7 +36,7 @@ from antecast.core import (
     SetTimer,
     Transmit,
 )
-from antecast.core.structure import NotAStructure
+from antecast.core.structure import NotAStructure, is_still
 from antecast.protocols.registry import Specification
 
 ABSENT: Final = 0
@@ -149,7 +149,7 @@ class Machine:
         self._message_numbers: dict[MessageId, int] = {}
         self.memo: dict[tuple[Any, ...], Step] = {}
         """Calls that have been made: (state, now, method, arguments) → step."""
-        self.at_first: dict[tuple[str, str], object] = {}
+        self.at_first: dict[tuple[int, str], object] = {}
         """What classes and modules held before the search."""
         self.calls = 0
         """How often a protocol ran."""
@@ -204,6 +204,11 @@ class Machine:
             self.first_sent.append((self._cause, place))
         return number
 
+    def _received(self, protocol: Protocol, number: int) -> Frame:
+        """A frame as it comes: one in which something can change is nobody else's."""
+        frame = self.frames[number]
+        return frame if is_still(frame) else protocol.codec.decode(self.frame_bytes[number])
+
     def frame_number(self, data: bytes) -> int | None:
         """The number of a frame, by its bytes."""
         return self._frame_numbers.get(data)
@@ -257,7 +262,7 @@ class Machine:
             found.idle = found.state == state and not (found.effects or found.problem or found.refused)
         return found
 
-    def elsewhere(self) -> dict[tuple[str, str], object]:
+    def elsewhere(self) -> dict[tuple[int, str], object]:
         """What the classes and modules of the protocol hold."""
         return outside_of(state for state in self.states if isinstance(state, Protocol))
 
@@ -282,6 +287,7 @@ class Machine:
             self.states[state] = first
             told = (again.state, again.effects, again.problem, again.refused)
             if told != (step.state, step.effects, step.problem, step.refused):
+                self._must_be(state, first, "what only looks at a node, such as a property, changed its state")
                 name = "snapshot" if method == "crash" else method
                 raise HiddenState(f"{self.spec.name}: {name} did two different things in one state of node {node}")
 
@@ -293,7 +299,7 @@ class Machine:
         self.calls += 1
         try:
             if method == "receive":
-                effects = protocol.receive(self.frames[arguments[0]], arguments[1], clock)
+                effects = protocol.receive(self._received(protocol, arguments[0]), arguments[1], clock)
             elif method == "broadcast":
                 said = payload(node, arguments[1], None if self.latest is None else now)
                 effects = protocol.broadcast(said, clock, lifetime=arguments[0])
@@ -343,7 +349,7 @@ class Machine:
                 continue
             copy = copy or original.clone()
             try:
-                frame = self.frames[number] if number >= 0 else copy.codec.decode(data)
+                frame = self._received(copy, number) if number >= 0 else copy.codec.decode(data)
                 effects = copy.receive(frame, sender, self.clock(node, now))
             except Exception:
                 return False

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from antecast.checking.hidden import Raised
@@ -88,13 +90,28 @@ def broken_property(worlds: Worlds, world: World, properties: Iterable[Property]
     view = None
     for each in properties:
         view = view or View(worlds, world)
+        name = getattr(each, "__name__", "property")
         try:
             words = each(view)
         except Raised as error:
             return Problem("exception", str(error))
+        except Exception as error:
+            raise ConfigurationError(
+                f"{name}{_where(error)} raised {type(error).__name__}: {error}", field="property"
+            ) from error
+        if words is not None and not isinstance(words, str):
+            raise ConfigurationError(
+                f"{name} gave {words!r}; a property says in words what is wrong, or gives None", field="property"
+            )
         if words:
-            return Problem(getattr(each, "__name__", "property"), words)
+            return Problem(name, words)
     return None
+
+
+def _where(error: Exception) -> str:
+    """The line of a property that raised."""
+    lines = traceback.extract_tb(error.__traceback__)[1:]
+    return f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
 
 
 def addresses(properties: Iterable[Property]) -> list[str]:

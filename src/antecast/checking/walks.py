@@ -13,6 +13,7 @@ been in before.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from random import Random
 
 from antecast.checking.calm import Calm
@@ -52,9 +53,11 @@ def walk(
     patient: bool = False,
     properties: tuple[Property, ...] = (),
     progress: Progress | None = None,
+    anew: Callable[[], Worlds | None] = lambda: None,
 ) -> Found:
     """Walk at random, again and again, each time until nothing is left to happen; then all has to come to a good
-    end. It is the same walk for the same seed."""
+    end. It is the same walk for the same seed. Between two walks `anew` may give the same worlds without what was
+    remembered of them."""
     random, calm, started = Random(seed), Calm(worlds), time.process_time()
     starts: list[tuple[World, tuple[Action, ...]]] = [(worlds.beginning(), ())]
     known = len(worlds.machine.states)
@@ -96,6 +99,10 @@ def walk(
         why = progress(made, transitions, 0, len(way)) if progress is not None else None
         if why:
             return found("not exhausted", why=f"{made} random walks, seed {seed}: {why}")
+        fresh = anew()
+        if fresh is not None:
+            worlds, calm = fresh, Calm(fresh)
+            starts, known = [(worlds.beginning(), ())], len(worlds.machine.states)
     return found("not exhausted", why=f"{made} random walks, seed {seed}")
 
 

@@ -212,7 +212,7 @@ def _exit_code(results: list[Checked]) -> int:
     verdicts = {each.found.verdict for each in results}
     if "violated" in verdicts:
         return Exit.VIOLATION
-    if any(each.found.why == "interrupted" for each in results):
+    if any(each.found.why.endswith("interrupted") for each in results):
         return Exit.INTERRUPTED
     return Exit.INCONCLUSIVE if "not exhausted" in verdicts else Exit.OK
 

@@ -67,10 +67,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar, Self, TypeAlias, runtime_checkable
 
+from antecast.core.canonical import canonical_form
 from antecast.core.effects import Effect
 from antecast.core.frames import Frame
 from antecast.core.ids import NodeId, Timer
-from antecast.core.structure import canonical_form, copy_structure
+from antecast.core.structure import copy_structure
 from antecast.core.wire import Codec
 
 State: TypeAlias = Mapping[str, Any]

@@ -26,8 +26,7 @@ from typing import Any, Final
 import msgspec
 
 from antecast.core import Codec, Protocol
-from antecast.core.structure import _attributes as attributes
-from antecast.core.structure import _check_object as check_object
+from antecast.core.structure import attributes, check_object
 
 _PLAIN: Final = frozenset({str, bytes, bool, float, type(None)})
 _PACKAGES: Final = ("antecast.core", "antecast.protocols")
