@@ -256,6 +256,40 @@ def test_wrong_options_are_told(spark: Any, options: dict[str, Any], words: str)
         causal_order(frame, **{"epsilon": 1, "delta": 1, "stamps": "physical"} | options)
 
 
+@pytest.mark.parametrize("role", ["source", "before"])
+def test_a_column_that_only_has_the_name_of_a_role_can_be_left_out(spark: Any, role: str) -> None:
+    """Change data capture calls its columns so, and they are structures there."""
+    rows = [(3, 0, 0, ("db",)), (1, 0, 0, ("db",))]
+    frame = spark.createDataFrame(rows, f"r long, c int, counter int, {role} struct<name: string>")
+    options: dict[str, Any] = {"epsilon": 1, "delta": 1, "stamps": "hybrid"}
+    with pytest.raises(ConfigurationError, match=rf'give the role no column: columns={{"{role}": ""}} \(--map'):
+        causal_order(frame, **options)
+    ordered = causal_order(frame, **options, columns={role: ""}).orderBy("position").collect()
+    assert [(row.r, row[role].name) for row in ordered] == [(1, "db"), (3, "db")]
+
+
+def test_a_checkpoint_goes_on_when_a_column_with_the_name_of_a_role_has_come_and_is_left_out(
+    spark: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows = [{"r": 100 + n, "c": 0, "counter": 0} for n in range(40)]
+    source = Source(format="json", path=str(tmp_path / "in"))
+    options: dict[str, Any] = {"epsilon": 1, "delta": 2, "stamps": "hybrid"}
+
+    def observe(**more: Any) -> int:
+        where = (tmp_path / "out", "json", tmp_path / "state")
+        return observe_stream(spark, source, *where, **options, **more).delivered
+
+    (tmp_path / "in" / "0.json").write_text("".join(json.dumps(row) + "\n" for row in rows[:20]))
+    assert observe() == 20
+    (tmp_path / "in" / "1.json").write_text(
+        "".join(json.dumps({**row, "source": "x"}) + "\n" for row in rows[20:])
+    )
+    with pytest.raises(Exception, match=r'to go on without .source. .*: columns={"source": ""} \(--map source=\)'):
+        observe()
+    assert observe(columns={"source": ""}) == 20
+
+
 def test_names_that_the_observer_adds_are_not_to_be_there(spark: Any) -> None:
     frame = spark.createDataFrame([(1, 2)], "r long, position long")
     with pytest.raises(ConfigurationError, match="called 'position' already"):

@@ -198,12 +198,21 @@ def test_columns_are_found_by_their_names(stamps: Any, names: list[str], used: s
     assert resolve(names, policy, {}, clock="rows", arrival=None).keys() == used
 
 
+def test_a_role_that_is_given_no_column_is_not_played() -> None:
+    policy = Policy(bounds=Bounds(epsilon=1, delta=1))
+    names = ["r", "c", "kn", "before", "source"]
+    used = resolve(names, policy, {"before": "", "source": ""}, clock="rows", arrival=None)
+    assert used == {"r": "r", "c": "c", "kn": "kn"}
+    assert resolve(names[:3], policy, {"source": ""}, clock="rows", arrival=None) == used
+
+
 @pytest.mark.parametrize(
     ("names", "given", "arrival", "words"),
     [
         (["r", "kn"], {}, None, "no column 'c', which bounded timestamps need; the columns are r, kn"),
         (["r", "c", "kn"], {"r": "time"}, None, "no column 'time'"),
         (["r", "c", "kn"], {"q": "r"}, None, "unknown role 'q'"),
+        (["r", "c", "kn"], {"c": ""}, None, "no column 'c', which bounded timestamps need"),
         (["r", "c", "kn"], {}, "offset", "no column 'offset'"),
     ],
 )
@@ -339,6 +348,33 @@ def test_a_state_of_other_settings_is_refused() -> None:
     for other in others:
         with pytest.raises(ConfigurationError, match=r"was made with stamps bounded of 3 .* epsilon 2, .* key g;"):
             other.step(State.load(state), [])
+
+
+@pytest.mark.parametrize("gained", [("source",), ("before",), ("before", "source")])
+def test_a_state_of_rows_without_a_column_that_would_be_a_part_of_their_timestamps_says_how_to_go_on(
+    gained: tuple[str, ...],
+) -> None:
+    policy = Policy(bounds=Bounds(epsilon=2, delta=5))
+    observer = BatchObserver(policy=policy)
+
+    def group_of(names: list[str], given: dict[str, str]) -> GroupObserver:
+        roles = resolve(names, policy, given, clock="rows", arrival=None)
+        return GroupObserver(observer, RowFormat(policy=policy, key=("g",), columns=roles, tick=10**6), False)
+
+    old = table([plain(0, 100)]).select(["g", "r", "c", "kn"])
+    new = table([plain(1, 101)]).drop_columns(["source", "n"])
+    for name in gained:
+        new = new.append_column(name, pa.array([7]))
+    first = group_of(old.column_names, {})
+    state = first.step(State.load(None), [read_rows(old, first.rows)]).state.dump()
+    second = group_of(new.column_names, {})
+    way = r", ".join(f'"{role}": ""' for role in sorted(gained, reverse=True))
+    with pytest.raises(ConfigurationError, match=rf"as a part of the timestamps: columns={{{way}}} \(--map "):
+        second.step(State.load(state), [read_rows(new, second.rows)])
+    without = group_of(new.column_names, dict.fromkeys(gained, ""))
+    out = without.step(State.load(state), [read_rows(new, without.rows)], flush=True).out
+    assert out is not None
+    assert [out.column(name).to_pylist() for name in ("r", *gained)] == [[100, 101], *[[None, 7]] * len(gained)]
 
 
 def test_a_state_whose_rows_other_bounds_of_counts_would_refuse_is_refused() -> None:

@@ -104,7 +104,7 @@ def observe(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN,...",
-            help="The columns of r, c, kn, l, counter, before, source.",
+            help="The columns of r, c, kn, l, counter, before, source; nothing after = for none.",
             rich_help_panel=_ROWS,
         ),
     ] = None,

@@ -46,7 +46,17 @@ from antecast.observer.online import default_gap
 from antecast.observer.policy import Mode, Policy
 from antecast.observer.policy import Stamps as StampKind
 from antecast.spark.observe_group import ADDED, GroupObserver, State, Step
-from antecast.spark.observe_rows import RowFormat, pack, read_rows, read_stream, resolve, unpack, write_stream
+from antecast.spark.observe_rows import (
+    OPTIONAL,
+    RowFormat,
+    pack,
+    read_rows,
+    read_stream,
+    resolve,
+    unpack,
+    without,
+    write_stream,
+)
 from antecast.spark.observe_timers import Timekeeper, Timers
 from antecast.spark.ordered_frames import (
     arrow_schema,
@@ -115,8 +125,9 @@ def causal_order(
     `key` says which rows belong to one system; default: all do. `epsilon`, `delta` and `gap` are numbers of ticks
     or texts such as "5ms"; `c` is the percentage of the exact waiting time to wait; `violations`, given instead of
     `c`, is the share of violations allowed, by which the wait is chosen (mode `paced`).
-    `columns` says what the roles r, c, kn, l, counter, before and source are called; r (or l) and arrival are
-    whole ticks or timestamps. `arrival` names a column that gives the order of arrival, such as an offset;
+    `columns` says what the roles r, c, kn, l, counter, before and source are called, "" for one that no column
+    plays; r (or l) and arrival are whole ticks or timestamps.
+    `arrival` names a column that gives the order of arrival, such as an offset;
     without it the rows of one micro-batch count as arrived in the order of r. `slack` is the extra time that
     timers wait for rows on their way to Spark. A row whose r jumps by more than ε + δ waits until another source
     confirms it; `gap` (default: a day) is how far ahead a clock that two sources confirmed must be to be set back.
@@ -214,7 +225,10 @@ def _check_columns(frame: DataFrame, keys: Sequence[str], roles: Mapping[str, st
             fine = isinstance(kind, IntegralType | TimestampType | TimestampNTZType)
             right = "a whole number of ticks, or a timestamp"
         if not fine:
-            raise ConfigurationError(f"expected {right}, got {kind.simpleString()}", field=name)
+            problem = f"expected {right}, got {kind.simpleString()}"
+            if role in OPTIONAL:
+                problem += f"; if it is something else, give the role no column: {without([role])}"
+            raise ConfigurationError(problem, field=name)
 
 
 def _table(frame: DataFrame, group: GroupObserver, output: StructType) -> DataFrame:

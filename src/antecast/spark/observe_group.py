@@ -10,7 +10,7 @@ a state that was made with other settings is refused. Its size follows the rows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from antecast.spark.observe_rows import (
     FAULT,
     INTERNAL,
     KN,
+    OPTIONAL,
     SOURCE,
     UNIQUE,
     C,
@@ -39,6 +40,7 @@ from antecast.spark.observe_rows import (
     joined,
     read_stream,
     stamps_of,
+    without,
     write_stream,
 )
 
@@ -135,8 +137,11 @@ class GroupObserver:
     @property
     def made(self) -> str:
         """The settings that a state depends on, in words."""
+        return self._made_of(self.rows.columns)
+
+    def _made_of(self, columns: Mapping[str, str]) -> str:
         policy, rows = self.observer.policy, self.rows
-        bounds, roles = policy.bounds, "/".join(rows.columns.values())
+        bounds, roles = policy.bounds, "/".join(columns.values())
         return (
             f"stamps {policy.stamps} of {policy.width} in {roles}, epsilon {bounds.epsilon}, delta {bounds.delta},"
             f" tick {rows.tick} ns, clock {self.observer.clock}, key {'/'.join(rows.key)}"
@@ -153,6 +158,7 @@ class GroupObserver:
         header = state.header
         if header.made not in ("", self.made):
             problem = f"the checkpoint was made with {header.made}; this query has {self.made}"
+            problem += self._hint(header.made)
         elif header.made and header.counts not in (None, self.counts):
             before, now = (
                 "any size" if each == -1 else f"at most {each}" for each in (header.counts, self.counts)
@@ -163,6 +169,16 @@ class GroupObserver:
         else:
             return
         raise ConfigurationError(f"{problem}; use those settings, or a new checkpoint")
+
+    def _hint(self, made: str) -> str:
+        """What to do where columns have come that are taken for more than columns."""
+        columns = self.rows.columns
+        there = [role for role in OPTIONAL if role in columns]
+        for gained in (there, *([role] for role in there)):
+            if made == self._made_of({role: name for role, name in columns.items() if role not in gained}):
+                names = " and ".join(repr(columns[role]) for role in gained)
+                return f"; to go on without {names} as a part of the timestamps: {without(gained)}"
+        return ""
 
     def step(
         self,

@@ -38,6 +38,10 @@ UNIQUE = "__unique"
 INTERNAL = (R, C, KN, BEFORE, SOURCE, ARRIVAL, FAULT, UNIQUE)
 
 
+OPTIONAL = ("source", "before")
+"""Roles that a column plays where there is one of that name, and that no timestamps need."""
+
+
 class RowFormat(Settings, frozen=True, kw_only=True):
     """How rows carry their timestamps."""
 
@@ -56,12 +60,13 @@ class RowFormat(Settings, frozen=True, kw_only=True):
 def resolve(
     names: Sequence[str], policy: Policy, given: Mapping[str, str], *, clock: str, arrival: str | None
 ) -> dict[str, str]:
-    """The columns to use, by role, or an error that says which is missing."""
+    """The columns to use, by role, or an error that says which is missing. A role that is given the empty name has
+    no column, whatever the columns are called."""
     for role in given:
         if role not in ROLES:
             raise ConfigurationError(f"unknown role {role!r}; known: {', '.join(ROLES)}", field="columns")
     named = {role: given.get(role, role) for role in ROLES} | ({"arrival": arrival} if arrival else {})
-    there = {role: name for role, name in named.items() if name in names}
+    there = {role: name for role, name in named.items() if name and name in names}
     needed: list[str] = ["l" if policy.stamps == "hybrid" and "l" in there else "r"]
     if policy.stamps == "bounded" or (policy.stamps == "hybrid" and "l" not in there):
         needed.append("c")
@@ -73,10 +78,11 @@ def resolve(
         needed.append("before")
     if arrival is not None or clock == "arrival":
         needed.append("arrival")
-    missing = [named[role] for role in (*needed, *given) if role not in there]
+    missing = [role for role in (*needed, *given) if role not in there and (named[role] or role in needed)]
     if missing:
         kind = f"{policy.stamps} timestamps"
-        problem = f"no column {missing[0]!r}, which {kind} need; the columns are {', '.join(names)}"
+        problem = f"no column {named[missing[0]] or missing[0]!r}, which {kind} need"
+        problem += f"; the columns are {', '.join(names)}"
         raise ConfigurationError(problem, field="columns")
     optional: list[str] = [role for role in ("source", "before") if role in there and policy.stamps != "physical"]
     if policy.stamps == "physical" and "source" in there:
@@ -84,6 +90,13 @@ def resolve(
     if policy.stamps == "hybrid" and "l" in there and "r" in there:
         optional.append("r")
     return {role: there[role] for role in dict.fromkeys(needed + optional)}
+
+
+def without(roles: Iterable[str]) -> str:
+    """How to say that no column plays these roles, in Python and on the command line."""
+    names = list(roles)
+    given = ", ".join(f'"{role}": ""' for role in names)
+    return f"columns={{{given}}} (--map {','.join(f'{role}=' for role in names)})"
 
 
 @dataclass

@@ -293,13 +293,20 @@ def _ask_to_drain(keys: DataFrame, drains: Path) -> None:
 
 def _same_settings(file: Path, settings: Mapping[str, Any]) -> None:
     """A checkpoint belongs to one way of observing: state that was made by another would be misread."""
-    now = json.loads(json.dumps(settings, default=str))
+    now = _without_empty_roles(json.loads(json.dumps(settings, default=str)))
     if not file.exists():
         file.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
         return
-    before = json.loads(file.read_text(encoding="utf-8"))
+    before = _without_empty_roles(json.loads(file.read_text(encoding="utf-8")))
     changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     if changed:
         name = changed[0]
         problem = f"was made with {name} = {before.get(name)!r}, and this run has {now.get(name)!r}; take another"
         raise ConfigurationError(f"{file.parent} {problem}", field="--checkpoint")
+
+
+def _without_empty_roles(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without the roles that are said to have no column. The state itself knows which columns it has
+    used, and one that has come since must be left out of a checkpoint that is there already."""
+    columns = settings.get("columns") or {}
+    return settings | {"columns": {role: name for role, name in columns.items() if name}}

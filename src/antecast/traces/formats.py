@@ -1,7 +1,8 @@
 """The formats by name: which is in a file, how to read it, how to write it.
 
 A format is guessed from content: each says which share of the first lines it could have written, and the
-largest share of at least a half wins. If none reaches that, or two are equal, the user has to say.
+largest share of at least a half wins. Of those that reach a half, one that the file's name asks for goes first:
+rows of whole numbers fit several. If none reaches that, or two are equal, the user has to say.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def guess(path: Path | str) -> str:
     text = Text.decode(path, head, cut=len(head) == _HEAD)
     lines = text.lines.filter(pa.array(text.full())).to_pylist()
     shares = {name: each.score(lines) for name, each in FORMATS.items()}
+    named = {each.name: shares[each.name] for each in _asked(Path(path)) if shares[each.name] >= 0.5}
+    shares = named or shares
     best = max(shares.values())
     likely = [name for name, share in shares.items() if share == best >= 0.5]
     if len(likely) == 1:
@@ -126,15 +129,23 @@ def _open_to_write(path: Path, suffix: str, binary: bool) -> IO[Any]:
 
 def format_of_name(path: Path, kind: Kind) -> Format:
     """The format that a file's name asks for, from its last part on."""
-    for suffix in reversed([each.lstrip(".").lower() for each in path.suffixes]):
-        asked = [each for each in FORMATS.values() if suffix in each.suffixes]
-        for each in asked:
-            if kind in each.holds:
-                return each
-        if asked:
-            return asked[0]
+    asked = _asked(path)
+    for each in asked:
+        if kind in each.holds:
+            return each
+    if asked:
+        return asked[0]
     known = ", ".join(f".{each.suffixes[0]}" for each in FORMATS.values())
     raise ConfigurationError(f"{path.name} does not tell a format (known are {known})", field="--to")
+
+
+def _asked(path: Path) -> list[Format]:
+    """The formats that the last known part of a file's name stands for."""
+    for suffix in reversed([each.lstrip(".").lower() for each in path.suffixes]):
+        asked = [each for each in FORMATS.values() if suffix in each.suffixes]
+        if asked:
+            return asked
+    return []
 
 
 def check_holds(chosen: Format, kind: Kind) -> None:
