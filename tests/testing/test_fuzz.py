@@ -10,6 +10,7 @@ import toys
 from antecast.core import Message, MessageId
 from antecast.protocols import Need, specification, specifications
 from antecast.protocols.delta import Stamp
+from antecast.protocols.preventive.frames import Part, Refuse, Start, Sync
 from antecast.protocols.retained import Base, Summary
 from antecast.testing import Bench, assert_unharmed
 from antecast.testing.frames import FrameMaker
@@ -48,6 +49,31 @@ def test_a_fault_is_found_and_cut_down_to_a_step_or_two(make, kind, words, monke
     assert len(finding.steps) <= 2
     assert "bench.inject(" in str(finding)
     assert play(finding.stage, finding.steps).kind == kind
+
+
+def test_a_base_that_was_waited_for_may_name_what_is_still_on_its_way():
+    """The hostile node refuses node 0; 30 s later it offers a base with what node 1 has just broadcast."""
+    spec = specification("pc-broadcast")
+    stage, codec = Stage(spec, {}, (0,)), Bench(spec, nodes=1).nodes[0].codec
+
+    def told_to_0(frame):
+        return Step("frame", HOSTILE, 0, codec.encode(frame))
+
+    steps = [
+        told_to_0(Sync(upto={}, births={}, want=True, take=False)),
+        told_to_0(Part(upto={12: 1}, births={}, gone=[])),
+        Step("broadcast", 1),
+        told_to_0(Refuse(lacking={}, provider=0)),
+        Step("wait", 30 * 10**9),
+        Step("broadcast", 1),
+        Step("broadcast", 1),
+        told_to_0(Start(base={1: 4}, births={}, gone=[], more=True)),
+    ]
+    assert play(stage, steps).kind == "lost"
+    assert play(stage, steps, excuse=True) is None
+    assert play(stage, [*steps[:-1], told_to_0(Start(base={1: 2}, births={}, gone=[], more=True))]) is None
+    distrustful = Stage(replace(spec, trusts_bases=False), {}, (0,))
+    assert play(distrustful, steps, excuse=True).kind == "lost"
 
 
 def test_messages_passed_on_in_another_order_break_it_where_they_carry_nothing_that_tells():

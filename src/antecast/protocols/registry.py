@@ -84,7 +84,7 @@ class Specification:
     first. Where the promises do not hold under all values, name those under which they do."""
     trusts_bases: bool = False
     """Whether a node takes a neighbour's word for what it missed and nobody keeps, without a message that depends
-    on it: a member that names messages not yet broadcast then makes it miss these."""
+    on it: a member that names messages not yet broadcast, or still on their way, then makes it miss these."""
     trusts_order: bool = False
     """Whether messages carry nothing that tells their order, which rests on neighbours that pass on everything in
     the order in which they had it: a member that does not can break causal order at its neighbours."""

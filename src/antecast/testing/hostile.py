@@ -161,7 +161,8 @@ class Play:
     def __init__(self, stage: Stage, *, forge: bool = False) -> None:
         self.stage, self._forge = stage, forge
         self.lies: set[Step] = set()
-        """Frames that claimed messages which honest nodes had not broadcast."""
+        """Frames that claimed messages which honest nodes had not broadcast or, where a base is believed, which
+        were on their way to the node."""
         self.sent: list[Frame] = []
         """What honest nodes have sent: each frame once, to whomever it went."""
         self._heard: set[bytes] = set()
@@ -226,7 +227,7 @@ class Play:
         if not self._forge and self._lies(frame):
             return
         self.frames[type(frame).__name__] += 1
-        if not self._forge and self.tells_of_more(frame):
+        if not self._forge and (self.tells_of_more(frame) or self._forestalls(frame, step.to)):
             self.lies.add(step)
         refused = bench.refused[step.to]
         bench.watch = True
@@ -246,6 +247,17 @@ class Play:
         self._counted = len(self.bench.log)
         return any(
             number > self._broadcasts[source] for source, number in claims(frame) if source in self.stage.honest
+        )
+
+    def _forestalls(self, frame: Frame, to: NodeId) -> bool:
+        """Whether a base names messages that are on their way to a node, which believes that it missed them."""
+        if not (self.stage.spec.trusts_bases and hasattr(frame, "base")):
+            return False
+        delivered = self.bench.delivered[to]
+        return any(
+            MessageId(source, number) not in delivered
+            for source, number in claims(frame)
+            if source in self.stage.honest and number
         )
 
     def _rest(self) -> None:
@@ -346,8 +358,9 @@ def play(stage: Stage, steps: Sequence[Step], *, forge: bool = False, excuse: bo
 def is_excused(stage: Stage, steps: Sequence[Step], lies: set[Step], kind: str) -> bool:
     """Whether the harm was done by what a node cannot tell from the truth.
 
-    *Lost*: the claim that messages which an honest node is still to broadcast are gone, told to a node that
-    believes it (`trusts_bases`) or, where neither does harm alone, together with a message that waits for them.
+    *Lost*: the claim that messages which an honest node is still to broadcast, or which are on their way, are
+    gone, told to a node that believes it (`trusts_bases`); of those still to be broadcast, where neither does harm
+    alone, also together with a message that waits for them.
     *Order*: messages of honest nodes passed on in another order, where they carry nothing that tells
     (`trusts_order`); a base that leaves out what its messages depend on, together with a message that waits for
     it, where neither does harm alone (`trusts_closure`).
