@@ -193,6 +193,10 @@ def test_a_row_without_a_time_does_not_move_the_watermark(spark: Any, tmp_path: 
         ({"id": "id", "needs": "needs", "most": 0}, "most: expected a whole number above zero, got 0"),
         ({"id": "id", "needs": "needs", "give_up": "drop"}, "give_up: expected release or quarantine, got 'drop'"),
         ({"id": "id", "needs": "needs", "event": "line"}, "line: expected a timestamp, got bigint"),
+        (
+            {"id": "id", "needs": "needs", "arrival": "needs"},
+            "needs: expected values that have an order, got array",
+        ),
     ],
 )
 def test_wrong_options_are_told(spark: Any, options: dict[str, Any], words: str) -> None:

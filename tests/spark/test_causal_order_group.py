@@ -265,3 +265,17 @@ def test_with_event_time_a_silent_group_gives_up_with_the_watermark():
     )
     assert left_in(tester.setWatermark(1099)) == []
     assert left_in(tester.setWatermark(1101)) == [(2, [1])]
+
+
+def test_of_rows_whose_arrival_is_not_a_number_the_ids_decide_whatever_their_order_in_the_batch():
+    """Before: they compared as neither earlier nor later, and spoiled the order of the others too."""
+    nan = float("nan")
+    rows = [(0, 3.0), (1, nan), (2, 1.0), (3, None), (4, nan), (5, 2.0)]
+    found = set()
+    for turn in range(len(rows)):
+        turned = rows[turn:] + rows[:turn]
+        columns = {"id": [name for name, _ in turned], "at": pa.array([at for _, at in turned], pa.float64())}
+        columns["needs"] = pa.array([[] for _ in turned], pa.list_(pa.int64()))
+        out = group().step(State.load(None), [pa.table(columns)]).out
+        found.add(tuple(out["id"].to_pylist()))
+    assert len(found) == 1 and next(iter(found))[:3] == (2, 5, 0)

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from antecast.cli.contacts import Engine
 from antecast.cli.contacts import contacts as command
 from antecast.core import ConfigurationError, InputError
+from antecast.spark.contact_tasks import _by_start, _pair
 from antecast.spark.contacts import contact_statistics, contacts, movement_statistics
 from antecast.traces import statistics
 from antecast.traces.contact_detection import BrokenTrajectories, find_contacts
@@ -133,3 +135,14 @@ def test_the_command_writes_the_same_file_with_either_engine(
     pq.write_table(table([("b", 5, 0.0, 0.0, 4, 0.0, 0.0)]), bad)
     with pytest.raises(InputError, match=r"bad.parquet: node b: the segment ends before it starts"):
         command(bad, reach=80.0, engine=Engine.SPARK)
+
+
+@pytest.mark.parametrize("most", [1, 4, 2**31])
+def test_short_ways_to_sort_give_the_order_of_all_keys(most: int) -> None:
+    draw = np.random.default_rng(most)
+    for size in (0, 1, 2, 9, 300):
+        nodes, times = draw.integers(0, most, (size, 2)), draw.integers(-most, most, (size, 2))
+        rows = np.concatenate([nodes, times], axis=1)
+        a, b, start, end = rows.T
+        assert (rows[_by_start(rows)] == rows[np.lexsort((b, a, end, start))]).all()
+        assert (np.lexsort((start, _pair(rows))) == np.lexsort((start, b, a))).all()

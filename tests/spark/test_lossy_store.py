@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecast.core import OutputError
+from antecast.core import InputError, OutputError
 from antecast.history import merges as merges_module
 from antecast.history.parts import Parts
 from antecast.history.store import Listed, Store
@@ -19,7 +20,7 @@ from antecast.sim.study import Study, make_study, plan
 from antecast.spark import claim
 from antecast.spark import folder as folder_module
 from antecast.spark.folder import SweepFolder
-from antecast.spark.sweep import SweepResult, read_sweep, sweep
+from antecast.spark.sweep import SweepResult, _Reading, read_sweep, sweep
 
 TABLES = ("events", "samples", "parts")
 
@@ -262,3 +263,22 @@ def test_reading_a_sweep_says_which_runs_are_missing(spark: Any, study: Study, d
     assert tables.lost == (run,)
     runs = {row["run"] for row in tables.events.select("run").distinct().collect()}
     assert runs == set(done.runs["run"].to_pylist()) - {run}
+
+
+@pytest.mark.parametrize("damage", ["zeros", "pages", "other columns"])
+def test_a_table_of_unchanged_size_that_workers_cannot_read_is_named(damage: str, tmp_path: Path) -> None:
+    """Before: the worker told what was wrong, and not with which of the files of a sweep."""
+    file = tmp_path / "events" / "1.parquet"
+    file.parent.mkdir()
+    schema = pa.schema([("t", pa.int64())])
+    pq.write_table(pa.table({"t": range(100_000)}, schema), file)
+    whole = file.read_bytes()
+    if damage == "zeros":
+        file.write_bytes(bytes(len(whole)))
+    elif damage == "pages":
+        file.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
+    else:
+        pq.write_table(pa.table({"t": ["a", "b"]}), file)
+    reading = _Reading(Store(tmp_path), ["events/1.parquet"], schema)
+    with pytest.raises(InputError, match=r"events/1\.parquet: cannot be read \(.+\)$"):
+        list(reading([pa.record_batch({"id": [0]})]))

@@ -13,6 +13,7 @@ import pytest
 
 from antecast.core import ConfigurationError
 from antecast.spark.session import (
+    _heap,
     check_java,
     is_connect,
     java_version,
@@ -172,6 +173,83 @@ def test_a_session_of_our_own_keeps_what_the_user_has_set(tmp_path: Path) -> Non
     conf, hadoop, partitions = json.loads(done.stdout)
     assert conf == ["local[1,4]", "7", "mine", "file", "submitted", "false"]
     assert (hadoop, partitions) == ("file", "7")
+
+
+_HEAP = """
+import json, os, sys
+from antecast.core import host
+from antecast.spark.session import spark_session
+from antecast.spark.user_settings import add_settings
+host._ROOT = host.Path(sys.argv[1])
+if len(sys.argv) > 2:
+    add_settings({"spark.driver.memory": sys.argv[2]})
+said = []
+for settings in ({}, {"spark.app.name": "second"}):
+    with spark_session("heap", settings=settings) as spark:
+        if "SPARK_REMOTE" in os.environ:
+            from pyspark import SparkContext
+            java, name = SparkContext._jvm, spark.conf.get("spark.driver.memory", None)
+        else:
+            java, name = spark.sparkContext._jvm, spark.sparkContext.getConf().get("spark.driver.memory")
+        said.append([java.java.lang.Runtime.getRuntime().maxMemory() >> 20, name])
+    if "SPARK_REMOTE" in os.environ:
+        break
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.jvm("starts an embedded Spark")
+@pytest.mark.parametrize(
+    ("machine", "chosen", "environment", "heap"),
+    [
+        (8, None, {}, "2048m"),
+        (8, None, {"SPARK_REMOTE": "local[1]"}, "2048m"),
+        (8, "1200m", {}, "1200m"),
+        (8, None, {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1300m pyspark-shell"}, "1300m"),
+        (8, None, {"SPARK_DRIVER_MEMORY": "1400m"}, "1400m"),
+        (8, None, {"defaults": "1500m"}, "1500m"),
+        (8, None, {"defaults": "1500m", "SPARK_REMOTE": "local[1]"}, "1500m"),
+    ],
+)
+def test_a_java_of_our_own_takes_a_quarter_of_the_memory_unless_the_user_says_otherwise(
+    machine: int, chosen: str | None, environment: dict[str, str], heap: str, tmp_path: Path
+) -> None:
+    """Before: 1 GB, which the shuffle of a large audit filled."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: {machine << 20} kB\n")
+    if defaults := environment.pop("defaults", None):
+        (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.memory {defaults}\n")
+    whole = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    done = subprocess.run(
+        [sys.executable, "-c", _HEAP, str(tmp_path), *([chosen] if chosen else [])],
+        capture_output=True,
+        text=True,
+        env=whole | {"SPARK_CONF_DIR": str(tmp_path)} | environment,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for megabytes, named in json.loads(done.stdout):
+        assert abs(megabytes - int(heap.removesuffix("m"))) <= 70  # without one of the survivors' spaces
+        assert named in (heap, None)
+
+
+@pytest.mark.parametrize(("gigabytes", "heap"), [(1, "1024m"), (2, "1024m"), (6, "1536m"), (64, "4096m")])
+def test_the_heap_of_local_mode_has_a_least_and_a_most(
+    gigabytes: int, heap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antecast.spark.session.allowed_memory", lambda: gigabytes << 30)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    for name in ("SPARK_DRIVER_MEMORY", "SPARK_MEM"):
+        monkeypatch.delenv(name, raising=False)
+    for master in ("local", "local[*]", "local[2,4]"):
+        assert _heap(master, {}) == {"spark.driver.memory": heap}
+        assert _heap(master, {"spark.driver.memory": "3g"}) == {}
+    for master in ("local-cluster[2,1,1024]", "spark://a:7077", "yarn"):
+        assert _heap(master, {}) == {}
+    monkeypatch.setattr("pyspark.SparkContext._gateway", object())
+    assert _heap("local[2]", {}) == {}
 
 
 KILLED = """

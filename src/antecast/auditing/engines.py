@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from antecast.auditing.foreign import ForeignLog
 from antecast.core.errors import ConfigurationError
+from antecast.core.host import free_memory
 from antecast.history.log_files import Log
 
 ENGINES = ("auto", "local", "spark")
@@ -32,13 +31,3 @@ def engine_for(engine: str, master: str | None, log: Log | ForeignLog) -> str:
 def memory_for(memory: int | None) -> int:
     """Bytes for the events of a table that this process judges; half of what is free if nothing is said."""
     return free_memory() // 2 if memory is None else memory
-
-
-def free_memory() -> int:
-    """Bytes that this machine can still give; what files take of it counts as free."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123
-            found = {name: value for name, _, value in (line.partition(":") for line in lines)}
-        return int(found["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from antecast.cli.console import Exit, Json, out
 from antecast.cli.tables import show
+from antecast.core.host import free_memory
 
 LOWEST_PYTHON = (3, 11)
 ENOUGH_MEMORY_GIB = 2.0
@@ -93,12 +93,7 @@ def _java() -> Finding:
 
 
 def _memory() -> Finding:
-    try:
-        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return Finding("memory", "unknown", True)
-    available = re.search(r"MemAvailable:\s+(\d+) kB", meminfo)
-    gib = int(available[1]) / 2**20 if available else 0.0
+    gib = free_memory() / 2**30
     ok = gib >= ENOUGH_MEMORY_GIB
     cure = "" if ok else f"Spark needs about {ENOUGH_MEMORY_GIB:.0f} GiB; close something"
     return Finding("memory", f"{gib:.1f} GiB available, {os.cpu_count()} cores", ok, cure)

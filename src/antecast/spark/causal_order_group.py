@@ -242,6 +242,7 @@ class NeedsGroup:
             ids = digests(fresh.column(self.id))
             needs = digest_lists(fresh.column(self.needs))
             first = fresh.column(self.arrival).to_pylist() if self.arrival else [0] * len(fresh)
+            first = [each if each == each else None for each in first]  # NaN has no place
             # Without an order of arrival the ids decide: a micro-batch that runs again must give the same order.
             order = sorted(range(len(fresh)), key=lambda row: (first[row] is None, first[row], ids[row] or b""))
             holes = [None in (needs[row] or ()) for row in order]

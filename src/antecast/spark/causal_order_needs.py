@@ -19,8 +19,11 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DatetimeType,
+    DayTimeIntervalType,
     IntegralType,
     LongType,
+    NumericType,
     StringType,
     StructField,
     StructType,
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 Timers: TypeAlias = Literal["none", "processing"]
 
 ADDED = ("position", "waited", "late", "reason", "missing")
+_ORDERED = (NumericType, StringType, BinaryType, BooleanType, DatetimeType, DayTimeIntervalType)
+"""Kinds of columns that can say in which order rows arrived."""
 _ALL, _EVENT, _NOW = "__group", "__event_time", "__now"
 
 
@@ -156,6 +161,9 @@ def _check(frame: DataFrame, roles: dict[str, str | None], keys: Sequence[str]) 
     if not isinstance(listed, ArrayType) or _kind(listed.elementType) != _kind(own):
         problem = f"expected an array of ids, which are {own.simpleString()}, got {listed.simpleString()}"
         raise ConfigurationError(problem, field=roles["needs"])
+    if roles["arrival"] is not None and not isinstance(frame.schema[roles["arrival"]].dataType, _ORDERED):
+        got = frame.schema[roles["arrival"]].dataType.simpleString()
+        raise ConfigurationError(f"expected values that have an order, got {got}", field=roles["arrival"])
     if roles["event"] is not None and not isinstance(frame.schema[roles["event"]].dataType, TimestampType):
         got = frame.schema[roles["event"]].dataType.simpleString()
         raise ConfigurationError(f"expected a timestamp, got {got}", field=roles["event"])

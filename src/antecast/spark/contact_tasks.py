@@ -207,6 +207,23 @@ class Search:
         settle_in()
 
 
+def _pair(intervals: Longs) -> Longs:
+    """The nodes of a pair as one number, in the order of the pairs: a key less to sort by."""
+    both: Longs = intervals[:, 0] << 32 | intervals[:, 1]
+    return both
+
+
+def _by_start(intervals: Longs) -> Longs:
+    """The order of contacts: by start, end and pair. Only the few that start together need all keys."""
+    order = np.argsort(intervals[:, 2])
+    start = intervals[order, 2]
+    same = start[1:] == start[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    among = intervals[order[tied]]
+    order[tied] = order[tied][np.lexsort((_pair(among), among[:, 3], among[:, 2]))]
+    return order
+
+
 def _mixed(intervals: Longs) -> Longs:
     """A number of a pair; those of neighbouring pairs are far apart."""
     mixed = intervals[:, 0].astype(np.uint64) << np.uint64(32) | intervals[:, 1].astype(np.uint64)
@@ -223,7 +240,7 @@ class Join:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         found = _intervals(batches)
-        whole = join(found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))])
+        whole = join(found[np.lexsort((found[:, 2], _pair(found)))])
         number = np.searchsorted(np.array(self.ranges, np.int64), whole[:, 2], side="right")
         yield from _dealt(_packed(whole), number, len(self.ranges) + 1)
 
@@ -236,7 +253,7 @@ class Finish:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = _intervals(batches)
-        rows = rows[np.lexsort((rows[:, 1], rows[:, 0], rows[:, 3], rows[:, 2]))]
+        rows = rows[_by_start(rows)]
         for first in range(0, len(rows), _SHOWN_ROWS):
             a, b, start, end = rows[first : first + _SHOWN_ROWS].T
             columns = [self.names.take(pa.array(a)), self.names.take(pa.array(b)), pa.array(start), pa.array(end)]

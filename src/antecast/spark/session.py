@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from antecast.core.errors import AntecastError, ConfigurationError
-from antecast.spark.user_settings import user_settings
+from antecast.core.host import allowed_memory
+from antecast.spark.user_settings import heap_is_set, user_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ class SparkEnded(AntecastError):
     def __init__(self, how: str) -> None:
         super().__init__(
             f"Spark's Java process has ended ({how}); it may need more memory, "
-            "such as --conf spark.driver.memory=4g (docs/spark.md)"
+            "such as --conf spark.driver.memory=8g (docs/spark.md)"
         )
 
 
@@ -201,7 +202,8 @@ def _find_or_start(
     master = _with_retries(master or theirs.get("spark.master") or "local[*]")
     check_java()
     _probe(master)
-    return _launch(_configuration(name, master) | theirs | {"spark.master": master}, log), True
+    ours = _configuration(name, master) | _heap(master, theirs)
+    return _launch(ours | theirs | {"spark.master": master}, log), True
 
 
 def _active() -> SparkSession | None:
@@ -243,6 +245,23 @@ def _configuration(name: str, master: str) -> dict[str, str]:
     return conf
 
 
+_LEAST_HEAP, _MOST_HEAP = 1024, 4096
+"""In MB: what Spark gives without being asked, and what the shuffle blocks of an audit of 10⁷ messages fit in."""
+
+
+def _heap(master: str, theirs: Mapping[str, str]) -> dict[str, str]:
+    """The heap of a JVM that does all the work of Spark here, unless the user or an earlier session has set it.
+
+    A quarter of what we may use: Python, its workers and the cache of files need the rest.
+    """
+    from pyspark import SparkContext
+
+    if not re.fullmatch(r"local(\[.*\])?", master) or SparkContext._gateway is not None or heap_is_set(theirs):
+        return {}
+    megabytes = min(max(allowed_memory() // 4 >> 20, _LEAST_HEAP), _MOST_HEAP)
+    return {"spark.driver.memory": f"{megabytes}m"}
+
+
 def _with_retries(master: str) -> str:
     """Local mode gives up at the first failure of a task; a killed worker should not end a job.
 
@@ -274,7 +293,8 @@ def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSe
     try:
         if url.startswith("local"):
             check_java()
-            with _jvm({"spark.master": url}, log), warnings.catch_warnings():
+            heap = _heap(url, user_settings() | dict(settings))
+            with _jvm({"spark.master": url} | heap, log), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the client tries to set the address again, in vain
                 local: SparkSession = builder.config(
                     "spark.connect.grpc.binding.address", "127.0.0.1"

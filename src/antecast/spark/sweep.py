@@ -380,10 +380,16 @@ class _Reading:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for position in batch.column(0).to_pylist():
-                with self.store.open(self.files[position]) as file:
-                    for each in pq.ParquetFile(file).iter_batches(1 << 16, columns=self.schema.names):
-                        plain = pa.Table.from_batches([each]).cast(self.schema)
-                        yield from plain.to_batches()
+                yield from self._read(self.files[position])
+
+    def _read(self, name: str) -> Iterator[pa.RecordBatch]:
+        try:
+            with self.store.open(name) as file:
+                for each in pq.ParquetFile(file).iter_batches(1 << 16, columns=self.schema.names):
+                    yield from pa.Table.from_batches([each]).cast(self.schema).to_batches()
+        except (OSError, pa.ArrowException) as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"cannot be read ({why})", path=self.store.where(name)) from error
 
 
 def _plain(field: pa.Field) -> pa.Field:

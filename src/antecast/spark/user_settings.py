@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def user_settings() -> dict[str, str]:
     options, file = _submitted(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
     file = file or _defaults_file()
     return (read_properties(file) if file is not None and file.is_file() else {}) | options
+
+
+def heap_is_set(settings: Mapping[str, str]) -> bool:
+    """Whether the user has said how much memory the JVM of a driver takes; Spark reads the environment too."""
+    return "spark.driver.memory" in settings or any(map(os.environ.get, ("SPARK_DRIVER_MEMORY", "SPARK_MEM")))
 
 
 def add_settings(chosen: dict[str, str]) -> None:
