@@ -257,6 +257,39 @@ def test_an_option_that_does_not_go_with_the_model_of_a_log_is_refused(
             assert code == 2 and f"--{option}" in err, (model, err)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--export-file", "x.csv"),
+        ("--witness-only",),
+        ("--state", "place"),
+        ("--until-idle", "1"),
+        ("--window", "5"),
+        ("--master", "local[1]", "--engine", "local"),
+    ],
+)
+def test_an_option_that_needs_another_one_is_refused_without_it(
+    words: tuple[str, ...], tmp_path: Path, antecast: Call
+) -> None:
+    code, _, err = antecast("audit", put(tmp_path, TABLE, "a.csv"), *words)
+    assert code == 2 and err.startswith(f"error: {words[0]}: ")
+
+
+def test_a_node_without_a_row_is_named_where_it_is_said_to_be_complete(tmp_path: Path) -> None:
+    verdict = antecast.audit(put(tmp_path, TABLE, "a.csv"), complete=["a", "b", "bob"])
+    assert verdict.outcome == "causal" and "complete: a, b, bob; no row of bob" in str(verdict)
+    assert "there is no host bob" in str(
+        antecast.audit(put(tmp_path, govector(EVENTS), "a.log"), complete=["bob"])
+    )
+
+
+def test_the_window_of_the_command_is_that_of_the_follower() -> None:
+    from antecast.auditing import follow
+    from antecast.cli import audit_follow
+
+    assert audit_follow.WINDOW == follow.WINDOW
+
+
 def test_what_is_held_in_memory_takes_no_options_of_files(tmp_path: Path) -> None:
     rows = [
         dict(zip(TABLE.split("\n", 1)[0].split(","), each, strict=True))
