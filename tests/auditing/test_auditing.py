@@ -47,6 +47,16 @@ def test_what_is_exported_to_shiviz_is_read_again_with_clocks_that_are_sound(nam
     assert len(cut.data) == told
 
 
+def test_hosts_of_any_name_are_words_of_their_own_for_shiviz(tmp_path: Path) -> None:
+    hosts = ["a b", "a\tb", "a_b", '{"a":1}', "h{", " ", "", "ä"]
+    rows = [{"host": host, "clock": dict.fromkeys(hosts[: at + 1], 1)} for at, host in enumerate(hosts)]
+    file = put(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows), "log.jsonl")
+    done = audit_files([file], Request(model="clocks"))
+    again = audit_files([done.export("shiviz", tmp_path / "all.log")])
+    assert again.verdict.outcome == done.verdict.outcome == "sound"
+    assert again.verdict.counts["hosts"] == len(hosts)
+
+
 @pytest.mark.parametrize("form,suffix", [("otlp", "json"), ("csv", "csv")])
 def test_spans_are_exported_and_read_again_the_same(form: Any, suffix: str, tmp_path: Path) -> None:
     done = audit_files([put(tmp_path, otlp(EARLY), "trace.json")])
