@@ -133,6 +133,8 @@ def audit(
     """
     import pyarrow as pa
 
+    from antecast.auditing.applying import check_in_memory, check_model_options
+    from antecast.auditing.engines import ENGINES
     from antecast.auditing.foreign import Request, judge_data
     from antecast.history import audit as kernel
     from antecast.history.log_audit import audit_table
@@ -173,12 +175,23 @@ def audit(
     )
     paths = [events] if isinstance(events, os.PathLike | str) else events
     if isinstance(paths, Sequence) and paths and all(isinstance(path, os.PathLike | str) for path in paths):
-        where: dict[str, Any] = {"engine": engine, "master": master, "memory": _bytes(memory)}
+        how: dict[str, Any] = {"engine": engine, "master": master, "memory": _bytes(memory)}
         for path in paths:
             check_path("events", path)
         files = [os.fspath(path) for path in paths]
-        done = audit_files(files, request, kinds=kinds, clock=clock, **where, **rows, **options)
+        done = audit_files(files, request, kinds=kinds, clock=clock, **how, **rows, **options)
         return cast("Verdict", done.verdict)
+    if engine not in ENGINES:
+        raise ConfigurationError(f"no such engine {engine!r}; there are {', '.join(ENGINES)}", field="--engine")
+    on_spark = type(events).__module__.startswith("pyspark.") and model in (None, "broadcast", "kv")
+    elsewhere = engine == ("local" if on_spark else "spark")
+    where = {"engine": engine if elsewhere else None, "master": master}
+    said = {"kinds": kinds, "clock": clock, "dense": dense, "memory": memory, **options}
+    if isinstance(events, RunResult):
+        named = {"map": columns, "kinds": kinds, "dense": dense, "complete": complete, "model": model}
+        check_in_memory("a run", request, **where, **named)
+    check_in_memory("a table in memory", request, **where)
+    check_model_options(model or "broadcast", request, **({} if on_spark and model == "kv" else said))
     if memory is not None:
         options["memory"] = _bytes(memory)
     if isinstance(events, RunResult):
@@ -226,6 +239,7 @@ def audit_files(
 
     >>> audit_files(["service.log"]).export("shiviz", Path("story.log"), witness_only=True)  # doctest: +SKIP
     """
+    from antecast.auditing.applying import check_format_options, check_model_options
     from antecast.auditing.engines import engine_for, memory_for
     from antecast.auditing.foreign import Request, check_columns, find_foreign, judge, kv_options
     from antecast.auditing.outcome import Audit
@@ -239,7 +253,11 @@ def audit_files(
         raise InputError("the name of the log is empty", path="log")
     names = with_journals_as_logs([at_hand(str(path)) for path in paths])
     foreign = None if kinds else find_foreign(names, request)
+    model = "broadcast" if foreign is None else foreign.model
+    said: dict[str, Any] = {"kinds": kinds, "clock": clock, "dense": dense, "memory": memory}
+    check_model_options(model, request, **said, **options)
     if foreign is not None:
+        check_format_options(foreign.importer.NAME, request, table=foreign.tabular)
         if engine_for(engine, master, foreign) == "spark":
             from antecast.spark.histories import check_on_spark
 
@@ -249,6 +267,7 @@ def audit_files(
         data = foreign.read()
         return Audit(foreign, judge(foreign, data), data)
     check_columns(request)
+    check_format_options("a table", request, table=True)
     log = open_log(names, file_format=request.format, columns=request.columns, kinds=kinds, clock=clock)
     options |= {"limit": request.limit, "dense": dense, "complete": complete}
     if engine_for(engine, master, log) == "spark":

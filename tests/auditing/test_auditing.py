@@ -47,6 +47,16 @@ def test_what_is_exported_to_shiviz_is_read_again_with_clocks_that_are_sound(nam
     assert len(cut.data) == told
 
 
+def test_hosts_of_any_name_are_words_of_their_own_for_shiviz(tmp_path: Path) -> None:
+    hosts = ["a b", "a\tb", "a_b", '{"a":1}', "h{", " ", "", "ä"]
+    rows = [{"host": host, "clock": dict.fromkeys(hosts[: at + 1], 1)} for at, host in enumerate(hosts)]
+    file = put(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows), "log.jsonl")
+    done = audit_files([file], Request(model="clocks"))
+    again = audit_files([done.export("shiviz", tmp_path / "all.log")])
+    assert again.verdict.outcome == done.verdict.outcome == "sound"
+    assert again.verdict.counts["hosts"] == len(hosts)
+
+
 @pytest.mark.parametrize("form,suffix", [("otlp", "json"), ("csv", "csv")])
 def test_spans_are_exported_and_read_again_the_same(form: Any, suffix: str, tmp_path: Path) -> None:
     done = audit_files([put(tmp_path, otlp(EARLY), "trace.json")])
@@ -208,6 +218,107 @@ def test_requests_that_contradict_the_log_are_refused(tmp_path: Path) -> None:
         audit_files([tmp_path / "nowhere"])
     with pytest.raises(ConfigurationError, match="no such level"):
         antecast.audit(put(tmp_path, "w(1,1,1,1)\nr(1,1,2,2)\n", "p.txt"), require=["serial"])
+
+
+TABLE = "node,pos,kind,origin,seq\na,0,broadcast,a,1\nb,0,deliver,a,1\n"
+HISTORY = "w(1,1,1,1)\nr(1,1,2,2)\nw(1,2,1,3)\nr(1,2,2,4)\nr(1,1,2,5)\n"
+LOGS = {
+    "broadcast": ("a.csv", TABLE),
+    "clocks": ("a.log", govector(EVENTS)),
+    "spans": ("a.json", otlp(SPANS)),
+    "kv": ("a.txt", HISTORY),
+}
+GIVEN: dict[str, tuple[list[str], dict[str, Any], set[str]]] = {
+    "complete": (["--complete", "a,b"], {"complete": ["a", "b"]}, {"spans"}),
+    "ordered": (["--ordered"], {"ordered": True}, {"broadcast", "kv"}),
+    "skew": (["--skew", "5ms"], {"skew": "5ms"}, {"broadcast", "clocks", "kv"}),
+    "require": (["--require", "CC"], {"require": ["CC"]}, {"broadcast", "clocks", "spans"}),
+    "clock": (["--clock", "local"], {"clock": "local"}, {"clocks", "spans", "kv"}),
+    "dense": (["--dense", "pos"], {"dense": ["pos"]}, {"clocks", "spans", "kv"}),
+    "pairs": (["--pairs"], {"pairs": True}, {"clocks", "spans", "kv"}),
+    "memory": (["--memory", "1GB"], {"memory": "1GB"}, {"clocks", "spans", "kv"}),
+    "delimiter": (["--delimiter", "=="], {"delimiter": "=="}, {"broadcast", "spans", "kv"}),
+    "skip-unmatched": (["--skip-unmatched"], {"skip_unmatched": True}, {"broadcast", "spans", "kv"}),
+    "max-line": (["--max-line", "1MB"], {"max_line": 10**6}, {"broadcast"}),
+    "map": (["--map", "session=x"], {"columns": {"session": "x"}}, set(LOGS)),
+    "regex": (["--regex", "x", "--format", "csv"], {"regex": "x", "format": "csv"}, {"broadcast"}),
+}
+
+
+@pytest.mark.parametrize("option", GIVEN)
+def test_an_option_that_does_not_go_with_the_model_of_a_log_is_refused(
+    option: str, tmp_path: Path, antecast: Call
+) -> None:
+    import antecast as library
+
+    words, values, without = GIVEN[option]
+    for model in LOGS if len(without) > 1 else sorted(without):
+        name, text = LOGS[model]
+        file = put(tmp_path, text, name)
+        code, _, err = antecast("audit", file, *words)
+        assert (code == 2 and f"--{option}" in err and err.count("\n") == 1) == (model in without), (model, err)
+        if model not in without:
+            assert code in (0, 1, 3)
+            continue
+        with pytest.raises(ConfigurationError):
+            library.audit(file, **values)
+        if option not in ("pairs", "memory", "clock", "complete", "map", "regex"):
+            code, _, err = antecast("audit", file, *words, "--follow", "--until-idle", "0.01")
+            assert code == 2 and f"--{option}" in err, (model, err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--export-file", "x.csv"),
+        ("--witness-only",),
+        ("--state", "place"),
+        ("--until-idle", "1"),
+        ("--window", "5"),
+        ("--master", "local[1]", "--engine", "local"),
+    ],
+)
+def test_an_option_that_needs_another_one_is_refused_without_it(
+    words: tuple[str, ...], tmp_path: Path, antecast: Call
+) -> None:
+    code, _, err = antecast("audit", put(tmp_path, TABLE, "a.csv"), *words)
+    assert code == 2 and err.startswith(f"error: {words[0]}: ")
+
+
+def test_a_node_without_a_row_is_named_where_it_is_said_to_be_complete(tmp_path: Path) -> None:
+    verdict = antecast.audit(put(tmp_path, TABLE, "a.csv"), complete=["a", "b", "bob"])
+    assert verdict.outcome == "causal" and "complete: a, b, bob; no row of bob" in str(verdict)
+    assert "there is no host bob" in str(
+        antecast.audit(put(tmp_path, govector(EVENTS), "a.log"), complete=["bob"])
+    )
+
+
+def test_the_window_of_the_command_is_that_of_the_follower() -> None:
+    from antecast.auditing import follow
+    from antecast.cli import audit_follow
+
+    assert audit_follow.WINDOW == follow.WINDOW
+
+
+def test_what_is_held_in_memory_takes_no_options_of_files(tmp_path: Path) -> None:
+    rows = [
+        dict(zip(TABLE.split("\n", 1)[0].split(","), each, strict=True))
+        for each in (("a", 0, "broadcast", "a", 1),)
+    ]
+    table = pa.Table.from_pylist(rows)
+    for options in ({"engine": "quantum"}, {"engine": "spark"}, {"master": "local[1]"}, {"format": "csv"}):
+        with pytest.raises(ConfigurationError, match=r"no such engine|is an option for files"):
+            antecast.audit(table, **options)
+    with pytest.raises(ConfigurationError, match="this is judged as broadcast"):
+        antecast.audit(table, skew=5)
+
+
+@pytest.mark.parametrize("require", ["XX", "none", ""])
+def test_levels_that_are_none_are_refused_whatever_the_log(require: str, tmp_path: Path, antecast: Call) -> None:
+    """A history that is violated passed where no level was required."""
+    for name, text in LOGS.values():
+        code, _, err = antecast("audit", put(tmp_path, text, name), "--require", require)
+        assert code == 2 and "--require: " in err and "monotonic-reads" in err
 
 
 def test_a_result_without_a_place_is_located_in_the_log(tmp_path: Path) -> None:

@@ -91,6 +91,19 @@ def test_a_restart_goes_on_where_it_was_and_repeats_nothing(tmp_path: Path) -> N
         Follower([file], Request(), state=state)
 
 
+def test_a_file_that_was_truncated_before_a_restart_leaves_the_verdict_open(tmp_path: Path) -> None:
+    """Its lines cannot be read again: what came later was never compared with them."""
+    file, state = put(tmp_path, otlp(SPANS), "trace.json"), tmp_path / "state"
+    assert Follower([file], Request(), state=state).poll() == []
+    text = otlp(SPANS[:1])
+    for again in (text, text * 2, text * 9):
+        file.write_text(again)
+        follower = Follower([file], Request(), state=state)
+        follower.poll()
+        result = follower.result()
+        assert result.dropped >= 5 and result.outcome == ("inconclusive" if again == text else "violated")
+
+
 def test_memory_is_bounded_by_a_window_that_the_verdict_states(tmp_path: Path) -> None:
     file = put(tmp_path, "")
     follower = Follower([file], Request(), window=20)

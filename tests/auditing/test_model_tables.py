@@ -155,6 +155,33 @@ def test_a_wrong_row_of_a_table_of_operations_is_named(name: str, text: str, pro
         antecast.audit(put(tmp_path, text, name), model="kv")
 
 
+MISSING = {
+    "kv": ("session,txn,kind,key,value\na,1,write,x,1\nb,1,read,x,1\n", ("status", "initial", "run", "pos")),
+    "spans": ("trace,span,parent,service,start,end\nt,a,,s,1,2\n", ("kind", "service", "run", "duration")),
+    "clocks": ('host,clock\na,"{""a"":1}"\n', ("event", "run")),
+}
+
+
+@pytest.mark.parametrize("model", MISSING)
+def test_a_column_that_was_named_and_is_not_there_is_refused(model: str, tmp_path: Path) -> None:
+    """Without its column of outcomes, what was aborted would pass as committed."""
+    text, names = MISSING[model]
+    file = put(tmp_path, text, "t.csv")
+    assert antecast.audit(file, model=model).outcome in ("sound", "kept")
+    for name in names:
+        with pytest.raises(AntecastError, match="no column 'outcome'"):
+            antecast.audit(file, model=model, columns={name: "outcome"})
+    with pytest.raises(AntecastError, match="no such column 'sesion'"):
+        antecast.audit(file, model=model, columns={"sesion": "txn"})
+
+
+def test_runs_of_events_with_clocks_may_have_a_name_of_their_own(tmp_path: Path) -> None:
+    rows = [{"host": "a", "clock": {"a": 1}, "attempt": each} for each in (1, 2)]
+    table = pa.Table.from_pylist(rows)
+    assert antecast.audit(table, model="clocks").outcome == "violated"
+    assert antecast.audit(table, model="clocks", columns={"run": "attempt"}).outcome == "sound"
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_blank_lines_of_a_table_count_as_lines(name: str, tmp_path: Path) -> None:
     rows = [["a", 1, "write", "x", 1], ["b", 1, "read", "x", 7]]

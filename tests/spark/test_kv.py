@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import antecast
-from antecast.core.errors import InputError
+from antecast.core.errors import ConfigurationError, InputError
 from antecast.kv import check as check_here
 from antecast.kv.history import INITIAL_CODE, Kind, Status
 from antecast.kv.tables import history_of
@@ -177,3 +177,18 @@ def test_frames_have_runs_as_tables_have(spark):
     table = pa.table({**rows, "value": [7, 7], "run": [1, 2]})
     here, there = check_here(history_of(table)), check(spark.createDataFrame(table))
     assert here.levels == there.levels and here.counts == there.counts == {"thin-air-read": 1}
+
+
+def test_columns_of_a_frame_that_are_named_and_not_there_are_refused(spark):
+    """Without its column of outcomes, what was aborted would pass as committed."""
+    frame = frame_of(spark, build(ANOMALIES["aborted-read"]))
+    assert antecast.audit(frame, model="kv").outcome == "violated"
+    for columns, problem in (
+        ({"status": "outcome"}, "no column 'outcome'"),
+        ({"run": "test"}, "no column 'test'"),
+        ({"sesion": "txn"}, "no such column 'sesion'"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            antecast.audit(frame, model="kv", columns=columns)
+    with pytest.raises(ConfigurationError, match="--engine: is an option for files"):
+        antecast.audit(frame, model="kv", engine="local")

@@ -18,6 +18,8 @@ def engine_for(engine: str, master: str | None, log: Log | ForeignLog) -> str:
     """
     if engine not in ENGINES:
         raise ConfigurationError(f"no such engine {engine!r}; there are {', '.join(ENGINES)}", field="--engine")
+    if engine == "local" and master is not None:
+        raise ConfigurationError("names where Spark is, which --engine local leaves out", field="--master")
     if isinstance(log, ForeignLog) and log.model != "kv":
         if engine == "spark" or master is not None:
             problem = f"{log.model} are judged in this process; Spark judges tables of broadcasts and histories"

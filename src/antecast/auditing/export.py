@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -178,13 +179,13 @@ def shiviz_lines(data: Any, only: Collection[Place] | None = None) -> Iterator[s
         )
     else:
         rows = _clocked(causal_events(data, only))
-    several, current = _several(data), None
+    several, current, words = _several(data), None, _Words()
     for run, host, clock, text in rows:
         if several and run != current:
             yield DELIMITER.format(run)
             current = run
-        named = {_word(name): value for name, value in clock.items()}
-        yield f"{_word(host)} {json.dumps(named, ensure_ascii=False)}"
+        named = {words[name]: value for name, value in clock.items()}
+        yield f"{words[host]} {json.dumps(named, ensure_ascii=False)}"
         yield _line(text)
 
 
@@ -192,9 +193,19 @@ def _several(data: Any) -> bool:
     return isinstance(data, ClockLog) and len(data.executions) > 1
 
 
-def _word(host: str) -> str:
-    """A host as ShiViz takes it: one word."""
-    return "_".join(host.split()) or "unknown"
+_ROUND = str.maketrans("{}", "()")
+
+
+class _Words(dict[str, str]):
+    """Hosts as ShiViz takes them, by their names: each is one word of its own, without the braces of a clock."""
+
+    def __missing__(self, host: str) -> str:
+        plain = "_".join(host.split()) or "unknown"
+        plain = plain.translate(_ROUND)
+        taken = set(self.values())
+        spare = (f"{plain}_{number}" for number in count(2))
+        self[host] = word = plain if plain not in taken else next(each for each in spare if each not in taken)
+        return word
 
 
 def _line(text: str) -> str:

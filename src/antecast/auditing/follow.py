@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from antecast.auditing.applying import check_format_options, check_model_options
 from antecast.auditing.findings import Finding, findings
 from antecast.auditing.foreign import ForeignLog, Request, foreign_of, judge_data, means_table, read_options
 from antecast.auditing.tails import Tail, Tails
@@ -131,6 +132,7 @@ class Follower:
     ) -> None:
         # What is not there may still come: no host is complete, and nothing is from nowhere.
         self._request = replace(request, complete=())
+        self._asked = request
         self._window = window
         self._state = state
         self._kinds = kinds or {}
@@ -207,10 +209,19 @@ class Follower:
                 raise
             self._waiting = f"waiting for more of {error.path}: the format is not recognised yet"
             return []
+        self._check_options(foreign)
         if foreign is None:
             self._waiting = ""
             return self._judge_table(tails)
         return self._judge_foreign(foreign, tails)
+
+    def _check_options(self, log: ForeignLog | None) -> None:
+        if log is None:
+            check_model_options("broadcast", self._asked, kinds=self._kinds, dense=self._dense)
+            check_format_options(_TABLE, self._asked, table=True)
+        else:
+            check_model_options(log.model, self._asked, kinds=self._kinds, dense=self._dense)
+            check_format_options(log.importer.NAME, self._asked, table=log.tabular)
 
     def _recognised(self, tails: dict[Path, Tail]) -> ForeignLog | None:
         """The format of all files; looked for anew only where a file came."""

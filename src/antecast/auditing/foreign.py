@@ -62,6 +62,15 @@ class Request:
         if self.format is not None and self.format not in (*TABLES, *importers()):
             known = ", ".join((*TABLES, *importers()))
             raise ConfigurationError(f"no such format {self.format!r}; there are {known}", field="--format")
+        if self.require is not None:
+            from antecast.kv import LEVELS
+
+            known = ", ".join(LEVELS)
+            if not self.require:  # such as a variable of the shell that is not set
+                raise ConfigurationError(f"names no level; there are {known}", field="--require")
+            for level in self.require:
+                if level not in LEVELS:
+                    raise ConfigurationError(f"no such level {level!r}; there are {known}", field="--require")
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,11 @@ class ForeignLog:
     @property
     def model(self) -> str:
         return self.importer.MODEL
+
+    @property
+    def tabular(self) -> bool:
+        """Whether its columns have names that can be said."""
+        return isinstance(self.importer, TableReader) or self.importer.NAME == "spans-csv"
 
     def read(self) -> Any:
         return self.importer.read(self.source)
@@ -190,8 +204,5 @@ def kv_options(request: Request) -> Options:
     """What a request says about a key-value history."""
     from antecast.kv import LEVELS, Options
 
-    for level in request.require or ():
-        if level not in LEVELS:
-            raise ConfigurationError(f"no such level {level!r}; there are {', '.join(LEVELS)}", field="--require")
     levels = tuple(level for level in LEVELS if request.require is None or level in request.require)
     return Options(require=levels, complete=request.complete is None, limit=request.limit)

@@ -98,7 +98,7 @@ class Tail:
             return _stands(stream, self.offset, self.mark)
 
     def state(self) -> dict[str, Any]:
-        """What a restart needs to read the window again."""
+        """What a restart needs to read the window again, and to know that the file is still the one it was."""
         return {
             "path": str(self.path),
             "identity": list(self.identity),
@@ -107,6 +107,8 @@ class Tail:
             "left": (self.left if self.lines else self.mark).hex(),
             "header": self.header.hex(),
             "read": self.line,
+            "end": self.offset,
+            "mark": self.mark.hex(),
             "number": self.number,
         }
 
@@ -256,12 +258,13 @@ class Tails:
         for each in value["files"]:
             device, number = each["identity"]
             tail = Tail(each["number"], Path(each["path"]), (int(device), int(number)))
+            tail.offset, tail.mark = int(each["end"]), bytes.fromhex(each["mark"])
+            if place_of(tail) is None:  # gone, or truncated since
+                self.dropped += each["read"] - each["line"]
+                continue
             tail.offset, tail.line = int(each["offset"]), int(each["line"])
             tail.mark = tail.left = bytes.fromhex(each["left"])
             tail.header = bytes.fromhex(each["header"])
-            if place_of(tail) is None:
-                self.dropped += each["read"] - each["line"]
-                continue
             again += each["read"] - each["line"]
             self.all.append(tail)
         return again

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from antecast.cli.audit_follow import check_options, follow_log, write_texts
+from antecast.cli.audit_follow import WINDOW, check_needed, check_options, follow_log, write_texts
 from antecast.cli.audit_options import bytes_of, dense_of, names_of, nanoseconds_of, pairs_of
 from antecast.cli.console import Conf, Json, Master, OutFolder, Quiet, out
 from antecast.cli.console import note as tell
@@ -151,7 +151,7 @@ def audit(
     window: Annotated[
         int,
         typer.Option(min=2, help="With --follow: lines that are kept in memory.", rich_help_panel=_FOREIGN),
-    ] = 50_000,
+    ] = WINDOW,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -235,6 +235,11 @@ def audit(
         limit=limit,
     )
     kinds = pairs_of("--kinds", words, KINDS)
+    if not follow:
+        window_given = window if window != WINDOW else None
+        check_needed("--follow", {"--window": window_given, "--state": state, "--until-idle": until_idle})
+    if export is None:
+        check_needed("--export", {"--export-file": export_file, "--witness-only": witness_only})
     if follow:
         check_options(
             {"--out": folder, "--export": export, "--open": show, "--pairs": pairs},

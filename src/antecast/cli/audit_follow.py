@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from antecast.auditing.findings import Finding
     from antecast.auditing.foreign import Request
 
+WINDOW = 50_000
+"""Lines that are kept by default; `antecast.auditing.follow` has the same number, and is loaded only if needed."""
+
 PAUSE = 0.5
 """Seconds between looks."""
 
@@ -26,6 +29,13 @@ def check_options(*given: Mapping[str, Any]) -> None:
         for name, value in options.items():
             if value:
                 raise ConfigurationError("does not work with --follow", field=name)
+
+
+def check_needed(option: str, others: Mapping[str, Any]) -> None:
+    """Refuse options that mean nothing without another one."""
+    for name, value in others.items():
+        if value not in (None, False):
+            raise ConfigurationError(f"only goes with {option}", field=name)
 
 
 def follow_log(

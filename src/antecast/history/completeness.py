@@ -218,7 +218,10 @@ def completeness_of(
         some = listed(open_ if len(open_) <= 6 else [*open_[:6], f"{len(open_) - 6} more"])
         nodes_ = plural(len(open_), "node")
         unsettled.append(f"not known to be complete: {nodes_} ({some}); a log with all their rows would settle it")
-    return Completeness(f"complete: {', '.join(sorted(map(str, complete))) or 'no node'}", tuple(unsettled))
+    there = set(map(str, nodes))
+    unknown = sorted(str(node) for node in complete if str(node) not in there)
+    assumed = f"complete: {', '.join(sorted(map(str, complete))) or 'no node'}"
+    return Completeness(assumed + (f"; no row of {', '.join(unknown)}" if unknown else ""), tuple(unsettled))
 
 
 def _words(what: str, count: int, owners: int, examples: Sequence[str]) -> str:

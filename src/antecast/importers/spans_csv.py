@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from antecast.core.errors import InputError
+from antecast.core.errors import ConfigurationError, InputError
 from antecast.importers.source import MAX_LINE, Head, Place, Source
 from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
 
@@ -51,18 +51,28 @@ def recognises(head: Head) -> bool:
 
 def find_columns(header: list[str], given: Mapping[str, str]) -> dict[str, int]:
     """Where each column stands."""
+    check_named(given, (*_KNOWN,), header)
     plain = [_plain(name) for name in header]
     found = {}
     for name, known in _KNOWN.items():
         if name in given:
-            if given[name] in header:
-                found[name] = header.index(given[name])
+            found[name] = header.index(given[name])
             continue
         units = [f"{each}{unit}" for each in known for unit in ("", "millis", "micros", "nanos", "ms", "us", "ns")]
         place = next((plain.index(each) for each in (*known, *units) if each in plain), None)
         if place is not None:
             found[name] = place
     return found
+
+
+def check_named(given: Mapping[str, str], known: Sequence[str], header: Sequence[str]) -> None:
+    """Refuse names that mean nothing and columns that are not there: what they hold would be passed over."""
+    for name, column in given.items():
+        if name not in known:
+            raise ConfigurationError(f"no such column {name!r}; there are {', '.join(known)}", field="columns")
+        if column not in header:
+            problem = f"no column {column!r} for {name}; the table has {', '.join(header)}"
+            raise ConfigurationError(problem, field="columns")
 
 
 def _plain(name: str) -> str:

@@ -20,11 +20,12 @@ from antecast.importers.clock_events import ClockEvents, ClockLog, check_keys
 from antecast.importers.json_values import per_line
 from antecast.importers.source import Place, Source
 from antecast.importers.span_table import SpanLog, Spans, whole
-from antecast.importers.spans_csv import add_row, csv_rows, find_columns, unit_of
+from antecast.importers.spans_csv import add_row, check_named, csv_rows, find_columns, unit_of
 from antecast.kv import History
 from antecast.kv.tables import history_of
 
 _NUMBERS = ("pos", "line")
+_CLOCK_COLUMNS = ("host", "clock", "event", "run")
 
 TABLE = "table"
 """What stands for the name of a file."""
@@ -88,14 +89,15 @@ def _whole_names(column: pa.ChunkedArray, name: str) -> list[str]:
 def read_clocks(table: pa.Table, columns: Mapping[str, str]) -> ClockLog:
     """A table with the columns host, clock and event; a clock is a JSON text, a map or a structure."""
     events = ClockEvents()
-    named = {name: columns.get(name, name) for name in ("host", "clock", "event")}
-    _check_names(table, (*named.values(), "run", "file", "line"))
+    check_named(columns, _CLOCK_COLUMNS, table.column_names)
+    named = {name: columns.get(name, name) for name in _CLOCK_COLUMNS}
+    _check_names(table, (*named.values(), "file", "line"))
     for name in ("host", "clock"):
         if named[name] not in table.column_names:
             has = ", ".join(table.column_names)
             raise ConfigurationError(f"no column {named[name]!r}; the table has {has}", field="columns")
     texts = table.column(named["event"]).to_pylist() if named["event"] in table.column_names else [""] * len(table)
-    runs = table.column("run").to_pylist() if "run" in table.column_names else [""] * len(table)
+    runs = table.column(named["run"]).to_pylist() if named["run"] in table.column_names else [""] * len(table)
     hosts, clocks = (table.column(named[name]).to_pylist() for name in ("host", "clock"))
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for run, *row in zip(runs, hosts, clocks, texts, _places(table), strict=True):

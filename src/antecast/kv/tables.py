@@ -43,7 +43,7 @@ def history_of(
         known = ", ".join((*COLUMNS, *OPTIONAL))
         raise ConfigurationError(f"no such column {min(unknown)!r}; there are {known}", field="columns")
     held = {each: names.get(each, each) for each in (*COLUMNS, *OPTIONAL)}
-    for each in COLUMNS:
+    for each in (*COLUMNS, *names):
         if held[each] not in table.column_names:
             raise InputError(f"no column {held[each]!r}; there are {', '.join(table.column_names)}", path=name)
     for actual in held.values():

@@ -150,7 +150,7 @@ def judge(
             *([_file_order(log, found)] if sound else []),
             *_gap_words(gaps, log, found),
             *_unmatched(log),
-            _assumed(complete),
+            _assumed(complete, log),
         ),
         tables={"gaps": pa.Table.from_pylist(gaps, schema=_GAPS)},
     )
@@ -378,11 +378,12 @@ def _unmatched(log: ClockLog) -> list[str]:
     return [f"{lines} left out, the first {log.unmatched[0]}"]
 
 
-def _assumed(complete: Collection[str] | None) -> str:
+def _assumed(complete: Collection[str] | None, log: ClockLog) -> str:
     if complete is None:
         return "assumed: every host's log runs to its last event"
     names = ", ".join(sorted(complete)) or "no host"
-    return f"assumed: the logs of {names} run to the last event"
+    unknown = ", ".join(sorted(set(complete) - set(log.hosts)))
+    return f"assumed: the logs of {names} run to the last event{unknown and f'; there is no host {unknown}'}"
 
 
 def _story(kind: str, log: ClockLog, found: Findings, event: int) -> Story:

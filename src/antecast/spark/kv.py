@@ -35,7 +35,7 @@ from antecast.kv.history import LongArray, Status
 from antecast.kv.levels import LEVELS
 from antecast.kv.resolve import Misread
 from antecast.kv.shards import Judged, Shard, Stored
-from antecast.kv.tables import COLUMNS, history_of
+from antecast.kv.tables import COLUMNS, OPTIONAL, history_of
 from antecast.kv.verdict import SCHEMA, KvVerdict
 from antecast.kv.witness import around
 from antecast.spark.audit_tasks import PARCELS, contents
@@ -252,7 +252,11 @@ def _named(frame: DataFrame, columns: Mapping[str, str], initial: Any) -> DataFr
     def column(name: str) -> Any:
         return F.col("`" + columns.get(name, name).replace("`", "``") + "`")
 
-    for name in (*COLUMNS, "pos"):
+    for name in columns:
+        if name not in (*COLUMNS, *OPTIONAL):
+            known = ", ".join((*COLUMNS, *OPTIONAL))
+            raise ConfigurationError(f"no such column {name!r}; there are {known}", field="columns")
+    for name in (*COLUMNS, "pos", *columns):
         if columns.get(name, name) not in frame.columns:
             has = ", ".join(frame.columns)
             raise ConfigurationError(f"no column {columns.get(name, name)!r}; there are {has}", field=name)
