@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from commands import antecast, antecast_process
 
+from antecast.cli import run
 from antecast.history.log import read_events
 
 SCENARIO = """
@@ -128,6 +131,38 @@ def test_a_run_folder_that_exists_is_not_written_over(scenario, tmp_path):
     assert_one_line_of_error(again, "--out: the run folder here exists already", "--force")
     assert (tmp_path / "here" / "events.parquet").read_bytes() == before
     assert antecast("run", scenario, "--out", "here", "--seed", 2, "--force", cwd=tmp_path).returncode == 0
+
+
+def test_runs_that_begin_in_the_same_second_have_a_folder_each(start_process, scenario, tmp_path):
+    """Each takes its name before it makes its run: two that saw the name free wrote into one folder."""
+    command = [sys.executable, "-m", "antecast", "run", scenario, "--json", "--no-report"]
+    started = [
+        start_process([*command, "--seed", str(seed)], cwd=tmp_path, stdout=subprocess.PIPE) for seed in range(4)
+    ]
+    summaries = [json.loads(process.communicate(timeout=120)[0]) for process in started]
+    assert len({summary["folder"] for summary in summaries}) == 4
+    for summary in summaries:
+        manifest = json.loads((tmp_path / summary["folder"] / "manifest.json").read_text())
+        assert manifest["run"] == summary["run"] and manifest["events"] == summary["events"]
+
+
+def test_a_name_once_taken_is_not_given_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stopped = datetime(2026, 1, 1)
+    monkeypatch.setattr(run, "datetime", SimpleNamespace(now=lambda: stopped))
+    names = []
+    for _ in range(3):
+        with run._claimed(None, "a b.c") as folder:
+            assert folder.is_dir()
+            names.append(folder.name)
+    assert names == ["20260101-000000-a-b.c", "20260101-000000-a-b.c-2", "20260101-000000-a-b.c-3"]
+
+
+def test_a_run_that_fails_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt), run._claimed(None, "mine"):
+        raise KeyboardInterrupt
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_file_where_the_folder_should_be_is_refused(scenario, tmp_path):

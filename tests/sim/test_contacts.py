@@ -115,6 +115,57 @@ def test_presence_comes_from_movement_too(contacts, tmp_path):
     ]
 
 
+def test_stays_that_overlap_or_touch_are_one(contacts, tmp_path):
+    """A node that is said to be there twice does not leave when the first of the two stays ends."""
+    there = tmp_path / "presence.parquet"
+    spans = [("a", 0, 50), ("a", 1, 2), ("b", 5, 12), ("b", 12, 25), ("b", 25, 25)]
+    pq.write_table(table(PRESENCE, [(node, s * SECOND, e * SECOND) for node, s, e in spans]), there)
+    result = simulate(contacts, presence=str(there))
+    comings = [(row["node"], row["kind"], row["t"] // SECOND) for row in rows(result, "join", "leave", "crash")]
+    assert comings == [(0, "join", 0), (1, "join", 5), (1, "leave", 25), (0, "leave", 50)]
+    assert result.scenario.duration == 50 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"node": ["a"], "start": [3], "end": [1]}, "row 1: expected end not to be before start"),
+        ({"node": ["a"], "t0": [3], "t1": [1]}, "row 1: expected t1 not to be before t0"),
+        (
+            {"node": ["a", "b"], "start": [0, -3], "end": [1, 1]},
+            "row 2: expected a time of zero or more in column start",
+        ),
+        (
+            {"node": ["a", None], "start": [0, 3], "end": [1, 4]},
+            "row 2: expected a value in column node, got none",
+        ),
+        (
+            {"node": ["a", "b"], "start": [0, None], "end": [1, 4]},
+            "row 2: expected a value in column start, got none",
+        ),
+        ({"node": ["a"], "start": [0.5], "end": [1.5]}, "expected whole nanoseconds in column start, got double"),
+        ({"node": ["a"], "start": ["0"], "end": ["1"]}, "expected whole nanoseconds in column start, got string"),
+        ({"node": ["a"], "start": [0], "end": [2**63 - 1]}, "row 1: expected .* more than 146 years"),
+        (
+            {"node": ["a"], "begin": [0], "end": [1]},
+            "expected the columns node, start, end .* found node, begin, end",
+        ),
+    ],
+)
+def test_presence_that_cannot_be_is_refused_at_its_row(contacts, tmp_path, columns, problem):
+    there = tmp_path / "presence.parquet"
+    pq.write_table(pa.table(columns), there)
+    with pytest.raises(InputError, match=f"presence.parquet: {problem}"):
+        simulate(contacts, presence=str(there))
+
+
+def test_presence_as_text_is_one_clear_error(contacts, tmp_path):
+    there = tmp_path / "presence.csv"
+    there.write_text("node,start,end\na,0,1\n")
+    with pytest.raises(InputError, match=r"presence.csv: expected a Parquet table of presence or movement"):
+        simulate(contacts, presence=str(there))
+
+
 def test_a_workload_can_count_from_the_arrival_of_a_node(contacts, tmp_path):
     there = tmp_path / "presence.parquet"
     spans = [("a", 0, 15), ("b", 5, 12), ("b", 28, 50), ("c", 35, 39)]

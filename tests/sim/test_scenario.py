@@ -40,6 +40,15 @@ from antecast.sim.scenario import load_scenario, make_scenario, override, read_t
         ),
         ({"workload": [{"rate": 1.0}]}, r"workload\[0\]: the key 'kind' is missing; it is one of 'periodic',"),
         ({"network": {"delay": "fast"}}, r"network: delay: expected a duration with its unit"),
+        (
+            {"network": {"delay": 20}},
+            r"network\.delay: expected text .* number 20; a delay is written .* \"20ms\"",
+        ),
+        (
+            {"workload": [{"kind": "chatter", "delay": 0.5}]},
+            r"workload\[0\]\.delay: .* its unit, such as \"0\.5ms\"",
+        ),
+        ({"seed": -1}, r"seed: expected a whole number from 0 to 9,223,372,036,854,775,807, got -1"),
         ({"network": {"loss": 1.5}}, r"network\.loss: expected a share from 0 to 1, got 1\.5"),
         ({"nodes": 0}, "nodes: expected a whole number from 1 to 10,000,000, got 0"),
         ({"nodes": "many"}, "nodes: expected a whole number, got text"),

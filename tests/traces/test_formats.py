@@ -387,6 +387,10 @@ def test_a_wrong_line_of_csv_is_named(tmp_path, text, problem):
             {"a": ["1"], "b": ["2"], "start": [-5], "end": [1]},
             "row 1: expected a time of zero or more in column start",
         ),
+        (
+            {"a": ["x"], "b": ["y"], "start": [0], "end": [2**62 + 1]},
+            "row 1: expected nanoseconds in column end, got 4611686018427387905, which is more than 146 years",
+        ),
         ({"who": ["1"]}, "expected columns a,b,start,end"),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +32,7 @@ from antecast.cli.console import (
 from antecast.cli.report import Report, report_at_end
 from antecast.cli.tables import show_pairs
 from antecast.cli.texts import say
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, OutputError
 
 if TYPE_CHECKING:
     from antecast.sim.judged import Judged
@@ -70,16 +71,15 @@ def run(
     loaded = load_scenario(scenario, changes)
     if nothing := idle(loaded):
         raise ConfigurationError(nothing[1], field=nothing[0], source=str(scenario))
-    chosen = folder or _new_name(loaded.name)
     for text in (*describe_unmet(loaded), *loaded.notes()):
         note(text)
     if choose(loaded).engine == "compiled" and (said := what_takes_time(loaded.specification.name)):
         note(said)
-    with _interruptible() as interrupted, _progress(quiet or as_json) as show:
+    with _claimed(folder, loaded.name) as chosen, _interruptible() as stopped, _progress(quiet or as_json) as show:
 
         def on_progress(progress: RunProgress) -> bool:
             show(progress)
-            return not interrupted()
+            return not stopped()
 
         result = simulate(loaded, out=chosen, replace=force, on_progress=on_progress)
     if folder is None:
@@ -102,14 +102,35 @@ def run(
         raise typer.Exit(Exit.INCONCLUSIVE)
 
 
-def _new_name(name: str) -> Path:
+@contextmanager
+def _claimed(folder: Path | None, name: str) -> Iterator[Path]:
+    """The folder of a run: the one that was named, or a new one, which is gone again if the run fails."""
+    if folder is not None:
+        yield folder
+        return
+    path = _new_folder(name)
+    try:
+        yield path
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            path.rmdir()
+        raise
+
+
+def _new_folder(name: str) -> Path:
+    """Made and not only named, so that runs that begin in the same second have a folder each."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    path = RUNS / f"{stamp}-{name.replace(' ', '-')}"
-    number = 1
-    while path.exists():
-        number += 1
-        path = RUNS / f"{stamp}-{name.replace(' ', '-')}-{number}"
-    return path
+    first = RUNS / f"{stamp}-{name.replace(' ', '-')}"
+    for number in count(1):
+        path = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise OutputError(f"cannot create the folder: {error.strerror}", path=path) from None
+    raise AssertionError
 
 
 def _point_latest(folder: Path) -> None:

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from antecast.core import InputError
 from antecast.sim.topology import Contacts
 from antecast.traces.origin import describe_origin, find_origin
-from antecast.traces.presence import presence
+from antecast.traces.presence import read_presence
 from antecast.traces.schema import node_order
 
 
@@ -60,7 +57,7 @@ def _load(
     if trace.kind != "contacts":
         raise InputError("holds movement, not contacts; find the contacts first: antecast contacts", path=file)
     columns = {name: trace.table[name].to_pylist() for name in ("a", "b", "start", "end")}
-    there = _presence(Path(presence_file)) if presence_file else {}
+    there = read_presence(presence_file) if presence_file else {}
     names = sorted({*columns["a"], *columns["b"], *there}, key=node_order)
     number = {name: index for index, name in enumerate(names)}
     rows = zip(columns["start"], columns["end"], columns["a"], columns["b"], strict=True)
@@ -80,21 +77,3 @@ def _load(
         origin,
         tuple(notes),
     )
-
-
-def _presence(path: Path) -> dict[str, list[tuple[int, int]]]:
-    """When nodes are there, from a table of presence or of movement."""
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"not a readable Parquet file ({error})", path=path) from None
-    if {"t0", "t1", "node"} <= set(table.column_names):
-        table = presence(table)
-    if not {"node", "start", "end"} <= set(table.column_names):
-        expected = "node, start, end (presence) or node, t0, t1, … (trajectories)"
-        raise InputError(f"expected the columns {expected}, found {', '.join(table.column_names)}", path=path)
-    spans: dict[str, list[tuple[int, int]]] = {}
-    columns = (table[name].to_pylist() for name in ("node", "start", "end"))
-    for node, start, end in sorted(zip(*columns, strict=True)):
-        spans.setdefault(str(node), []).append((start, end))
-    return spans

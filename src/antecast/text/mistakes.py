@@ -39,6 +39,8 @@ def explain(problem: str, values: object, kind: type, where: str) -> str:
         text += f'; did you mean {{ kind = "{value}" }}?' if value in tags else f"; its kind is {_one_of(tags)}"
     elif isinstance(value, str | int | float) and text.startswith("Expected"):
         text += f" {shown(value)}" if ", got " in text else f", got {shown(value)}"
+        if type(value) in (int, float) and "constant" in _choices(kind, values, [*steps, "kind"]):
+            text += f'; a delay is written with its unit, such as "{value}ms"'
     return text[:1].lower() + text[1:]
 
 
@@ -78,10 +80,10 @@ def _range(info: inspect.Type | None) -> str:
 
 def _figure(value: float) -> str:
     """
-    >>> _figure(0), _figure(1e9), _figure(0.5)
-    ('0', '1,000,000,000', '0.5')
+    >>> _figure(0), _figure(1e9), _figure(0.5), _figure((1 << 63) - 1)
+    ('0', '1,000,000,000', '0.5', '9,223,372,036,854,775,807')
     """
-    return f"{value:,.12g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
 
 
 def _kinds(theirs: str) -> str:

@@ -21,7 +21,7 @@ from antecast.core.errors import InputError
 from antecast.traces.assemble import counted, encode, join_intervals, join_points, joining_notes, piece_table
 from antecast.traces.schema import CONTACTS, TRAJECTORIES
 from antecast.traces.spelling import seconds, spelled
-from antecast.traces.text import Fail, FloatArray, IntArray, Text, load, numbers, times
+from antecast.traces.text import LATEST, Fail, FloatArray, IntArray, Text, load, numbers, times
 from antecast.traces.trace import Format, Kind, Trace
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -187,7 +187,7 @@ def read_parquet(path: Path | str) -> Trace:
     kind = parquet_kind(table.schema)
     if kind is None:
         raise InputError(f"expected columns {EXPECTED}; got {','.join(table.column_names)}", path=path)
-    columns = {field.name: _parquet_column(table, field, path, fail) for field in _schema(kind)}
+    columns = {field.name: parquet_column(table, field, path, fail) for field in _schema(kind)}
     if kind == "contacts":
         return _contacts(columns["a"], columns["b"], columns["start"], columns["end"], "parquet", fail)
     begin, end = ((columns[f"t{at}"], columns[f"x{at}"], columns[f"y{at}"]) for at in (0, 1))
@@ -203,7 +203,8 @@ def _schema(kind: Kind) -> pa.Schema:
     return CONTACTS if kind == "contacts" else TRAJECTORIES
 
 
-def _parquet_column(table: pa.Table, field: pa.Field, path: Path | str, fail: Fail) -> Any:
+def parquet_column(table: pa.Table, field: pa.Field, path: Path | str, fail: Fail) -> Any:
+    """A column as its schema has it: names as text, times and numbers as arrays; refused where a value is not."""
     column = table[field.name].combine_chunks()
     if column.null_count:
         fail(
@@ -222,6 +223,9 @@ def _parquet_column(table: pa.Table, field: pa.Field, path: Path | str, fail: Fa
     if wrong.any():
         what = "a time of zero or more" if field.type == pa.int64() else "a finite number"
         fail(int(np.argmax(wrong)), f"expected {what} in column {field.name}")
+    if field.type == pa.int64() and (late := values > LATEST).any():
+        row = int(np.argmax(late))
+        fail(row, f"expected nanoseconds in column {field.name}, got {values[row]}, which is more than 146 years")
     return values
 
 
