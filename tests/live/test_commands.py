@@ -67,6 +67,28 @@ def test_a_line_that_is_too_long_is_told_and_the_next_goes_on(monkeypatch, capfd
     assert capfd.readouterr().err == problem
 
 
+def test_lines_end_quietly_with_the_loop_that_broadcasts_them(monkeypatch):
+    monkeypatch.setattr(terminal.os, "read", lambda *_: b"one\n")
+    loop = asyncio.new_event_loop()
+
+    async def stuck():
+        await asyncio.Event().wait()
+
+    def take(line):
+        broadcast = asyncio.run_coroutine_threadsafe(stuck(), loop)
+
+        async def end():
+            for task in asyncio.all_tasks(loop) - {asyncio.current_task()}:
+                task.cancel()
+
+        loop.run_until_complete(end())
+        loop.run_until_complete(asyncio.sleep(0))
+        broadcast.result(timeout=10)
+
+    assert terminal.broadcast_lines(take) == 0
+    loop.close()
+
+
 @pytest.mark.parametrize("name", ["a/b", ""])
 def test_a_chat_needs_a_name_that_can_be_that_of_a_folder(antecast, name):
     code, _, err = antecast("chat", name, "--number", 0, "--for", 0)

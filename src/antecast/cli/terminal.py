@@ -15,6 +15,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -128,7 +129,7 @@ async def watch_keys(node: Node, keys: Path) -> None:
 def broadcast_lines(take: Callable[[bytes], None]) -> int:
     """Hand over the lines of standard input; returns how many were refused, each with a line that says why."""
     refused = 0
-    with suppress(AntecastError, OSError, RuntimeError, asyncio.CancelledError):
+    with suppress(AntecastError, OSError, RuntimeError, CancelledError):  # the last ones: the loop has ended
         for number, line in enumerate(input_lines(), start=1):
             try:
                 if len(line) > MAX_PAYLOAD:
