@@ -58,19 +58,22 @@ class Difference:
     """The largest difference between two times of arrival, in seconds."""
 
 
-def make_work(*, nodes: int, contacts: int, messages: int, seed: int = 1) -> Work:
+def make_work(*, nodes: int, contacts: int, messages: int, brief: bool = False, seed: int = 1) -> Work:
+    """With `brief`, contacts take half a minute, a node has one at a time, and nobody broadcasts during one."""
     draw = random.Random(seed)
     minutes = 2 * MINUTE
     made: list[Contact] = []
-    busy: dict[tuple[int, int], int] = {}
+    busy: dict[object, int] = {}
     for start in sorted(draw.randrange(minutes - 5) for _ in range(contacts)):
         a, b = sorted(draw.sample(range(nodes), 2))
-        end = start + draw.randrange(4)
-        if busy.get((a, b), -1) < start:  # two nodes have one contact at a time
-            busy[a, b] = end
+        end = start if brief else start + draw.randrange(4)
+        taken: list[object] = [a, b] if brief else [(a, b)]  # two nodes have one contact at a time, anyway
+        if all(busy.get(each, -1) < start for each in taken):
+            busy.update(dict.fromkeys(taken, end))
             made.append(Contact(MINUTE * start, MINUTE * end + MINUTE // 2, a, b))
     senders = draw.sample(range(nodes), messages)
-    sent = [Broadcast(MINUTE * k + MINUTE // 4, node) for k, node in enumerate(senders)]
+    after = (3 if brief else 1) * MINUTE // 4
+    sent = [Broadcast(MINUTE * k + after, node) for k, node in enumerate(senders)]
     return Work(nodes, minutes, made, sent)
 
 

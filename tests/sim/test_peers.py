@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from bench.peers import the_one
+from bench.peers import apart, the_one
 from bench.peers.ours import antecast
 from bench.peers.peersim import run as peersim
 from bench.peers.simpy_peer import simpy_epidemic
@@ -38,6 +38,34 @@ def test_a_peer_that_is_not_there_is_named_with_what_would_help(monkeypatch, tmp
 def test_the_one_and_we_reach_the_same_nodes():
     found = compare(antecast(WORK, "reference"), the_one.the_one(WORK))
     assert found.only_one == 0 and found.latest < 30
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "brief"), [("ns3", "ns3_peer", False), ("dtnsim", "dtnsim_peer", True)]
+)
+def test_python_packages_and_we_reach_the_same_nodes_within_milliseconds(package, module, brief):
+    if why := apart.problem(package):
+        pytest.skip(why)
+    work = make_work(nodes=40, contacts=400, messages=10, brief=brief)
+    ours = antecast(work, "reference")
+    assert len(ours.arrivals) > 100
+    found = compare(ours, apart.run(module, work))
+    assert found.only_one == 0 and found.latest < 1
+
+
+def test_an_environment_without_a_peer_is_named_with_what_would_help(monkeypatch, tmp_path):
+    monkeypatch.setenv(apart.VARIABLE, sys.executable)
+    assert str(apart.problem("no_such_peer")).startswith("pip install no_such_peer, here or in an environment")
+    monkeypatch.setenv(apart.VARIABLE, str(tmp_path / "python"))
+    assert apart.problem("ns3") == f"ANTECAST_PEERS: No such file or directory: {tmp_path / 'python'}"
+
+
+def test_in_brief_work_a_node_has_one_contact_at_a_time_and_is_alone_when_it_broadcasts():
+    work = make_work(nodes=20, contacts=800, messages=20, brief=True)
+    busy = [(each.start, node) for each in work.contacts for node in (each.a, each.b)]
+    assert len(busy) == len(set(busy)) > 600
+    assert {each.end - each.start for each in work.contacts} == {30}
+    assert {each.t % 60 for each in work.broadcasts} == {45}
 
 
 def test_peersim_that_is_not_there_is_named_with_what_would_help(monkeypatch, tmp_path):
