@@ -75,6 +75,8 @@ class Journal:
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()
         self.life = b""
+        self._torn = False
+        """Whether a group could not be written: a snapshot would hold calls that the journal does not have."""
         self._found: dict[str, Any] = {}
         """What it said of its last use when it was opened."""
 
@@ -342,6 +344,8 @@ class Journal:
             self._volatile.add(what.deliveries)
             self.position, self.delivered = last, delivered
             return
+        self._check_whole()
+        self._torn = True
         point = faults.armed
         data = encode_calls(what.calls)
         chain = checksum_of_group(first, last, delivered, data, self.chain)
@@ -372,8 +376,13 @@ class Journal:
             point("group committed")
         self.position, self.delivered, self.chain = last, delivered, chain
         self._move_mark()
+        self._torn = False
         if point is not None:
             point("group marked")
+
+    def _check_whole(self) -> None:
+        if self._torn:
+            raise JournalError("cannot write: what was called before could not be written", path=self.path)
 
     def _move_mark(self) -> None:
         if self._mark is not None:
@@ -388,6 +397,7 @@ class Journal:
         self._write_snapshot(state, now=now, events=events, exact=exact, history=history)
 
     def _write_snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int) -> None:
+        self._check_whole()
         point, db = faults.armed, self._db
         values = (self.position, now, self.delivered, events, self.chain, int(exact), state)
         row = (*values, checksum_of_snapshot(*values))
