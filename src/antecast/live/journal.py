@@ -29,6 +29,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -147,9 +148,11 @@ class Journal:
         if self.meta("code") != identity.code:
             self._drop_history()
         self._found = {key: self.meta(key) for key in ("open", "code", "version")}
+        db.execute("begin immediate")
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
+        db.execute("commit")
         if faults.armed is not None:
             faults.armed("journal opened")
 
@@ -488,6 +491,8 @@ class Journal:
                 self._db.execute("delete from meta where key = 'open'")
                 if faults.armed is not None:
                     faults.armed("journal closed")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
         finally:
             if self._reader is not self._db:
                 self._reader.close()
@@ -498,11 +503,12 @@ class Journal:
 
     def abandon(self) -> None:
         """Close it as it was found: its node could not start, and nothing was called."""
-        for key, value in self._found.items():
-            if value is None:
-                self._db.execute("delete from meta where key = ?", (key,))
-            else:
-                self._set_meta(key, value)
+        with suppress(sqlite3.Error):  # there is a first problem, which its owner is told of
+            for key, value in self._found.items():
+                if value is None:
+                    self._db.execute("delete from meta where key = ?", (key,))
+                else:
+                    self._set_meta(key, value)
         self.close()
 
     def _keep_volatile(self) -> None:
