@@ -274,6 +274,10 @@ class Node:
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
         checked = _checked(payloads, lifetime)
+        if self.secured and len(checked) > 1:
+            self.security.seal_payload(
+                max(checked, key=len)
+            )  # raises what is wrong with any, before the first is sent
         now, last, last_bytes = 0, 0, 0
         for payload in checked:
             # What links hold, and what was read, changes only between turns of the event loop.

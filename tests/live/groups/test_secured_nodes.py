@@ -13,6 +13,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from antecast.core import MAX_PAYLOAD, LocalMisuse
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
@@ -137,6 +138,16 @@ def test_what_is_encrypted_stays_so_until_it_is_delivered(tmp_path):
             await until(lambda: bob.security.serial == ada.security.serial)
         written = b"".join(path.read_bytes() for path in tmp_path.glob("*.journal*"))
         assert written and b"treasure" not in written
+
+    asyncio.run(main())
+
+
+def test_of_several_messages_one_that_is_too_long_for_a_group_keeps_all_back(group, tmp_path):
+    async def main():
+        async with make(tmp_path, "ada") as ada:
+            with pytest.raises(LocalMisuse, match="in a group"):
+                await ada.broadcast_all([b"first", bytes(MAX_PAYLOAD)])
+            assert await ada.broadcast(b"second") == (0, 1)
 
     asyncio.run(main())
 
