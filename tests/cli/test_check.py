@@ -115,8 +115,9 @@ def test_a_counterexample_that_means_nothing_is_one_line_that_names_the_file(ant
     assert said in error
 
 
-def test_what_is_not_a_counterexample_is_named(antecast, tmp_path):
-    (tmp_path / "it.json").write_text("{}")
+@pytest.mark.parametrize("content", [b"{}", b'{"protocol": "\xff"}'])
+def test_what_is_not_a_counterexample_is_named(antecast, tmp_path, content):
+    (tmp_path / "it.json").write_bytes(content)
     code, _, said = antecast("check", "--replay", "it.json")
     assert code == 2
     assert "it.json: not a counterexample" in said

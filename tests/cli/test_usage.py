@@ -1,5 +1,6 @@
 """The command line as such: help at any width, mistakes in one line, output for pipes, completion, interrupts."""
 
+import errno
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -15,6 +17,7 @@ import typer
 import antecast as antecast_package
 from antecast.cli.app import app
 from antecast.cli.tables import Column, show_columns
+from antecast.cli.usage import explain_usage
 from antecast.core.settings import read_settings
 
 
@@ -229,6 +232,36 @@ def test_a_folder_that_cannot_be_made_is_one_line(antecast, arguments):
     code, out, err = antecast(*arguments, "--out", "file/folder")
     assert (code, out) == (2, "")
     assert err == "error: file/folder: cannot create the folder: Not a directory\n"
+
+
+@pytest.mark.parametrize("command", [("status",), ("replay",), ("audit",), ("node", "-n", "0", "--journal")])
+def test_a_name_that_no_file_can_have_is_one_line(antecast, command):
+    code, _, said = antecast(*command, "x" * 300)
+    assert code == 2
+    assert said == f"error: {'x' * 300}: File name too long\n"
+
+
+@pytest.mark.parametrize("command", [("status",), ("replay",), ("audit",), ("node", "-n", "0", "--journal")])
+def test_a_file_in_a_folder_of_somebody_else_is_one_line(antecast, monkeypatch, command):
+    """The folder lets nobody look for names in it. Those who run these tests may be let in everywhere."""
+    look = os.stat
+
+    def refuse(path, *arguments, **more):
+        if str(path) == "theirs/it":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return look(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    code, _, said = antecast(*command, "theirs/it")
+    assert code == 2
+    assert said.startswith("error: ")
+    assert "theirs/it: " in said
+    assert said.count("\n") == 1
+
+
+def test_the_name_of_an_argument_is_spelt_as_in_the_help():
+    text = "Invalid value for 'JOURNAL': Path 'it' is not readable."
+    assert explain_usage(SimpleNamespace(format_message=lambda: text, __cause__=None)).startswith("JOURNAL: ")
 
 
 def test_the_status_of_a_folder_is_one_line(antecast):

@@ -1,6 +1,7 @@
 """The wire format: what is encoded comes back, and nothing a stranger sends does harm."""
 
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -97,6 +98,22 @@ def test_sending_too_much_is_the_sender_s_mistake():
 def test_a_frame_with_a_field_out_of_bounds_is_malformed(fields, why):
     with pytest.raises(MalformedFrame):
         codec.decode(b"\x01" + msgspec.msgpack.encode(fields))
+
+
+class Worded(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """A frame of a protocol of one's own."""
+
+    word: str
+    numbers: frozenset[Any] = frozenset()
+
+
+@pytest.mark.parametrize("size", [0, 5_000])
+@pytest.mark.parametrize(
+    "body", [b"\x92\x00\xa3a\xffb", b"\x93\x00\xa0\x91\x81\x01\x02"], ids=["text that is not UTF-8", "no hash"]
+)
+def test_a_frame_with_text_or_sets_is_malformed_like_any_other(body, size):
+    with pytest.raises(MalformedFrame):
+        Codec([Worded]).decode(b"\x01" + body + bytes(size))
 
 
 def test_a_clock_with_too_many_sources_is_malformed():

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import runpy
+from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from antecast.core import LocalMisuse
+from antecast.core import ConfigurationError, LocalMisuse
 from antecast.live import Delivery, Limits, Node, NodeStopped
 from antecast.live.entries import JournalError
 from antecast.live.journal import Journal
@@ -150,6 +152,41 @@ def test_what_is_acknowledged_unread_no_longer_waits_to_be_read():
                 for _ in range(11):
                     await node.broadcast(bytes(90))
                 node.acknowledge(node.status()["deliveries"]["last"] - 1)
+
+    run(main)
+
+
+@pytest.mark.parametrize("number", [True, np.int64(1), np.uint8(1), IntEnum("Count", "ONE").ONE])
+def test_a_number_that_is_no_plain_one_does_not_spoil_the_journal(tmp_path, number):
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as node:
+            await node.broadcast_all([b"1", b"2"])
+            node.acknowledge(number)
+        async with Node(0, journal=tmp_path / "j") as node:
+            assert (await anext(node.deliveries(number))).payload == b"2"
+
+    run(main)
+
+
+def test_a_node_s_own_number_may_be_any_whole_one(tmp_path):
+    async def main():
+        for number in (np.int64(3), 3):
+            async with Node(number, journal=tmp_path / "j") as node:
+                await node.broadcast(b"")
+
+    run(main)
+    for number in (1.0, "1", None, -1, 1 << 32):
+        with pytest.raises(ConfigurationError, match="expected a number from 0 to 4294967295"):
+            Node(number)
+
+
+@pytest.mark.parametrize("after", [-1, -(10**30), 2.5, "1"])
+def test_deliveries_after_what_is_no_number_of_one_are_refused(tmp_path, after):
+    async def main():
+        async with Node(0, journal=tmp_path / "j") as node:
+            await node.broadcast(b"1")
+            with pytest.raises(LocalMisuse, match="expected the number of a delivery"):
+                await anext(node.deliveries(after))
 
     run(main)
 

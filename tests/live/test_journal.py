@@ -330,6 +330,49 @@ def test_a_full_disk_is_one_line(path):
         journal.commit(Commit([Call(CallKind.BROADCAST, 4, -1, bytes(1 << 20))]))
 
 
+def test_a_disk_that_is_full_at_a_clean_stop_is_one_line_as_well(path):
+    journal = filled(path)
+    journal._db.set_authorizer(
+        lambda action, table, *_: (action, table) == (sqlite3.SQLITE_DELETE, "meta")  # 1 denies, 0 allows
+    )
+    with pytest.raises(JournalError, match="cannot write"):
+        journal.close(state=b"state", now=4)
+    again = open_journal(path)
+    assert (again.position, again.recovered().state) == (3, b"state")
+
+
+def test_a_start_for_which_the_disk_is_too_full_costs_nobody_the_number(path, monkeypatch):
+    filled(path, durability="none").close(state=b"state")
+
+    def refuse(journal, key, value):
+        if key != "open":
+            raise sqlite3.OperationalError("database or disk is full")
+        set_meta(journal, key, value)
+
+    set_meta = Journal._set_meta
+    monkeypatch.setattr(Journal, "_set_meta", refuse)
+    with pytest.raises(JournalError, match="the disk is full"):
+        open_journal(path, durability="none")
+    monkeypatch.undo()
+    assert open_journal(path, durability="none").recovered().state == b"state"
+
+
+def test_after_a_group_that_could_not_be_written_comes_no_snapshot_of_what_was_called_later(path):
+    """It would hold the deliveries of that group as made, and nobody would ever see them."""
+    journal = filled(path)
+    journal._db.execute("pragma max_page_count = 1")
+    with pytest.raises(JournalError, match="disk is full"):
+        journal.commit(Commit([Call(CallKind.BROADCAST, 4, -1, bytes(1 << 20))]))
+    journal._db.execute("pragma max_page_count = 1000000")  # somebody has made room
+    with pytest.raises(JournalError, match="cannot write: what was called before could not be written"):
+        journal.snapshot(b"after 4", now=5, events=0, exact=True)
+    with pytest.raises(JournalError, match="what was called before"):
+        journal.commit(group(5))
+    journal.close()
+    again = open_journal(path)
+    assert (again.position, again.delivered, again.snapshots()) == (3, 3, [])
+
+
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_a_second_name_is_no_second_journal(path, link):
     journal = filled(path)

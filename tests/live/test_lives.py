@@ -71,7 +71,13 @@ def test_a_restart_with_its_journal_is_the_same_life(tmp_path):
 
 @pytest.mark.parametrize(
     "data",
-    [word([[0, b"short"]]), word([[-1, bytes(8)]]), word({}), (10 | 1 << 29).to_bytes(4, "big") + b"\xff" * 10],
+    [
+        word([[0, b"short"]]),
+        word([[-1, bytes(8)]]),
+        word({}),
+        (10 | 1 << 29).to_bytes(4, "big") + b"\xff" * 10,
+        (4 | 1 << 29).to_bytes(4, "big") + b"\xa3a\xffb",  # text that is not UTF-8
+    ],
 )
 def test_a_word_of_lives_that_is_none_costs_the_link(data):
     async def main():

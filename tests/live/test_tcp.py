@@ -389,6 +389,19 @@ def test_bytes_after_the_greeting_cost_the_link_and_nothing_else(data, counter):
     run(main)
 
 
+def test_a_peer_that_has_ended_its_side_has_no_link_whether_it_reads_or_not():
+    async def main():
+        async with node(0, options=replace(QUICK, silence=1000.0, heartbeat=500.0)) as a:
+            _, writer = await stranger(a)
+            while a.links[9].waiting < 1 << 20:
+                await a.broadcast(bytes(60_000))
+            writer.write_eof()
+            await until(lambda: not a.links)
+            writer.close()
+
+    run(main)
+
+
 def test_a_peer_that_falls_silent_is_given_up():
     async def main():
         async with node(0, options=replace(QUICK, silence=0.4)) as a:

@@ -65,6 +65,13 @@ def test_a_campaign_goes_on_where_it_was(antecast, tmp_path):
     assert "another seed" in said
 
 
+def test_a_summary_that_is_not_text_is_refused(antecast, tmp_path):
+    (tmp_path / "torture.json").write_bytes(b'{"control": "\xff"}')
+    code, _, said = antecast("torture", "vector", "--faults", 8, "--out", tmp_path)
+    assert code == 2
+    assert "not a summary of antecast torture" in said
+
+
 def test_a_campaign_that_runs_out_of_time_is_inconclusive(antecast):
     code, *_ = antecast("torture", "vector", "--faults", 1000, "--for", 0)
     assert code == 3

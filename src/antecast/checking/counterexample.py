@@ -169,7 +169,7 @@ def read_counterexample(path: Path) -> Counterexample:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from None
     try:
         found = msgspec.json.decode(data, type=Counterexample)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"not a counterexample of `antecast check`: {error}", path=path) from None
     try:
         spec = specification(found.protocol)

@@ -72,6 +72,8 @@ for _panel, _commands in _PANELS.items():
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of the machine, wherever they come from: the disk is full, or cannot be written."""
+_OF_NAMES = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
+"""Errors of whoever named a file: it is not theirs to look at, or no file can be called that."""
 
 
 def _version(show: bool) -> None:
@@ -116,6 +118,9 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             _say(f"{error.filename or 'output'}: cannot write: {error.strerror}")
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(Exit.USAGE)
+        if isinstance(error, OSError) and error.errno in _OF_NAMES and error.filename is not None:
+            _say(f"{error.filename}: {error.strerror}")
             sys.exit(Exit.USAGE)
         if not hasattr(error, "format_message"):
             traceback.print_exc()

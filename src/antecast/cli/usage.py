@@ -103,7 +103,7 @@ def explain_usage(error: Any) -> str:
         text = f"{where}: {problem}" + ("" if repr(given) in problem else f", got {given!r}")
     context = getattr(error, "ctx", None)
     hint = "" if context is None else f"; see {context.command_path} --help"
-    return f"{text[:1].lower()}{text[1:]}{hint}"
+    return f"{text if text[:2].isupper() else text[:1].lower() + text[1:]}{hint}"
 
 
 def _given(error: Any) -> Any:

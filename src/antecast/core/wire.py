@@ -21,6 +21,10 @@ VERSION = 1
 MAX_FRAME = 2 * MAX_PAYLOAD
 """Largest frame: a full payload and as much control information again."""
 
+UNDECODABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, TypeError)
+"""What msgspec raises for the bytes of a stranger: beside its own errors, one for nests without end, one for text
+that is not UTF-8, and one for an element of a set that has no hash."""
+
 _HEAD = bytes([VERSION])
 _SMALL = 1 << 12
 """Up to this many bytes a copy of a frame is made faster than a view of it."""
@@ -61,7 +65,7 @@ class Codec:
         if len(data) <= self._small and data[:1] == _HEAD:
             try:
                 return self._decode(data[1:])
-            except (msgspec.MsgspecError, RecursionError) as error:
+            except UNDECODABLE as error:
                 raise MalformedFrame(f"not a frame of this protocol: {error}") from None
         return self._decode_with_care(data)
 
@@ -74,5 +78,5 @@ class Codec:
             raise UnsupportedVersion(f"frame has version {data[0]}, this node speaks version {VERSION}")
         try:
             return self._decode(memoryview(data)[1:])
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise MalformedFrame(f"not a frame of this protocol: {error}") from None

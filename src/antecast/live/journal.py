@@ -29,6 +29,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,6 +76,8 @@ class Journal:
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()
         self.life = b""
+        self._torn = False
+        """Whether a group could not be written: a snapshot would hold calls that the journal does not have."""
         self._found: dict[str, Any] = {}
         """What it said of its last use when it was opened."""
 
@@ -145,9 +148,11 @@ class Journal:
         if self.meta("code") != identity.code:
             self._drop_history()
         self._found = {key: self.meta(key) for key in ("open", "code", "version")}
+        db.execute("begin immediate")
         self._set_meta("open", json.dumps({"boot": boot(), "durability": self.durability.value}))
         self._set_meta("code", identity.code)
         self._set_meta("version", __version__)
+        db.execute("commit")
         if faults.armed is not None:
             faults.armed("journal opened")
 
@@ -342,6 +347,8 @@ class Journal:
             self._volatile.add(what.deliveries)
             self.position, self.delivered = last, delivered
             return
+        self._check_whole()
+        self._torn = True
         point = faults.armed
         data = encode_calls(what.calls)
         chain = checksum_of_group(first, last, delivered, data, self.chain)
@@ -372,8 +379,13 @@ class Journal:
             point("group committed")
         self.position, self.delivered, self.chain = last, delivered, chain
         self._move_mark()
+        self._torn = False
         if point is not None:
             point("group marked")
+
+    def _check_whole(self) -> None:
+        if self._torn:
+            raise JournalError("cannot write: what was called before could not be written", path=self.path)
 
     def _move_mark(self) -> None:
         if self._mark is not None:
@@ -388,6 +400,7 @@ class Journal:
         self._write_snapshot(state, now=now, events=events, exact=exact, history=history)
 
     def _write_snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int) -> None:
+        self._check_whole()
         point, db = faults.armed, self._db
         values = (self.position, now, self.delivered, events, self.chain, int(exact), state)
         row = (*values, checksum_of_snapshot(*values))
@@ -478,6 +491,8 @@ class Journal:
                 self._db.execute("delete from meta where key = 'open'")
                 if faults.armed is not None:
                     faults.armed("journal closed")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write: {error}", path=self.path) from None
         finally:
             if self._reader is not self._db:
                 self._reader.close()
@@ -488,11 +503,12 @@ class Journal:
 
     def abandon(self) -> None:
         """Close it as it was found: its node could not start, and nothing was called."""
-        for key, value in self._found.items():
-            if value is None:
-                self._db.execute("delete from meta where key = ?", (key,))
-            else:
-                self._set_meta(key, value)
+        with suppress(sqlite3.Error):  # there is a first problem, which its owner is told of
+            for key, value in self._found.items():
+                if value is None:
+                    self._db.execute("delete from meta where key = ?", (key,))
+                else:
+                    self._set_meta(key, value)
         self.close()
 
     def _keep_volatile(self) -> None:

@@ -36,6 +36,7 @@ import msgspec
 
 from antecast.core import MAX_SOURCES, MalformedFrame, NodeId
 from antecast.core.frames import Source
+from antecast.core.wire import UNDECODABLE
 from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class Lives:
         """A peer tells of lives; raises `MalformedFrame`."""
         try:
             said = _decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise MalformedFrame(f"a word of lives that is none: {error}") from None
         if isinstance(said, int):
             self.heard(link.peer, said)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from operator import index
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 from antecast.core import (
     MAX_PAYLOAD,
@@ -77,14 +78,12 @@ class Node:
         limits: Limits | None = None,
         clock: Callable[[int], Clock] = Clock,
     ) -> None:
-        self.number = number
+        self.number = _number(number)
         self.spec = specification(protocol) if isinstance(protocol, str) else protocol
         configured: Any = self.spec.configure(settings or {})
         self.settings = configured if members is None else self.spec.fit(configured, members)
         if role not in ("host", "station") or (role == "station" and self.spec.make_station is None):
             raise ConfigurationError(f"{self.spec.name} has no role {role!r}", field="role")
-        if not 0 <= number < 1 << 32:
-            raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number}", field="number")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
         self.secured = not isinstance(self.security, Unsecured)
@@ -275,6 +274,10 @@ class Node:
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
         checked = _checked(payloads, lifetime)
+        if self.secured and len(checked) > 1:
+            self.security.seal_payload(
+                max(checked, key=len)
+            )  # raises what is wrong with any, before the first is sent
         now, last, last_bytes = 0, 0, 0
         for payload in checked:
             # What links hold, and what was read, changes only between turns of the event loop.
@@ -315,6 +318,9 @@ class Node:
         """The number after which a new reader begins."""
         if after is None:
             return self.engine.journal.acknowledged
+        after = _whole(after)
+        if after < 0:
+            raise LocalMisuse(f"expected the number of a delivery, or 0 for all of them, got {after}")
         self.acknowledge(after)
         return after
 
@@ -361,8 +367,8 @@ class Node:
     def acknowledge(self, number: int) -> None:
         """The application is done with all deliveries up to this number: they need not be kept."""
         engine = self.engine
-        if not isinstance(number, int):
-            raise LocalMisuse(f"expected the number of a delivery, got {number!r}")
+        if type(number) is not int:
+            number = _whole(number)
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
         self._pacing.skip(number)
@@ -536,6 +542,21 @@ class Node:
             "other_lives": self.lives.doubted,
             "counters": dict(self.counters),
         }
+
+
+def _number(number: SupportsIndex) -> NodeId:
+    """Of a whole number of any kind, such as NumPy's, the plain one: a journal can keep no other."""
+    with suppress(TypeError):
+        if 0 <= index(number) < 1 << 32:
+            return int(index(number))
+    raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number!r}", field="number")
+
+
+def _whole(number: SupportsIndex) -> int:
+    try:
+        return int(index(number))
+    except TypeError:
+        raise LocalMisuse(f"expected the number of a delivery, got {number!r}") from None
 
 
 def _checked(payloads: Iterable[bytes], lifetime: int | None) -> list[bytes]:

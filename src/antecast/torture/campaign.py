@@ -178,7 +178,7 @@ class Campaign:
             return fresh
         try:
             found = msgspec.json.decode(file.read_bytes(), type=Summary)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{file}: not a summary of antecast torture ({error})") from None
         same = (found.seed, found.nodes, found.control) == (self.seed, self.nodes, self.control)
         code = {name: code_identity(specification(name)) for name in found.protocols}

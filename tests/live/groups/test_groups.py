@@ -118,6 +118,13 @@ def test_a_register_that_would_give_a_number_twice_is_refused(group):
         pass
 
 
+def test_a_register_that_is_not_text_is_refused(group):
+    path = group.folder / "register.json"
+    path.write_bytes(path.read_bytes().replace(b"ada", b"a\xffa"))
+    with pytest.raises(InputError, match=r"register\.json: damaged"), open_group(group.folder):
+        pass
+
+
 # Time.
 
 

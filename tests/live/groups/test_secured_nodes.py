@@ -13,9 +13,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from antecast.core import MAX_PAYLOAD, LocalMisuse
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
+from antecast.live.links.hello import encode_hello, hello_of
 from antecast.live.links.seldom import Seldom
 from antecast.live.links.tcp import Tcp, TcpOptions
 
@@ -136,6 +138,16 @@ def test_what_is_encrypted_stays_so_until_it_is_delivered(tmp_path):
             await until(lambda: bob.security.serial == ada.security.serial)
         written = b"".join(path.read_bytes() for path in tmp_path.glob("*.journal*"))
         assert written and b"treasure" not in written
+
+    asyncio.run(main())
+
+
+def test_of_several_messages_one_that_is_too_long_for_a_group_keeps_all_back(group, tmp_path):
+    async def main():
+        async with make(tmp_path, "ada") as ada:
+            with pytest.raises(LocalMisuse, match="in a group"):
+                await ada.broadcast_all([b"first", bytes(MAX_PAYLOAD)])
+            assert await ada.broadcast(b"second") == (0, 1)
 
     asyncio.run(main())
 
@@ -270,8 +282,8 @@ async def speak_http(host, port, eve):
     writer.close()
 
 
-async def greet_wrongly_and_stay(host, port, eve):
-    """Refused by word, and silent from then on: the goodbye of TLS is never answered."""
+async def shake_hands(host, port, eve):
+    """A TLS connection of which every byte is in the hands of the test."""
     out = ssl.MemoryBIO()
     incoming = ssl.MemoryBIO()
     tls = eve.wrap_bio(incoming, out)
@@ -279,10 +291,15 @@ async def greet_wrongly_and_stay(host, port, eve):
     while True:
         try:
             tls.do_handshake()
-            break
+            return tls, out, reader, writer
         except ssl.SSLWantReadError:
             writer.write(out.read())
             incoming.write(await reader.read(1 << 16))
+
+
+async def greet_wrongly_and_stay(host, port, eve):
+    """Refused by word, and silent from then on: the goodbye of TLS is never answered."""
+    tls, out, reader, writer = await shake_hands(host, port, eve)
     tls.write(b"\0\0\0\5hello")
     writer.write(out.read())
     with suppress(OSError):
@@ -325,6 +342,61 @@ def test_a_stranger_leaves_nothing_behind(group, tmp_path, attempt):
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+async def become_a_link(bob, eve):
+    """The hostile end of a link to bob, and what encrypts its words."""
+    tls, out, _, writer = await shake_hands(place(bob).host, place(bob).port, eve.client_context())
+    hello = hello_of(replace(bob.identity, number=eve.number), bytes(16), bytes(8))
+    data = encode_hello(hello)
+    tls.write(len(data).to_bytes(4, "big") + data)
+    writer.write(out.read())
+    await until(lambda: eve.number in bob.links)
+    return tls, out, writer
+
+
+def test_nonsense_and_the_end_at_once_cost_the_link_and_asyncio_has_nothing_to_say(group, tmp_path):
+    """They come while the node does not read: it finds the nonsense when the connection has ended."""
+    group.invite("eve", tmp_path / "eve.node")
+    unhandled = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        async with make(tmp_path, "bob") as bob:
+            tls, out, writer = await become_a_link(bob, GroupSecurity.load(tmp_path / "eve.node", "vector"))
+            (link,) = bob.links.values()
+            link.pause()
+            tls.write(b"\x40\0\0\0")
+            writer.write(out.read())
+            writer.write_eof()
+            await until(lambda: link._transport._ssl_protocol._eof_received)
+            link.resume()
+            await until(lambda: not bob.transports[0].connections)
+            assert bob.counters["dropped_oversize"] == 1
+            writer.close()
+
+    asyncio.run(main())
+    assert not unhandled
+
+
+def test_a_goodbye_of_one_that_does_not_read_ends_the_link_and_fills_no_log(group, tmp_path, caplog):
+    group.invite("eve", tmp_path / "eve.node")
+
+    async def main():
+        async with make(tmp_path, "bob", options=replace(QUICK, silence=1000.0, heartbeat=500.0)) as bob:
+            tls, out, writer = await become_a_link(bob, GroupSecurity.load(tmp_path / "eve.node", "vector"))
+            writer.transport.pause_reading()
+            (link,) = bob.links.values()
+            while link.waiting < 1 << 20:
+                await bob.broadcast(bytes(60_000))
+            with suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+            writer.write(out.read())
+            await until(lambda: not bob.links)
+            writer.close()
+
+    asyncio.run(main())
+    assert "SSL connection is closed" not in caplog.text
 
 
 def test_strangers_cannot_fill_the_log(caplog):

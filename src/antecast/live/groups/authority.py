@@ -271,7 +271,7 @@ def _load(folder: Path) -> Authority:
         register = msgspec.json.decode(path.read_bytes(), type=Register)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", path=path) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"damaged: {error}", path=path) from None
     if register.next <= max((entry.number for entry in register.nodes), default=-1):
         raise InputError(f"damaged: its next number, {register.next}, was given before", path=path)

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from antecast.core import NodeId
 from antecast.core.frames import Count, Source
+from antecast.core.wire import UNDECODABLE
 from antecast.live.groups.certificates import MAX_CERTIFICATE, Refused
 
 MAX_BULLETIN: Final = 1 << 22
@@ -71,7 +72,7 @@ def read_bulletin(data: bytes, authority: Ed25519PublicKey, group: bytes) -> Bul
         bulletin = msgspec.msgpack.decode(signed.body, type=Bulletin)
     except InvalidSignature:
         raise Refused("a bulletin that is not signed by the authority of this group") from None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise Refused(f"not a bulletin: {error}") from None
     if bulletin.group != group:
         raise Refused("a bulletin of another group")

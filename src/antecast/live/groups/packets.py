@@ -16,6 +16,7 @@ from typing import Annotated, Final
 import msgspec
 
 from antecast.core import Frame, LocalMisuse, MalformedFrame
+from antecast.core.wire import UNDECODABLE
 from antecast.live.groups.certificates import ENDORSEMENT
 from antecast.live.groups.entries import entries
 from antecast.live.groups.signatures import MAX_SIGNATURE, Signatures, Unauthentic
@@ -45,7 +46,7 @@ _decoder = msgspec.msgpack.Decoder(Packet)
 def decode_packet(data: bytes) -> Packet:
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise MalformedFrame(f"not a packet of a group: {error}") from None
 
 

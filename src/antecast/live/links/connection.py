@@ -171,7 +171,11 @@ class Connection(asyncio.Protocol, Link):
         if self._closed:
             return
         self._closed, self._reason = True, reason
-        if self._transport is not None:
+        if (
+            self.ssl_object is not None
+        ):  # asyncio's TLS does not bear it while it hands over what came before an end
+            self.owner.loop.call_soon(self._transport.abort)
+        elif self._transport is not None:
             self._transport.abort()
         if self._up:  # down at this end from now on, whatever is still in the pipe
             self._up = False
@@ -408,6 +412,10 @@ class Connection(asyncio.Protocol, Link):
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:
+        """The other end says nothing more, so the link is down. To wait until it has read what it was sent, as the
+        transport does by itself, would be to wait for one that does not read."""
+        if self._transport is not None and not self._finishing:
+            self.close(self._reason)
         return False
 
     # The greeting.

@@ -20,6 +20,7 @@ from typing import Annotated, Final
 import msgspec
 
 from antecast.core import NodeId, RemoteFault
+from antecast.core.wire import UNDECODABLE
 from antecast.live.entries import Identity
 from antecast.live.lives import GONE
 from antecast.text.wording import escaped
@@ -84,7 +85,7 @@ def decode_hello(data: bytes) -> Hello | Refusal:
         if head[-1] == 1:
             return msgspec.msgpack.decode(body, type=Refusal)
         return msgspec.msgpack.decode(body, type=Hello)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise BadHello("the other end sent a damaged greeting") from None
 
 

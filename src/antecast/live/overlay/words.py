@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from antecast.core import RemoteFault
+from antecast.core.wire import UNDECODABLE
 
 MAX_WORD: Final = 1 << 16
 MOST_OFFERS: Final = 64
@@ -121,5 +122,5 @@ def decode_word(data: bytes) -> Word:
     """Raises `BadWord`."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise BadWord("it sent a word that no member of an overlay says") from None
