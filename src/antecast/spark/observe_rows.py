@@ -260,8 +260,24 @@ def write_stream(table: pa.Table) -> bytes:
 
 
 def read_stream(data: bytes) -> pa.Table:
+    """A table from its bytes. Times are in UTC: the zone is the session's, and rows of several sessions meet."""
     with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    return table.cast(pa.schema([field.with_type(_in_utc(field.type)) for field in table.schema]))
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    return kind
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
