@@ -150,6 +150,79 @@ def test_a_stream_with_a_watermark_of_its_own_is_ordered_over_restarts(spark: An
     assert [row.id for row in out if row.reason] == ["x"]
 
 
+def test_rows_wait_in_a_stream_over_a_change_of_the_time_zone(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    before = spark.conf.get("spark.sql.session.timeZone")
+    put(tmp_path / "in", 1, ("b", "a"))
+    try:
+        for minute, zone, row in [(2, "Europe/Paris", ("c", "")), (3, "America/St_Johns", ("a", ""))]:
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            put(tmp_path / "in", minute, row)
+            frame = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
+            frame = frame.withColumn("times", F.array(F.struct("when")))
+            ordered = causal_order(frame, id="id", needs="needs").selectExpr(
+                "id", "unix_seconds(when) own", "unix_seconds(times[0].when) nested"
+            )
+            query = ordered.writeStream.format("json").option("checkpointLocation", str(tmp_path / "state"))
+            query.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    found = {row.id: (row.own, row.nested) for row in spark.read.json(str(tmp_path / "out")).collect()}
+    first = 1767225600  # midnight in UTC
+    assert found == {name: (first + 60 * minute,) * 2 for name, minute in [("c", 2), ("a", 3), ("b", 1)]}
+
+
+def test_groups_of_a_stream_are_those_of_their_keys_where_some_are_missing(spark: Any, tmp_path: Path) -> None:
+    """Each key differs from the first in one of its columns."""
+    kinds = {"i": "int", "l": "long", "s": "smallint", "d": "double", "f": "float", "t": "timestamp"}
+    kinds |= {"z": "timestamp_ntz", "n": "decimal(20, 2)", "day": "date", "flag": "boolean", "text": "string"}
+    kinds |= {"span": "interval day to second"}
+    first = {
+        "i": 1,
+        "l": 1 << 62,
+        "s": 1,
+        "d": 0.5,
+        "f": 0.5,
+        "t": "2026-01-01T00:00:00Z",
+        "z": "2026-01-01T00:00:00",
+    }
+    first |= {
+        "n": 1.5,
+        "day": "2026-01-01",
+        "flag": True,
+        "text": "",
+        "span": "INTERVAL '1 02:03:04' DAY TO SECOND",
+    }
+    others = {"i": [2, -1], "l": [(1 << 62) + 1, 0], "d": ["NaN", 0], "f": ["NaN"], "flag": [False], "s": [2]}
+    keys = [first, *(first | {name: None} for name in first)]
+    keys += [first | {name: value} for name, values in others.items() for value in values]
+    for number, name, needs in [(1, "b", ["a"]), (2, "a", [])]:
+        rows = [{"id": name, "needs": needs, "line": line} | key for line, key in enumerate(keys)]
+        (tmp_path / f".{number}").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / f".{number}").rename(tmp_path / f"{number}.json")
+        os.utime(tmp_path / f"{number}.json", (number, number))
+    schema = "id string, needs array<string>, line long, " + ", ".join(f"{n} {kind}" for n, kind in kinds.items())
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path))
+    ordered = causal_order(frame, id="id", needs="needs", key=list(kinds)).drop("span")
+    query = ordered.writeStream.format("memory").queryName("keys").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+    found = sorted((row.line, row.position, row.id, row.reason) for row in spark.table("keys").collect())
+    expected = [(line, place, name, None) for line in range(len(keys)) for place, name in enumerate("ab")]
+    assert found == expected
+
+
+def test_a_key_that_cannot_be_told_from_a_missing_one_is_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"id": "a", "k": -2147483648}\n')
+    frame = spark.readStream.schema("id string, needs array<string>, k int").json(str(tmp_path))
+    query = causal_order(frame, id="id", needs="needs", key="k").writeStream.format("memory").queryName("least")
+    query = query.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    with pytest.raises(
+        Exception, match="the key -2147483648 is not told from a missing one; turn the column into"
+    ):
+        query.start().awaitTermination()
+
+
 def test_what_never_comes_is_given_up_by_the_watermark(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -279,3 +279,15 @@ def test_of_rows_whose_arrival_is_not_a_number_the_ids_decide_whatever_their_ord
         out = group().step(State.load(None), [pa.table(columns)]).out
         found.add(tuple(out["id"].to_pylist()))
     assert len(found) == 1 and next(iter(found))[:3] == (2, 5, 0)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.duration("us"), pa.date32()])
+def test_rows_may_have_arrived_in_any_year(kind):
+    most = 30 if kind == pa.date32() else 62
+    values = [1 << most, 0, None, -(1 << most), 86_400]
+    columns = {
+        "id": list(range(5)),
+        "needs": pa.array([[]] * 5, pa.list_(pa.int64())),
+        "at": pa.array(values, kind),
+    }
+    assert group().step(State.load(None), [pa.table(columns)]).out["id"].to_pylist() == [3, 1, 4, 0, 2]

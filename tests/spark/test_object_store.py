@@ -304,6 +304,9 @@ def test_a_store_that_takes_its_time_is_waited_for(bucket: str, through: Callabl
         (400, "ExpiredToken", "the credentials have expired; get new ones"),
         (403, "InvalidAccessKeyId", "the store does not know these credentials"),
         (403, "SignatureDoesNotMatch", "the store does not know these credentials"),
+        (301, "PermanentRedirect", "the bucket is not in this region; say which with AWS_REGION"),
+        (400, "AuthorizationHeaderMalformed", "the bucket is not in this region; say which with AWS_REGION"),
+        (403, "RequestTimeTooSkewed", "the clocks of this machine and of the store differ by too much"),
     ],
 )
 @pytest.mark.parametrize("writes", [True, False])

@@ -453,3 +453,29 @@ def test_duplicates_are_removed_by_their_key_within_a_step_and_across_steps() ->
         more = [plain(n + each, 100 + n + each) for each in range(50)] + [plain(9_000 + n, 10**9 + n)]
         state = group.step(State.load(state.dump()), [read_rows(table(more), group.rows)]).state
     assert len(state.seen) < 100
+
+
+def test_duplicates_are_known_by_times_of_any_year_and_of_any_session() -> None:
+    group = observer_for()
+    group = replace(group, rows=msgspec.structs.replace(group.rows, unique=("at",)))
+    years = [0, 1 << 60, -(1 << 60), 1_767_225_600_000_000]
+    state, reasons = State.load(None), []
+    for first, zone in enumerate(["UTC", "Europe/Paris", "UTC"]):
+        rows = table([plain(n, 100 + n) for n in range(first, 4)])
+        rows = rows.append_column("at", pa.array(years[first:], pa.timestamp("us", zone)))
+        done = group.step(State.load(state.dump()), [read_stream(write_stream(read_rows(rows, group.rows)))])
+        state = done.state
+        reasons += done.out["reason"].to_pylist() if done.out is not None else []
+    assert [reason for reason in reasons if reason] == [DUPLICATE] * 5
+
+
+def test_times_within_columns_are_in_utc_when_rows_are_read_again() -> None:
+    here, there = (pa.timestamp("us", zone) for zone in ("Europe/Paris", "UTC"))
+
+    def table_of(kind: pa.DataType) -> pa.Table:
+        kinds = [kind, pa.list_(kind), pa.large_list(kind), pa.map_(kind, kind), pa.struct([("a", kind)])]
+        values = [7, [7, None], [7], [(7, None)], {"a": 7}]
+        columns = [pa.array([value, None], each) for value, each in zip(values, kinds, strict=True)]
+        return pa.table([*columns, pa.array([1, 2])], names=list("abcdef"))
+
+    assert read_stream(write_stream(table_of(here))).equals(table_of(there))

@@ -74,6 +74,37 @@ def test_a_stream_is_read_by_ranges_and_a_range_again(nats_address, monkeypatch,
     assert odd.initialOffset() == end  # the latest
 
 
+def test_large_messages_are_read_in_batches_of_a_sensible_size(nats_address):
+    """At once they are more than a server keeps for a client; one batch of them may be more than Arrow takes."""
+    fill(nats_address, "LARGE", ["large"], [("large", b"%04d" % n + bytes(990_000)) for n in range(200)])
+    reader = reader_of(NatsSource, servers=nats_address, stream="LARGE", startingOffsets="earliest")
+    start, end = reader.initialOffset(), reader.newest()
+    sizes, seen = [], []
+    for part in reader.partitions(start, end):
+        for batch in reader.read(part):
+            sizes.append(batch.nbytes)
+            seen += [int(value[:4]) for value in batch["value"].to_pylist()]
+    assert seen == list(range(200))
+    assert max(sizes) < 40_000_000
+    remove(nats_address, "LARGE")
+
+
+def test_a_header_called_status_is_one_like_others(nats_address):
+    """A server tells a client how things are in a header of this name."""
+    import nats
+
+    async def publish():
+        client = await nats.connect(nats_address)
+        for status in ("404", "408", "409", "100"):
+            await client.jetstream().publish("status", b"", headers={"Status": status})
+        await client.close()
+
+    fill(nats_address, "STATUS", ["status"], [])
+    asyncio.run(publish())
+    rows = rows_between(reader_of(NatsSource, servers=nats_address, stream="STATUS"), {"seq": 1}, {"seq": 5})
+    assert [dict(row["headers"])["Status"] for row in rows] == ["404", "408", "409", "100"]
+
+
 def test_a_rate_limit_is_kept_and_available_now_ends(nats_address):
     fill(nats_address, "B", ["b"], [("b", b"x")] * 10)
     reader = reader_of(NatsSource, servers=nats_address, stream="B", maxRowsPerTrigger=4)

@@ -241,8 +241,7 @@ class NeedsGroup:
             fresh = joined(new).combine_chunks()
             ids = digests(fresh.column(self.id))
             needs = digest_lists(fresh.column(self.needs))
-            first = fresh.column(self.arrival).to_pylist() if self.arrival else [0] * len(fresh)
-            first = [each if each == each else None for each in first]  # NaN has no place
+            first = _places(fresh.column(self.arrival)) if self.arrival else [0] * len(fresh)
             # Without an order of arrival the ids decide: a micro-batch that runs again must give the same order.
             order = sorted(range(len(fresh)), key=lambda row: (first[row] is None, first[row], ids[row] or b""))
             holes = [None in (needs[row] or ()) for row in order]
@@ -347,6 +346,13 @@ class NeedsGroup:
 
 def _longs(table: pa.Table | None, name: str) -> list[int]:
     return [] if table is None else [int(each) for each in np.asarray(table.column(name).to_numpy())]
+
+
+def _places(column: pa.ChunkedArray) -> list[Any]:
+    """Values that have an order; None for NaN. Times are numbers: those of Python end with the year 9999."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return [each if each == each else None for each in column.to_pylist()]
 
 
 def _newest(ids: dict[bytes, None], most: int) -> tuple[bytes, ...]:

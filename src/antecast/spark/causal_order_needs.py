@@ -42,6 +42,7 @@ from antecast.spark.ordered_frames import (
     check_frame,
     column,
     drained,
+    fit_for_pandas,
     in_arrow,
     not_ahead,
     nullable,
@@ -210,11 +211,18 @@ def _stream(
     packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
         packed = packed.unionByName(drained(drains, group.key, now.alias(NOW)))
-    ordered = packed.groupBy(*packed_as.names[: len(group.key)]).transformWithStateInPandas(
-        statefulProcessor=_Processor(group, timed=timers == "processing" or group.event is not None),
-        outputStructType=StructType([StructField("rows", BinaryType())]),
-        outputMode="Append",
-        timeMode={"none": "None", "processing": "ProcessingTime"}[timers] if group.event is None else "EventTime",
+    keys = packed_as.names[: len(group.key)]
+    ordered = (
+        fit_for_pandas(packed, keys)
+        .groupBy(*keys)
+        .transformWithStateInPandas(
+            statefulProcessor=_Processor(group, timed=timers == "processing" or group.event is not None),
+            outputStructType=StructType([StructField("rows", BinaryType())]),
+            outputMode="Append",
+            timeMode={"none": "None", "processing": "ProcessingTime"}[timers]
+            if group.event is None
+            else "EventTime",
+        )
     )
     output = nullable(output)
     schema = arrow_schema(frame, output)

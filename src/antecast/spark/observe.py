@@ -64,6 +64,7 @@ from antecast.spark.ordered_frames import (
     check_frame,
     column,
     drained,
+    fit_for_pandas,
     in_arrow,
     not_ahead,
     nullable,
@@ -268,11 +269,16 @@ def _stream(
     if drains is not None:
         packed = packed.unionByName(drained(drains, rows.key))
     mode = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}[timers]
-    observed = packed.groupBy(*packed_as.names[: len(rows.key)]).transformWithStateInPandas(
-        statefulProcessor=_Processor(group, keeper),
-        outputStructType=StructType([StructField("rows", BinaryType())]),
-        outputMode="Append",
-        timeMode=mode,
+    keys = packed_as.names[: len(rows.key)]
+    observed = (
+        fit_for_pandas(packed, keys)
+        .groupBy(*keys)
+        .transformWithStateInPandas(
+            statefulProcessor=_Processor(group, keeper),
+            outputStructType=StructType([StructField("rows", BinaryType())]),
+            outputMode="Append",
+            timeMode=mode,
+        )
     )
     output = nullable(output)
     schema = arrow_schema(frame, output)

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -204,9 +205,29 @@ def _sources(column: pa.ChunkedArray) -> Longs:
 
 def _hashes(columns: Sequence[pa.ChunkedArray]) -> Longs:
     """A hash of each row's values. With 64 bits, two of a million collide once in 37 million runs."""
-    values = zip(*(column.to_pylist() for column in columns), strict=True)
+    values = zip(*map(_plain_values, columns), strict=True)
     digests = (hashlib.blake2b(repr(each).encode(), digest_size=8).digest() for each in values)
     return np.array([int.from_bytes(each, "big", signed=True) for each in digests], np.int64)
+
+
+def _plain_values(column: pa.ChunkedArray) -> list[Any]:
+    """Values whose `repr` is the same in every session; times that Python does not have are numbers."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        if not pa.types.is_temporal(column.type):
+            raise
+        values = list(map(_plain_value, column))
+    return values
+
+
+def _plain_value(time: pa.Scalar) -> Any:
+    try:
+        return time.as_py()
+    except (OverflowError, ValueError):
+        return time.cast(pa.int32() if time.type.bit_width == 32 else pa.int64()).as_py()
 
 
 def stamps_of(table: pa.Table, width: int) -> Stamps:
@@ -260,8 +281,24 @@ def write_stream(table: pa.Table) -> bytes:
 
 
 def read_stream(data: bytes) -> pa.Table:
+    """A table from its bytes. Times are in UTC: the zone is the session's, and rows of several sessions meet."""
     with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    return table.cast(pa.schema([field.with_type(_in_utc(field.type)) for field in table.schema]))
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_in_utc(kind.value_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    return kind
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

@@ -3,6 +3,9 @@
 PySpark looks columns up by name on the way to Python, where a dot means a field of a structure, and the state
 store takes plain names of keys only. So rows travel with numbers for names, and keys with plain names; Arrow
 tables have the names that the user gave.
+
+Keys of a stateful operator pass through pandas, where a column of numbers with a null in it becomes one of floats:
+Spark then takes several groups for one. So keys that pandas would change are replaced by others that say the same.
 """
 
 from __future__ import annotations
@@ -14,7 +17,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    FractionalType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from antecast.core.errors import ConfigurationError
 
@@ -120,6 +139,28 @@ def packed_schema(frame: DataFrame, key: Sequence[str], **more: DataType) -> Str
     ]
     rest = [StructField(name, kind) for name, kind in more.items()]
     return StructType([*fields, StructField("rows", BinaryType()), *rest])
+
+
+def fit_for_pandas(packed: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Packed rows with keys that pandas leaves as they are. Equal keys stay equal, and others do not become so."""
+    return packed.withColumns({name: _fit_for_pandas(name, packed.schema[name].dataType) for name in keys})
+
+
+def _fit_for_pandas(name: str, kind: DataType) -> Column:
+    key = column(name)
+    if isinstance(kind, StringType | BinaryType | BooleanType | DateType | DecimalType):
+        return key
+    if isinstance(kind, IntegerType | LongType):
+        # These are the keys of most streams: the type stays, so that their checkpoints are still good.
+        least = -(1 << 31) if isinstance(kind, IntegerType) else -(1 << 63)
+        said = f"the key {least} is not told from a missing one; turn the column into a text"
+        taken = F.when(key == F.lit(least), F.raise_error(F.lit(said)).cast(kind))
+        return taken.otherwise(F.coalesce(key, F.lit(least).cast(kind)))
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(key).cast("string")  # as a text of its own it would depend on the time zone
+    if isinstance(kind, FractionalType):
+        key = key + F.lit(0).cast(kind)  # −0 is 0
+    return key.cast("string")
 
 
 def drained(drains: DataFrame, key: Sequence[str], *more: Column) -> DataFrame:

@@ -11,6 +11,7 @@ keeps, and for how long, is its own affair.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -37,6 +38,7 @@ from antecast.spark.sources.streams import (
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.aio.msg import Msg
     from nats.js.api import StreamInfo
 
 NAME = "antecast.nats"
@@ -49,7 +51,11 @@ COLUMNS = struct(
     timestamp=TimestampType(),
 )
 HELD_ROWS = 20_000
-"""Messages that a task takes at a time."""
+HELD_BYTES = 64 << 20
+"""What a task takes at a time: so many messages, or a little more than so many bytes of them."""
+
+ASKED_ROWS, ASKED_BYTES = 1000, 8 << 20
+"""What a server is asked for at a time. A client that has far more on its way is a slow one, and is cut off."""
 
 T = TypeVar("T")
 
@@ -210,19 +216,19 @@ class NatsReader(StreamReader):
         return in_batches(self, self._rows(partition))
 
     def _rows(self, part: Range) -> Iterator[dict[str, Any]]:
-        start, full = part.start, True
-        while full and start < part.end:
+        start, more = part.start, True
+        while more:
             work = partial(self._take, part=Range(start, part.end, part.log))
-            rows = self.server.run(work, f"stream {self.stream}")
+            rows, more = self.server.run(work, f"stream {self.stream}")
             yield from rows
-            full = len(rows) >= HELD_ROWS
             start = rows[-1]["seq"] + 1 if rows else part.end
 
-    async def _take(self, client: Client, part: Range) -> list[dict[str, Any]]:
-        """The first messages of a range, or all. Numbers may be missing: of other subjects, or deleted ones."""
+    async def _take(self, client: Client, part: Range) -> tuple[list[dict[str, Any]], bool]:
+        """The first messages of a range, and whether there are more. Numbers may be missing: of other subjects, or
+        deleted ones."""
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-        jetstream, timeout = client.jetstream(timeout=self.server.timeout), self.server.timeout
+        jetstream = client.jetstream(timeout=self.server.timeout)
         info = await jetstream.stream_info(self.stream)
         state = info.state
         if self.strict and part.log not in (None, _made(info)):
@@ -236,18 +242,22 @@ class NatsReader(StreamReader):
             opt_start_seq=part.start,
             ack_policy=AckPolicy.NONE,
             inactive_threshold=60.0,
+            filter_subject=self.subject,
         )
-        consumer = await jetstream.pull_subscribe(self.subject or "", stream=self.stream, config=config)
+        made = await jetstream.add_consumer(self.stream, config)
+        place = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{made.name}"
         rows: list[dict[str, Any]] = []
-        made = await consumer.consumer_info()
-        pending = made.num_pending or 0
-        while pending and len(rows) < HELD_ROWS and (not rows or rows[-1]["seq"] < part.end - 1):
-            for message in await consumer.fetch(min(pending, 1000, part.end - part.start), timeout=timeout):
+        pending, size = made.num_pending or 0, 0
+        while pending and len(rows) < HELD_ROWS and size < HELD_BYTES:
+            some = await _ask(client, place, min(pending, part.end - part.start), self.server.timeout)
+            pending = 0  # or as many as the last one says
+            for message in some:
                 found = message.metadata
                 pending = found.num_pending or 0
                 if found.sequence.stream >= part.end:
                     pending = 0
                     break
+                size += len(message.data)
                 rows.append(
                     {
                         "subject": message.subject,
@@ -258,8 +268,31 @@ class NatsReader(StreamReader):
                         "timestamp": found.timestamp,
                     }
                 )
+            if rows and rows[-1]["seq"] >= part.end - 1:
+                pending = 0
         await jetstream.delete_consumer(self.stream, made.name)
-        return rows
+        return rows, pending > 0
+
+
+async def _ask(client: Client, place: str, most: int, timeout: float) -> list[Msg]:
+    """The next messages of a consumer: as many as there are and may be on their way. The client's own way to ask
+    for them knows no bound in bytes."""
+    inbox = client.new_inbox()
+    answers = await client.subscribe(inbox)
+    most = min(most, ASKED_ROWS)
+    wanted = {"batch": most, "max_bytes": max(ASKED_BYTES, client.max_payload + (1 << 16)), "no_wait": True}
+    await client.publish(place, json.dumps(wanted).encode(), inbox)
+    messages: list[Msg] = []
+    while len(messages) < most:
+        message = await answers.next_msg(timeout)
+        if not message.reply:  # a word of the server: there are no more, or they would be too many bytes
+            headers = message.headers or {}
+            if headers.get("Status") not in ("404", "408") and not messages:
+                raise ConnectionError(headers.get("Description", "no messages, and no reason why"))
+            break
+        messages.append(message)
+    await answers.unsubscribe()
+    return messages
 
 
 def _begin(start: dict[str, Any], end: dict[str, Any]) -> int:

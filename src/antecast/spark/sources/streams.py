@@ -25,7 +25,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from antecast.core.errors import AntecastError, ConfigurationError, InputError
 
-BATCH_ROWS = 4096
+BATCH_ROWS, BATCH_BYTES = 4096, 32 << 20
+"""Where a batch for Spark ends. A column of one cannot have more than 2 GiB."""
 
 
 def struct(**columns: DataType) -> StructType:
@@ -82,11 +83,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def in_batches(reader: StreamReader, rows: Iterator[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     held: list[dict[str, Any]] = []
+    size = 0
     for row in rows:
         held.append(row)
-        if len(held) == BATCH_ROWS:
+        size += len(row["value"] or b"")
+        if len(held) == BATCH_ROWS or size >= BATCH_BYTES:
             yield reader.batch(held)
-            held = []
+            held, size = [], 0
     if held:
         yield reader.batch(held)
 
