@@ -15,15 +15,18 @@ from hypothesis import strategies as st
 
 from antecast.core import ConfigurationError, Message
 from antecast.core.wire import Codec
+from antecast.history.log import DiscardSink, EventWriter, SampleWriter
 from antecast.protocols import epidemic, runs
 from antecast.protocols.delta import Stamp
 from antecast.protocols.opportunistic import DeltaSettings
 from antecast.sim import run
 from antecast.sim.clocks import Clock
 from antecast.sim.compiled import choice, clocks, pool, sets, skew, wire
+from antecast.sim.compiled.cells import IN_USE
 from antecast.sim.compiled.choice import choose
 from antecast.sim.compiled.engine import OutOfReach
 from antecast.sim.compiled.opportunistic import engine
+from antecast.sim.compiled.opportunistic.arrays import MADE
 from antecast.sim.compiled.opportunistic.engine import OpportunisticEngine
 from antecast.sim.compiled.sorting import sort_pairs
 from antecast.sim.engine import Engine
@@ -218,6 +221,31 @@ def test_a_crowd_makes_all_arrays_grow(name):
     assert assert_same_or_refused(scenario_with(of_protocol(name, changes))) is None
 
 
+@pytest.mark.parametrize("name", ["delta", "barrier", "epidemic"])
+@pytest.mark.parametrize("has_trace", [False, True])
+def test_who_has_left_for_good_takes_no_room_in_the_tables(name, has_trace):
+    """A trace of a day has many who pass by once. What each of them knew was kept until the end."""
+    crowd = written([(a, b, 0, 8) for a in range(30) for b in range(a)], {node: [(1, 9)] for node in range(30)})
+    slow = {"kind": "exponential", "mean": "1s"}  # so that messages wait for others when their nodes leave
+    crashes = [{"kind": "crash", "node": node, "at": "4s"} for node in range(15)]
+    leaves = [{"kind": "leave", "node": node, "at": "5s"} for node in range(30)]
+    scenario = scenario_with(
+        {
+            "nodes": None if has_trace else 30,
+            "duration": "9s",
+            "protocol": {"name": name},
+            "network": {"topology": crowd if has_trace else {"kind": "complete"}, "delay": slow},
+            "workload": [{"kind": "poisson", "rate": 2.0}],
+            "faults": [] if has_trace else crashes + leaves,
+        }
+    )
+    made = OpportunisticEngine(scenario, EventWriter("run", DiscardSink()), SampleWriter("run", DiscardSink()))
+    made.run()
+    world = made._world
+    assert world.at[MADE] > 100
+    assert world.rows.of[0, pool.TAKEN] == world.cells.at[IN_USE] == 0
+
+
 def test_a_large_network_may_begin_with_slow_radios():
     """Nearly ten thousand offers wait to be sent before the first event."""
     changes = {
@@ -302,6 +330,18 @@ def test_a_skew_heap_gives_the_least_first(entries):
         root = skew.without_first(rows, root)
     assert found == sorted(entries)
     assert rows.of[0, pool.TAKEN] == 0
+
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.integers(0, 20))
+def test_a_skew_heap_is_given_back_whole(keys, taken):
+    rows, root = pool.make_pool(64, 5), -1
+    for key in keys:
+        root = skew.entered(rows, root, key, 0, 0)
+    for _ in range(min(taken, len(keys))):
+        root = skew.without_first(rows, root)
+    skew.clear(rows, root)
+    assert rows.of[0, pool.TAKEN] == 0
+    assert len({pool.take_row(rows) for _ in range(64)}) == 64
 
 
 @given(

@@ -53,3 +53,19 @@ def without_first(pool: Pool, root: Whole) -> Whole:
     left, right = pool.of[root, LEFT], pool.of[root, RIGHT]
     give_back(pool, root)
     return merged(pool, left, right)
+
+
+@part
+def clear(pool: Pool, root: Whole) -> None:
+    """Give back a whole queue, in whatever order: in time that follows its entries, with nothing merged."""
+    of = pool.of
+    while root >= 0:
+        left = of[root, LEFT]
+        if left >= 0:  # turn what is on the left up, until there is nothing more
+            of[root, LEFT] = of[left, RIGHT]
+            of[left, RIGHT] = root
+            root = left
+        else:
+            right = of[root, RIGHT]
+            give_back(pool, root)
+            root = right

@@ -22,7 +22,7 @@ class Table(NamedTuple):
     key: Longs
     """As long as a power of two; -1 where there is no entry."""
     value: Ints
-    """Two numbers for each."""
+    """Two numbers for each, in memory beside its key: they come from there together."""
     at: Longs
     """The number of entries, and the bits to shift a hash by."""
 
@@ -30,9 +30,8 @@ class Table(NamedTuple):
 def make_table(room: int) -> Table:
     """A table with places for so many entries, and as many again to keep it quick."""
     bits = max(4, (2 * room - 1).bit_length())
-    return Table(
-        np.full(1 << bits, _EMPTY, np.int64), np.zeros((1 << bits, 2), np.int32), np.array([0, 64 - bits])
-    )
+    both = np.full((1 << bits, 2), _EMPTY, np.int64)
+    return Table(both[:, 0], both.view(np.int32)[:, 2:], np.array([0, 64 - bits]))
 
 
 def roomier_table(table: Table) -> Table:

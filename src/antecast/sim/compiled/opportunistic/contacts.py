@@ -52,7 +52,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
 )
 from antecast.sim.compiled.opportunistic.exchange import ask_for_withheld, expired, give_answers, say
 from antecast.sim.compiled.opportunistic.keeping import purge, purge_later
-from antecast.sim.compiled.opportunistic.ordering import restart
+from antecast.sim.compiled.opportunistic.ordering import forget_all, restart
 from antecast.sim.compiled.opportunistic.sending import (
     nothing_sent,
     open_port,
@@ -323,6 +323,7 @@ def leave(world: World, queue: Queue, book: Book, now: Whole, p: Whole) -> None:
         note(book, p, now, LOST_STATE, NOTHING, NOTHING, NOTHING, NOTHING)
         _stop(world, queue, book, now, p)
     node[GONE], node[SAVED] = 1, 0
+    forget_all(world, p)
     while node[WANTED] >= 0:
         q = world.cells.of[node[WANTED], 0]
         _want_no_more(world, q, p)

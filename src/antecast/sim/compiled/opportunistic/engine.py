@@ -353,4 +353,6 @@ def _grown_pool(pool: Pool, wanted: int) -> Pool:
 
 
 def _longer(rows: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([rows, np.empty_like(rows)])
+    more = np.empty((2 * len(rows), *rows.shape[1:]), rows.dtype)
+    more[: len(rows)] = rows
+    return more

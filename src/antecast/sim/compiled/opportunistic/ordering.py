@@ -408,6 +408,21 @@ def restart(world: World, p: Whole) -> None:
     world.tally[READY] = world.tally[DROPPED] = 0
 
 
+@inlined_part
+def forget_all(world: World, p: Whole) -> None:
+    """A node goes for good, and nobody asks any more what it knew."""
+    if not world.at[ORDERED]:
+        return
+    node = world.nodes[p]
+    take_all(world, p)
+    world.tally[READY] = node[EARLY] = 0
+    _clear_barrier(world, p)
+    while node[KNOWN_FIRST] >= 0:
+        known = node[KNOWN_FIRST]
+        world.rows.of[known, LAST_DELIVERED] = -1
+        forget_if_idle(world, p, known)
+
+
 # Effects.
 
 

@@ -51,7 +51,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     World,
 )
 from antecast.sim.compiled.pool import give_back, take_row
-from antecast.sim.compiled.skew import entered, without_first
+from antecast.sim.compiled.skew import clear, entered
 from antecast.sim.compiled.table import enter, find, remove
 
 _MESSAGE_BYTES, ENTRY_BYTES = 400, 200
@@ -238,8 +238,8 @@ def end_await(world: World, p: Whole, awaited: Whole) -> None:
 @part
 def clear_expiries(world: World, p: Whole) -> None:
     node = world.nodes[p]
-    while node[EXPIRIES] >= 0:
-        node[EXPIRIES] = without_first(world.rows, node[EXPIRIES])
+    clear(world.rows, node[EXPIRIES])
+    node[EXPIRIES] = -1
 
 
 @part
