@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -315,7 +316,7 @@ class Follower:
                     return []
                 known = copies.get(str(error.path), str(error.path))
                 line = None if error.line is None else error.line + shift.get(str(error.path), 0)
-                raise InputError(error.problem, path=known, line=line) from None
+                raise InputError(_of_files(error.problem, copies, shift), path=known, line=line) from None
             found = []
             for each in findings(verdict, log, placed=None):
                 if each.file is not None and each.line is not None:
@@ -351,6 +352,14 @@ class Follower:
                 self._format = (numbers, self._known(value["format"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"not the state of --follow ({error}); remove it to start over", path=file) from None
+
+
+def _of_files(problem: str, copies: Mapping[str, str], shift: Mapping[str, int]) -> str:
+    """Words about copies of windows, in the names and the lines of the files."""
+    for copy, label in copies.items():
+        lines = re.compile(rf"{re.escape(copy)}:(\d+)")
+        problem = lines.sub(lambda found, to=label, by=shift[copy]: f"{to}:{int(found[1]) + by}", problem)  # type: ignore[misc]
+    return problem
 
 
 def _name(log: ForeignLog | None) -> str:

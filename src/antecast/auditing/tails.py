@@ -6,19 +6,21 @@ What is promised:
 - A file is known by its number in the file system. One that is renamed, as rotation does, keeps its lines and is
   read to its end; what then stands under its old name is another file. It may go while it is looked at.
 - A file that was truncated, or replaced by another of its number, begins anew. It shows by its size, or by what
-  stands before the place that was reached.
+  stands before the place that was reached. If there is a copy of it in its folder, as `copytruncate` leaves one,
+  its rest is read there. Copies are not read twice (`copies`).
 - Compressed files do not grow: those in folders are what rotation left behind, and are passed over.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from antecast.auditing.copies import Size, copies_among, holder, holds
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.log_files import compression_of, find_files
 from antecast.text.sizes import format_size
@@ -92,10 +94,7 @@ class Tail:
 
     def same(self, file: Path, size: int) -> bool:
         """Whether a file that has this tail's number is the file it was."""
-        if size < self.offset:
-            return False
-        with file.open("rb") as stream:
-            return _stands(stream, self.offset, self.mark)
+        return size >= self.offset and holds(file, self.offset, self.mark)
 
     def state(self) -> dict[str, Any]:
         """What a restart needs to read the window again, and to know that the file is still the one it was."""
@@ -113,11 +112,6 @@ class Tail:
         }
 
 
-def _stands(stream: Any, offset: int, mark: bytes) -> bool:
-    stream.seek(offset - len(mark))
-    return bool(stream.read(len(mark)) == mark)
-
-
 class Tails:
     """The tails of all files that paths name, now and later."""
 
@@ -131,6 +125,8 @@ class Tails:
         self.gone = ""
         """A file that went before it was read to its end, in words."""
         self.all: list[Tail] = []
+        self.copies: set[Size] = set()
+        """Files that were found to be copies."""
 
     def __iter__(self) -> Iterator[Tail]:
         """Those that have lines in the window, under names that tell them apart."""
@@ -195,23 +191,49 @@ class Tails:
         """The files that can be read on, each with its tail."""
         known = {tail.identity: tail for tail in self.all}
         found: dict[Path, Tail] = {}
+        sizes: dict[Path, Size] = {}
+        lost: list[Tail] = []
         for file in self._files():
             status = file.stat()
-            identity = (status.st_dev, status.st_ino)
-            tail = known.pop(identity, None)
+            sizes[file] = (status.st_dev, status.st_ino, status.st_size)
+            tail = known.pop(sizes[file][:2], None)
             if tail is not None and not tail.same(file, status.st_size):
-                tail.identity = (-1, tail.number)  # its file is gone; its lines stay in the window
-                tail = None
-            found[file] = self._begin(file, identity) if tail is None else tail
-            found[file].path, found[file].size = file, status.st_size
+                lost.append(tail)
+            elif tail is not None:
+                found[file] = tail
         for tail in known.values():  # moved out of what is followed, perhaps with lines that were not read
             if tail.identity[0] >= 0 and (moved := _elsewhere(tail)) is not None:
-                tail.path = moved
                 found[moved] = tail
-            elif tail.identity[0] >= 0 and tail.size > tail.offset:
-                self.gone = f"{tail.path} is gone, and {tail.size - tail.offset:,} bytes of it were not read"
+            elif tail.identity[0] >= 0:
+                lost.append(tail)
+        for tail in lost:
+            self._read_on_in_a_copy(tail, found, sizes)
+        named = {Path(path) for path in self.paths}
+        new = [each for each in sizes.items() if each[0] not in found or not found[each[0]].offset]
+        others = [each for each in sizes.items() if each not in new]
+        copies = set(copies_among([each for each in new if each[0] not in named], others, self.copies))
+        for file, size in new:
+            if file in copies:
+                found.pop(file, None)
+            elif file not in found:
+                found[file] = self._begin(file, size[:2])
+        for file, tail in found.items():
+            tail.path, tail.size = file, sizes[file][2] if file in sizes else tail.size
         self.all = [tail for tail in self.all if tail.lines or tail in found.values()]
         return found
+
+    def _read_on_in_a_copy(self, tail: Tail, found: dict[Path, Tail], listed: Container[Path]) -> None:
+        """Go on in a copy of a file that is gone, or no longer what it was; its lines stay in any case."""
+        live = {each.identity for each in found.values() if each.offset}
+        copy = holder(tail.path, tail.offset, tail.mark, listed=listed, apart=live)
+        if copy is not None:
+            status = copy.stat()
+            tail.identity, tail.path, found[copy] = (status.st_dev, status.st_ino), copy, tail
+            return
+        if tail.size > tail.offset:
+            how = "was truncated" if tail.path.exists() else "is gone"
+            self.gone = f"{tail.path} {how}, and {tail.size - tail.offset:,} bytes of it were not read"
+        tail.identity = (-1, tail.number)
 
     def _begin(self, file: Path, identity: Identity) -> Tail:
         self.count += 1
@@ -252,16 +274,21 @@ class Tails:
 
     def restore(self, value: dict[str, Any]) -> int:
         """Go on where another left it; how many lines of the window will be read again."""
-        again = 0
+        again, listed = 0, list[Path]()
+        with suppress(InputError):  # no file is there yet, which the next look says
+            listed = self._files()
         self.count, self.dropped = int(value["count"]), int(value["dropped"])
         self.gone = str(value.get("gone", ""))
         for each in value["files"]:
             device, number = each["identity"]
             tail = Tail(each["number"], Path(each["path"]), (int(device), int(number)))
             tail.offset, tail.mark = int(each["end"]), bytes.fromhex(each["mark"])
-            if place_of(tail) is None:  # gone, or truncated since
+            place = place_of(tail, listed)
+            if place is None:  # gone, or truncated since
                 self.dropped += each["read"] - each["line"]
                 continue
+            status = place.stat()
+            tail.path, tail.identity = place, (status.st_dev, status.st_ino)
             tail.offset, tail.line = int(each["offset"]), int(each["line"])
             tail.mark = tail.left = bytes.fromhex(each["left"])
             tail.header = bytes.fromhex(each["header"])
@@ -270,13 +297,13 @@ class Tails:
         return again
 
 
-def place_of(tail: Tail) -> Path | None:
-    """Where the file of a tail is, under its name or another one in its folder."""
+def place_of(tail: Tail, listed: Container[Path] = ()) -> Path | None:
+    """Where the file of a tail is, under its name or another one in its folder, or else a copy of it."""
     with suppress(OSError):
         status = tail.path.stat()
         if (status.st_dev, status.st_ino) == tail.identity and tail.same(tail.path, status.st_size):
             return tail.path
-    return _elsewhere(tail)
+    return _elsewhere(tail) or holder(tail.path, tail.offset, tail.mark, listed=listed)
 
 
 def _elsewhere(tail: Tail) -> Path | None:

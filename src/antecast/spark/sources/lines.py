@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
+from antecast.auditing.copies import Size
 from antecast.auditing.tails import MARK, Tail, Tails, place_of
 from antecast.core.errors import InputError
 from antecast.importers.source import MAX_LINE
@@ -83,6 +84,7 @@ class LinesReader(StreamReader):
         self.start: dict[str, Any] = values.get("startingOffsets") or {"count": 0, "files": {}}
         self.bytes: int = values.get("maxBytesPerTrigger", MAX_BYTES)
         self.longest: int = values.get("maxLineBytes", MAX_LINE)
+        self.copies: set[Size] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self.start
@@ -91,6 +93,7 @@ class LinesReader(StreamReader):
         tails = Tails(self.paths, window=0, max_line=self.longest)
         tails.all = [_tail(int(number), kept) for number, kept in start["files"].items()]
         tails.count = start["count"]
+        tails.copies = self.copies
         found = tails.found()
         share = max(1, self.bytes // max(1, len(found)))
         for file, tail in found.items():
