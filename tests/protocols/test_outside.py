@@ -281,6 +281,14 @@ def test_new_refuses_names_that_cannot_be_and_folders_that_are_full(antecast):
     assert "exists already" in antecast("new", "my-own")[2]
 
 
+@pytest.mark.parametrize("name", ["class", "json", "sys", "antecast", "pytest"])
+def test_new_refuses_names_under_which_no_package_could_be_imported(antecast, name):
+    code, _, err = antecast("new", name)
+    assert code == 2
+    assert "choose another name" in err
+    assert not Path(name).exists()
+
+
 def test_the_new_protocol_runs_and_is_compared(antecast, tmp_path, monkeypatch):
     assert antecast("new", "my-own")[0] == 0
     monkeypatch.syspath_prepend(str(tmp_path / "my-own" / "src"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -44,6 +46,8 @@ def new(
 
     if name in [each.name for each in specifications()]:
         raise ConfigurationError(f"there is a protocol {name} already; choose another name", field="NAME")
+    if problem := _why_not_imported(_module(name)):
+        raise ConfigurationError(f"{problem}; choose another name", field="NAME")
     package = Path(name) if folder is None else folder
     write_package(name, package)
     out.print(f"{package} holds a protocol that works. Next:")
@@ -71,3 +75,13 @@ def write_package(name: str, folder: Path) -> None:
 
 def _module(name: str) -> str:
     return name.replace("-", "_")
+
+
+def _why_not_imported(module: str) -> str | None:
+    """Why no package can be imported by this name, or only in place of another one."""
+    if keyword.iskeyword(module):
+        return f"{module} is a word of Python's, and no module can be called that"
+    found = find_spec(module)
+    if found is not None and found.origin is not None:  # a folder without code hides nothing
+        return f"there is a Python module {module} already, which the package would hide"
+    return None
