@@ -8,6 +8,7 @@ from antecast.core import Deliver, Discard, LocalMisuse, Message, Send
 from antecast.history.oracle import judge
 from antecast.protocols import specification
 from antecast.protocols.delta import Delta, Stamp
+from antecast.protocols.layered import EXPIRY
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
 
@@ -112,6 +113,20 @@ def test_a_wild_clock_stretches_nobody_s_lifetimes():
     assert node.gauges()["refused"] == 1
     sent = node.broadcast(b"", at(2))
     assert sent[-1].message.stamp.deadline == at(12)
+
+
+def test_a_clock_that_goes_back_repeats_no_delivery():
+    """Node 0's clock leaps ahead, so that a message expires and is forgotten, and is then set right."""
+    spec = specification("delta")
+    node = spec.make(0, spec.configure({"lifetime": "10s", "clock_bound": "2s"}))
+    node.link_up(1, at(0))
+    message = Message(1, 1, b"", Stamp(at(10), {}))
+    assert Deliver(message) in node.receive(message, 1, at(1))
+    node.link_up(2, at(100))  # looks through its cache
+    assert node.gauges()["cached"] == 0
+    assert node.receive(message, 1, at(2)) == []
+    later = Message(1, 2, b"", Stamp(at(11), {1: at(10)}))
+    assert Deliver(later) in [*node.receive(later, 1, at(3)), *node.timer(EXPIRY, at(10) + 1)]
 
 
 FALSE_STAMPS = pytest.mark.parametrize("second", [5, 6], ids=["one tag twice", "its own last one left out"])
