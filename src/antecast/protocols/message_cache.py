@@ -130,8 +130,8 @@ class MessageCache:
         return self._deadlines[0][0] + 1 + self._longest // PURGE_SHARE if self._deadlines else None
 
     def forgot(self, deadline: int | None) -> bool:
-        """Whether a message with this deadline may have been here and have expired, and is no longer remembered. It
-        can come again only where the clock has gone back."""
+        """Whether a message with this deadline may have been here, and have expired, and is no longer remembered.
+        It can come again only where the clock has gone back."""
         return deadline is not None and deadline <= self._forgotten
 
     def never_seen(self, name: Name, deadline: int | None) -> bool:
