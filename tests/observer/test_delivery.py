@@ -242,6 +242,25 @@ def test_a_single_row_from_the_future_moves_no_clock():
     assert [each.item for each in out if not each.reason] == [0, 1, 3, 4]
 
 
+@pytest.mark.parametrize("sources", ["abacab", "abaacbaac", "aabababc"])
+def test_a_clock_that_stands_in_1970_and_speaks_first_has_nobody_refused(sources):
+    """Its rows come between those of the others, and are in time by its own clock."""
+    observer = rows_observer()
+    out = []
+    for item, source in enumerate([*sources, *"bcabc"]):
+        out += observer.receive(item, row(0, kn=item) if source == "a" else row(10**12 + item), source)
+    assert [each.item for each in out + observer.flush() if each.reason] == []
+    assert observer.now == 10**12 + item
+
+
+def test_one_source_alone_refuses_a_single_other_one_after_ten_rows():
+    observer = rows_observer()
+    observer.receive("first", row(10), "a")
+    observer.receive("ahead", row(10**6), "b")
+    refused = [observer.receive(each, row(10 + each), "a") for each in range(1, 11)]
+    assert [len([each for each in out if each.reason]) for out in refused] == [0] * 9 + [1]
+
+
 def test_after_a_silence_a_few_rows_that_agree_are_believed():
     observer = rows_observer()
     out = []

@@ -8,6 +8,7 @@ from antecast.core import Deliver, Discard, LocalMisuse, Message, Send
 from antecast.history.oracle import judge
 from antecast.protocols import specification
 from antecast.protocols.delta import Delta, Stamp
+from antecast.protocols.layered import EXPIRY
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
 
@@ -93,7 +94,14 @@ def test_a_sender_names_a_predecessor_until_it_has_expired_on_every_clock():
     b.accept(broadcast(a, 0, 1, 0, lifetime=5), at(1))
     assert 0 in broadcast(b, 1, 1, 8).stamp.barrier
     b.accept(broadcast(a, 0, 2, 8, lifetime=5), at(9))
-    assert 0 not in broadcast(b, 1, 2, 18).stamp.barrier
+    c, d = delta(2), delta(3)
+    for each in (c, d):
+        each.accept(broadcast(delta(0), 0, 1, 8, lifetime=5), at(9))
+    assert 0 not in broadcast(c, 2, 1, 18, lifetime=20).stamp.barrier
+    assert (
+        0 in broadcast(d, 3, 1, 18).stamp.barrier
+    )  # a clock that is at 8 s would deliver it, and its cause later
+    assert 0 not in broadcast(b, 1, 2, 28).stamp.barrier
 
 
 def test_an_expired_message_and_one_from_a_wild_clock_are_refused():
@@ -112,6 +120,55 @@ def test_a_wild_clock_stretches_nobody_s_lifetimes():
     assert node.gauges()["refused"] == 1
     sent = node.broadcast(b"", at(2))
     assert sent[-1].message.stamp.deadline == at(12)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_wild_clock_costs_no_other_node_its_order_though_lifetimes_differ(forgets):
+    """Node 0 is 19 s ahead. On its clock m₁ has expired when it broadcasts m₂, and for b it has not."""
+    a, b, wild = (delta(node, clock_bound=2) for node in (1, 2, 0))
+    broadcast(wild, 0, 1, 30, lifetime=2)
+    m1 = broadcast(a, 1, 1, 20, lifetime=20)
+    assert ids(wild.accept(m1, at(20 + 19)).ready) == [(1, 1)]
+    if forgets:
+        wild.expire(at(20 + 23))
+    m2 = broadcast(wild, 0, 2, 20 + 23, lifetime=2)
+    order = []
+    for now, message in ((24, m2), (25, m1)):
+        if b.admit(message, at(now)) is None:
+            order += ids(b.accept(message, at(now)).ready)
+    order += ids(b.expire(at(40) + 1).ready)
+    assert order in ([(1, 1), (0, 2)], [(1, 1)])
+
+
+def test_nor_does_one_that_leaps_and_is_set_right():
+    """Node 0 forgets m₁ while its clock is ahead, and broadcasts m₂ while m₁ can still be delivered at b."""
+    a, b, wild = (delta(node, lifetime=20, clock_bound=2) for node in (1, 2, 0))
+    m1 = broadcast(a, 1, 1, 0)
+    assert ids(wild.accept(m1, at(1)).ready) == [(1, 1)]
+    wild.expire(at(100))
+    m2 = broadcast(wild, 0, 1, 2)
+    saved, wild = wild.snapshot(), delta(0, lifetime=20, clock_bound=2)
+    wild.restore(saved, [])
+    assert broadcast(wild, 0, 2, 3).stamp.deadline > m2.stamp.deadline > m1.stamp.deadline + at(22)
+    order = []
+    for now, message in ((3, m2), (4, m1), (21, m2)):
+        if b.admit(message, at(now)) is None:
+            order += ids(b.accept(message, at(now)).ready)
+    assert order == [(1, 1), (0, 1)]
+
+
+def test_a_clock_that_goes_back_repeats_no_delivery():
+    """Node 0's clock leaps ahead, so that a message expires and is forgotten, and is then set right."""
+    spec = specification("delta")
+    node = spec.make(0, spec.configure({"lifetime": "10s", "clock_bound": "2s"}))
+    node.link_up(1, at(0))
+    message = Message(1, 1, b"", Stamp(at(10), {}))
+    assert Deliver(message) in node.receive(message, 1, at(1))
+    node.link_up(2, at(100))  # looks through its cache
+    assert node.gauges()["cached"] == 0
+    assert node.receive(message, 1, at(2)) == []
+    later = Message(1, 2, b"", Stamp(at(11), {1: at(10)}))
+    assert Deliver(later) in [*node.receive(later, 1, at(3)), *node.timer(EXPIRY, at(10) + 1)]
 
 
 FALSE_STAMPS = pytest.mark.parametrize("second", [5, 6], ids=["one tag twice", "its own last one left out"])

@@ -17,8 +17,9 @@ within δ, the largest r seen is as good as a clock. One source whose clock is w
   agree; one more for each doubling beyond, 13 for an hour at ε + δ = 55 ms. With one row in twenty wrong, that
   happens once in 20¹³. After a true leap all rows are doubted, and 13 have come soon compared with the leap.
 - While **one source alone** has shown the clock, `CONFIRM` consecutive rows will do for any leap, if two other
-  sources agree on it: of three sources two are right. Otherwise a clock that stands in 1970 and happens to speak
-  first has all others refused, since each of its rows contradicts them again.
+  sources agree on it: of three sources two are right. Until then its own rows refuse those of others only when
+  there have been `ALONE_AGAINST`. Otherwise a clock that stands in 1970 and happens to speak first has all others
+  refused, since each of its rows contradicts them again.
 - A source that is **alone** has nobody to confirm it. Where no other source was ever seen, `CONFIRM` consecutive
   doubted rows confirm it; where others were seen and have fallen silent, `ALONE` do. From then on it counts as the
   only one.
@@ -52,6 +53,10 @@ CONFIRM = 3
 ALONE = 100
 """How many consecutive rows confirm a source where others were seen before."""
 
+ALONE_AGAINST = 10
+"""How many rows of the only source that has shown the clock must speak against doubted ones of others: it may be
+the wrong one."""
+
 NEAR = 32
 """Leaps of up to so many times ε + δ are short: a stream whose rows are that far apart makes one with each."""
 
@@ -74,6 +79,8 @@ class Front(msgspec.Struct, omit_defaults=True):
     streak: int = 0
     """How many consecutive doubted rows agree, and the largest r of these."""
     level: int = 0
+    against: int = 0
+    """How many rows of the only source have spoken against the doubted ones."""
     behind: int = 0
     """How many rows were too far behind, less those in time since; their largest r, the first one's source, and
     whether they are of two sources or of the leader."""
@@ -141,7 +148,7 @@ class RowClock(Generic[T]):
         else:
             if r >= front.ground - self.reach:
                 self._sorted = moment
-                self._contradict(r, out)
+                self._speak_against(r, source, out)
             now = self._ordinary(item, r, source, moment, now, out)
         self._release(now, out)
         return out
@@ -175,7 +182,7 @@ class RowClock(Generic[T]):
                 out.append(Ruling("take", each.item, now))
             else:
                 out.append(Ruling("refuse", each.item, now))
-        self.front.run = self.front.streak = self.front.level = 0
+        self.front.run = self.front.streak = self.front.level = self.front.against = 0
         return out
 
     def _accept(self, item: T, r: int, source: Source, now: int) -> Ruling[T]:
@@ -243,12 +250,28 @@ class RowClock(Generic[T]):
     def _agreeing(self, leap: int) -> int:
         return 2 + (leap // (NEAR * max(self.reach, 1))).bit_length()
 
+    def _speak_against(self, r: int, source: Source, out: list[Ruling[T]]) -> None:
+        """A row in time refutes what is doubted; but one source alone does so to others only with many rows."""
+        front = self.front
+        alone = not front.several and source == front.leader
+        if not alone or all(each.source == source for each in self.held if each.r > r + self.reach):
+            self._contradict(r, out)
+            return
+        front.against += 1
+        if front.against >= ALONE_AGAINST:
+            self._contradict(r, out)
+            return
+        wrong = [each.source == source and each.r > r + self.reach for each in self.held]
+        out += [Ruling("refuse", each.item, r) for each, bad in zip(self.held, wrong, strict=True) if bad]
+        self.held = [each for each, bad in zip(self.held, wrong, strict=True) if not bad]
+        front.run = 0
+
     def _contradict(self, r: int, out: list[Ruling[T]]) -> None:
         """The stream goes on at r without the rows that are impossibly far ahead."""
         if self.held:
             out += [Ruling("refuse", each.item, r) for each in self.held if each.r > r + self.reach]
             self.held = [each for each in self.held if each.r <= r + self.reach]
-        self.front.run = self.front.streak = self.front.level = 0
+        self.front.run = self.front.streak = self.front.level = self.front.against = 0
 
     def _ordinary(self, item: T, r: int, source: Source, moment: int, now: int, out: list[Ruling[T]]) -> int:
         front = self.front
@@ -291,7 +314,7 @@ class RowClock(Generic[T]):
             for each in ready:
                 out.append(self._accept(each.item, each.r, each.source, now))
                 now = out[-1].reading
-        self.front.run = self.front.streak = self.front.level = 0
+        self.front.run = self.front.streak = self.front.level = self.front.against = 0
         return now
 
 

@@ -9,8 +9,9 @@ Two rules, by name:
 
 - `safe`, the default. A deadline never falls below those of the message's causal past, and a sender
   keeps an entry in its barrier until it has expired on every clock of the network (`clock_bound` is the
-  largest difference between two clocks). Then, whenever a predecessor has expired at some node, so has
-  everything before it, and nothing that is still accepted there can come too late.
+  largest difference between two clocks), and will have when the message can be delivered. Then, whenever a
+  predecessor has expired at some node, so has everything before it, and nothing that is still accepted there can
+  come too late.
 - `paper`, as published: a deadline is the sender's time plus the lifetime, entries leave the barrier the
   moment they expire on the sender's clock, and expired entries are looked for only when something
   happens. It violates causal order when lifetimes or clocks differ.
@@ -61,6 +62,9 @@ _FORGET_SHARE = 64
 _SLACK = 10**9
 """Tags are pushed up by single nanoseconds; this allows for a chain of 10⁹ such pushes."""
 
+_PUSHES = 1000
+"""This many pushes are allowed for when a message is delivered; after more of them it waits for nanoseconds."""
+
 
 Tag: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 
@@ -82,9 +86,10 @@ class Delta(Ordering[Stamp]):
         self._lifetime = lifetime
         self._max_lifetime = max_lifetime
         self._safe = rule == "safe"
-        self._furthest = max_lifetime + clock_bound + _SLACK
+        self._reach = int(max_lifetime + clock_bound)
+        self._furthest = self._reach + (_PUSHES if self._safe else _SLACK)
         """How far ahead the deadline of a message may be when it is delivered."""
-        self._beyond = self._furthest + clock_bound + _SLACK if self._safe else self._furthest
+        self._beyond = self._reach + clock_bound + 2 * _SLACK if self._safe else self._furthest
         """How far ahead it may be when the message is taken."""
         self._clock_bound = clock_bound
         self._prune = prune
@@ -101,20 +106,29 @@ class Delta(Ordering[Stamp]):
         self._soonest = _NEVER
         """No held message expires before this."""
         self._forget_at = _LONG_AGO
+        self._shortest = int(lifetime)
+        """The shortest lifetime that a message of this node had."""
+        self._forgot_at = self._last_forgotten = _LONG_AGO
+        """When entries of the barrier were last forgotten, and the largest tag among all that were."""
 
     def stamp(self, seq: int, now: int, lifetime: int | None) -> Stamp:
         wanted = self._lifetime if lifetime is None else lifetime
         if not 0 <= wanted <= self._max_lifetime:
             longest = format_duration(self._max_lifetime)
             raise LocalMisuse(f"a lifetime of {format_duration(wanted)} is not from 0s to max_lifetime, {longest}")
-        gone = now - self._clock_bound if self._safe else now
+        tag, gone = max(now + wanted, self._last_tag + 1), now
+        if self._safe:
+            if now < self._forgot_at:  # the clock has gone back
+                tag = max(tag, self._last_forgotten + self._reach + 1)
+            gone = min(now, tag - self._max_lifetime) - self._clock_bound
         barrier = {source: entry for source, entry in self._barrier.items() if entry >= gone}
         if len(barrier) > MAX_SOURCES:
             raise LocalMisuse(
                 f"the message would depend on {len(barrier)} sources, and a frame holds {MAX_SOURCES};"
                 " wait until some of their messages have expired, or use shorter lifetimes"
             )
-        tag = self._last_tag = self._own_tag = max(now + wanted, self._last_tag + 1)
+        self._last_tag = self._own_tag = tag
+        self._shortest = min(self._shortest, int(wanted))
         self._barrier = {self._node: tag}
         self._delivered[self._node] = tag
         return Stamp(tag, barrier)
@@ -288,9 +302,13 @@ class Delta(Ordering[Stamp]):
 
     def _forget_expired(self, now: int) -> None:
         """What has expired here needs no entry: nothing that arrives can still depend on it."""
-        kept = now - self._clock_bound if self._safe else now
         self._delivered = {source: tag for source, tag in self._delivered.items() if tag >= now}
-        self._barrier = {source: tag for source, tag in self._barrier.items() if tag >= kept}
+        kept = now - (self._reach - self._shortest) if self._safe else now
+        gone = [source for source, tag in self._barrier.items() if tag < kept]
+        for source in gone:
+            self._last_forgotten = max(self._last_forgotten, self._barrier.pop(source))
+        if gone:
+            self._forgot_at = max(self._forgot_at, now)
 
     def skip(self, base: Mapping[NodeId, int]) -> Released:
         return Released([], [])
@@ -307,12 +325,15 @@ class Delta(Ordering[Stamp]):
             "own": self._own_tag,
             "barrier": dict(self._barrier),
             "delivered": dict(self._delivered),
+            "forgotten": [self._shortest, self._forgot_at, self._last_forgotten],
         }
 
     def restore(self, state: State, pending: list[Message[Stamp]]) -> None:
         self._last_tag, self._own_tag = state["tag"], state["own"]
         self._barrier = dict(state["barrier"])
         self._delivered = dict(state["delivered"])
+        if "forgotten" in state:  # not in states of version 0.3
+            self._shortest, self._forgot_at, self._last_forgotten = state["forgotten"]
         for message in pending:
             self._hold(message, (_LONG_AGO, self._node))  # `expire` looks at all of them
 

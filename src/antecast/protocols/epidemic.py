@@ -115,6 +115,7 @@ class Epidemic(Dissemination):
         # Asked for every message.
         self._admit, self._deadline, self._arrived = above.admit, above.deadline, above.arrived
         self._weight, self._plain = above.weight, not (above.timed or self._bounded)
+        self._timed = above.timed
 
     def spread(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         key = (message.origin, message.seq)
@@ -179,6 +180,8 @@ class Epidemic(Dissemination):
                 " are known here, as many as a stamp can name"
             )
         if self._expired and key in self._expired:
+            return
+        if self._timed and self._cache.forgot(self._deadline(message)):
             return
         if self._full and sender in self._full and key not in seen and self.above.early(message, now):
             self._ask_again(contact, now, out)

@@ -129,9 +129,14 @@ class MessageCache:
         """When expired messages should be dropped, if nothing happens before."""
         return self._deadlines[0][0] + 1 + self._longest // PURGE_SHARE if self._deadlines else None
 
+    def forgot(self, deadline: int | None) -> bool:
+        """Whether a message with this deadline may have been here, and have expired, and is no longer remembered.
+        It can come again only where the clock has gone back."""
+        return deadline is not None and deadline <= self._forgotten
+
     def never_seen(self, name: Name, deadline: int | None) -> bool:
         """Whether a message has surely never been here."""
-        remembered = deadline is None or deadline > self._forgotten
+        remembered = not self.forgot(deadline)
         return remembered and name not in self.seen and name not in self.expired and name not in self._refused
 
     def refuse(self, name: Name) -> None:

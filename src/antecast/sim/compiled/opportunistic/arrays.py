@@ -50,8 +50,8 @@ names."""
     HOST, UP, GONE, SAVED, ARRIVALS, GROUP, MEETINGS, FIRST, LAST, SIDES, LISTED, WANTED, WANTS, GENERATION,
     LATEST, HELD, REFUSED, TOLD, ASK_AT, PURGE_AT, WAKE_AT, LONGEST, NEXT_DEADLINE, NEXT_FORGOTTEN, FORGOTTEN,
     PENDING, EARLY, CLOCK, BARRIER, BARRIER_FIRST, BARRIER_LAST, AWAITED_FIRST, AWAITED_LAST, KNOWN_FIRST,
-    LAST_TAG, EXPIRIES, SOONEST, FORGET_AT, TIMERS,
-) = range(39)  # fmt: skip
+    LAST_TAG, EXPIRIES, SOONEST, FORGET_AT, SHORTEST, TIMERS,
+) = range(40)  # fmt: skip
 """Columns of `World.nodes`.
 
 - Whether it has ever been there; is there; is gone for good; has crashed and may recover; how often it has
@@ -67,7 +67,7 @@ names."""
   entries of its barrier, the first and the last; the first and the last message awaited (`barrier`) or source of
   such (`delta`); the first source that it knows.
 - The largest tag of its past; the queue of tags that are awaited; no message that waits expires before this; when
-  entries that have expired are next looked for.
+  entries that have expired are next looked for; the shortest lifetime that a message of its own had.
 - From the last column on, the timer that each of the three times belongs to, by its number, or -1."""
 
 ASK, PURGE, EXPIRY = range(3)
@@ -122,15 +122,15 @@ LINKED, BROKEN, KNOWN, AWAITED = range(4)
 and who waits for a message there."""
 
 (
-    PATIENCE, FIFO, BANDWIDTH, PER_LINK, ORDERED, TIMED, SAFE, PRUNED, CLOCK_BOUND, LIFETIME, ROOM_FOR_EARLY,
-    MEASURED, EVERYTHING, MOST_NAMED, MOST_SOURCES, PARTED, FRAMES_LOST, MADE, NAMED_USED, SERIALS, HOSTS, REACH,
-    HORIZON, STEPS,
-) = range(24)  # fmt: skip
+    PATIENCE, FIFO, BANDWIDTH, PER_LINK, ORDERED, TIMED, SAFE, PRUNED, CLOCK_BOUND, LIFETIME, LONGEST_LIFETIME,
+    ROOM_FOR_EARLY, MEASURED, EVERYTHING, MOST_NAMED, MOST_SOURCES, PARTED, FRAMES_LOST, MADE, NAMED_USED, SERIALS,
+    HOSTS, REACH, HORIZON, STEPS,
+) = range(25)  # fmt: skip
 """Places in `World.at`. Settings: patience; whether links keep order; bits per second, or 0, and whether each link
 has its own queue; whether there is an order, are lifetimes, is the safe rule, are barriers pruned; how far clocks
-may be apart; a lifetime; bytes of early messages; whether the bytes of frames matter; whether frames are logged;
-sources and numbers that an offer can name; messages that a node may hold, and name in a stamp, before more sources
-could be among them than a stamp can name.
+may be apart; a lifetime, and the longest; bytes of early messages; whether the bytes of frames matter; whether
+frames are logged; sources and numbers that an offer can name; messages that a node may hold, and name in a stamp,
+before more sources could be among them than a stamp can name.
 The run: whether there is a partition; frames lost; messages, entries of stamps, contacts and nodes so far; why the
 reference has to make the run, if it has to; its end; how many events were made."""
 

@@ -46,6 +46,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LATEST,
     LIFETIME,
     LONG_AGO,
+    LONGEST_LIFETIME,
     MADE,
     MEASURED,
     MOST_NAMED,
@@ -71,6 +72,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     ROOM_FOR_EARLY,
     SAFE,
     SERIAL,
+    SHORTEST,
     SOONEST,
     STEPS,
     TIMED,
@@ -258,7 +260,7 @@ def _make_world(scenario: Scenario, pairs: int, messages: int) -> World:
     return World(
         messages=np.empty((messages, 9), np.int64),
         named=np.empty(4 * messages + 64, np.int32),
-        nodes=_make_nodes(n),
+        nodes=_make_nodes(n, at[LIFETIME]),
         clocks=make_clocks(scenario),
         order=np.zeros(n, np.int32),
         contacts=np.zeros((0, 14), np.int64),
@@ -302,15 +304,17 @@ def _settings(scenario: Scenario) -> Longs:
     if isinstance(settings, DeltaSettings):
         at[TIMED], at[SAFE] = 1, settings.rule == "safe"
         at[CLOCK_BOUND], at[LIFETIME] = settings.clock_bound, settings.lifetime
+        longest = settings.lifetime if settings.max_lifetime is None else settings.max_lifetime
+        at[LONGEST_LIFETIME] = longest
     return at
 
 
-def _make_nodes(n: int) -> Longs:
+def _make_nodes(n: int, lifetime: int) -> Longs:
     nodes = np.zeros((n, NODE_COLUMNS), np.int64)
     nodes[:, [FIRST, LAST, WANTED, LATEST, BARRIER_FIRST, BARRIER_LAST, AWAITED_FIRST, AWAITED_LAST]] = -1
     nodes[:, [KNOWN_FIRST, EXPIRIES, *range(TIMERS, TIMERS + 3)]] = -1
     nodes[:, [ASK_AT, PURGE_AT, WAKE_AT, NEXT_DEADLINE, NEXT_FORGOTTEN, SOONEST]] = NEVER
-    nodes[:, FORGET_AT] = -NEVER
+    nodes[:, FORGET_AT], nodes[:, SHORTEST] = -NEVER, lifetime
     nodes[:, [FORGOTTEN, LAST_TAG]] = LONG_AGO
     return nodes
 

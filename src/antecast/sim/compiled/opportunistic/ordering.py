@@ -43,6 +43,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     LAST_DELIVERED,
     LAST_TAG,
     LIFETIME,
+    LONGEST_LIFETIME,
     MOST_SOURCES,
     NAMED,
     NAMED_USED,
@@ -56,6 +57,7 @@ from antecast.sim.compiled.opportunistic.arrays import (
     READY,
     SAFE,
     SEQ,
+    SHORTEST,
     SOONEST,
     SOURCE_NEXT,
     STAMP,
@@ -175,7 +177,10 @@ def stamp(world: World, p: Whole, m: Whole, local: Whole, lifetime: Whole) -> Wh
     if not world.at[ORDERED]:
         return np.int64(_NO_STAMP)
     timed = world.at[TIMED]
-    gone = local - (world.at[CLOCK_BOUND] if world.at[SAFE] else 0)
+    wanted = world.at[LIFETIME] if lifetime < 0 else lifetime
+    tag, gone = max(local + wanted, node[LAST_TAG] + 1), local
+    if world.at[SAFE]:
+        gone = min(local, tag - world.at[LONGEST_LIFETIME]) - world.at[CLOCK_BOUND]
     size = np.int64(0)
     entry = node[BARRIER_FIRST]
     while entry >= 0:
@@ -194,8 +199,8 @@ def stamp(world: World, p: Whole, m: Whole, local: Whole, lifetime: Whole) -> Wh
     if not timed:
         node[CLOCK] += row[SEQ] == 1
         return size
-    wanted = world.at[LIFETIME] if lifetime < 0 else lifetime
-    node[LAST_TAG] = row[DEADLINE] = max(local + wanted, node[LAST_TAG] + 1)
+    node[LAST_TAG] = row[DEADLINE] = tag
+    node[SHORTEST] = min(node[SHORTEST], wanted)
     known = noted_of(world, p, p)
     _name(world, p, known, m)
     node[CLOCK] += world.rows.of[known, LAST_DELIVERED] < 0
@@ -380,7 +385,9 @@ def _drop_expired(world: World, p: Whole, local: Whole) -> None:
 def _forget_expired(world: World, p: Whole, local: Whole) -> None:
     """What has expired here needs no entry: nothing that arrives can still depend on it."""
     node, of = world.nodes[p], world.messages
-    kept = local - (world.at[CLOCK_BOUND] if world.at[SAFE] else 0)
+    kept = local
+    if world.at[SAFE]:
+        kept -= world.at[LONGEST_LIFETIME] + world.at[CLOCK_BOUND] - node[SHORTEST]
     known = node[KNOWN_FIRST]
     while known >= 0:
         row = world.rows.of[known]
