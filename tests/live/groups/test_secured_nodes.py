@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 
 from antecast.core import MAX_PAYLOAD, LocalMisuse
-from antecast.live import Node
+from antecast.live import Node, NodeStopped
 from antecast.live.groups import GroupSecurity, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
 from antecast.live.links.hello import encode_hello, hello_of
@@ -397,6 +398,37 @@ def test_a_goodbye_of_one_that_does_not_read_ends_the_link_and_fills_no_log(grou
 
     asyncio.run(main())
     assert "SSL connection is closed" not in caplog.text
+
+
+def test_whoever_comes_to_a_node_that_has_failed_is_turned_away(group, tmp_path):
+    unhandled = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        async with make(tmp_path, "bob") as bob:
+            bob.engine.fail(NodeStopped("the disk is full"))
+            reader, writer = await asyncio.open_connection(place(bob).host, place(bob).port)
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+
+    asyncio.run(main())
+    gc.collect()
+    assert not unhandled
+
+
+def test_a_connection_that_is_taken_while_the_node_stops_is_not_kept(group, tmp_path):
+    async def main():
+        async with make(tmp_path, "bob") as bob:
+            step = bob.transports[0]._take()
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(10)
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: step, ours)
+        assert await loop.run_in_executor(None, theirs.recv, 1) == b""
+        theirs.close()
+
+    asyncio.run(main())
 
 
 def test_strangers_cannot_fill_the_log(caplog):

@@ -102,6 +102,12 @@ class Tcp(Transport):
             self.dial(address)
 
     @property
+    def open(self) -> bool:
+        """Whether anyone is let in: a node that has failed still listens until it is stopped."""
+        engine = self.node.running
+        return not self._stopping and engine is not None and not engine.stopped
+
+    @property
     def places(self) -> list[Address]:
         """Where it listens, by number: a name may have addresses of both families, each with a socket."""
         sockets = [] if self._server is None else self._server.sockets
@@ -133,6 +139,8 @@ class Tcp(Transport):
                 )
 
     def _take(self) -> asyncio.Protocol:
+        if not self.open:
+            return _Closed()
         context = self.node.security.server_context()
         return Connection(self) if context is None else Doorstep(self, context)
 
@@ -289,6 +297,14 @@ class Tcp(Transport):
         }
 
 
+class _Closed(asyncio.Protocol):
+    """For whoever comes to a node that does not run."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
 class Doorstep(asyncio.Protocol):
     """A connection whose TLS handshake is under way. There are only so many at a time, and each has its time."""
 
@@ -300,6 +316,9 @@ class Doorstep(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         owner = self._owner
+        if not owner.open:  # it has stopped since the connection was taken
+            transport.abort()
+            return
         if len(owner.doorsteps) >= owner.options.unknown:
             # The oldest goes. An honest handshake takes milliseconds, so it is hardly one of those that wait; if
             # newcomers were refused instead, a few silent strangers could keep everyone out.
@@ -324,8 +343,8 @@ class Doorstep(asyncio.Protocol):
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         owner = self._owner
-        connection = Connection(owner)
         try:
+            connection = Connection(owner)
             secured = await owner.loop.start_tls(
                 transport,
                 connection,
@@ -340,6 +359,9 @@ class Doorstep(asyncio.Protocol):
             error.__traceback__ = None
             return
         except asyncio.CancelledError:  # by `end`; kept by the task, it would hold as much
+            return
+        except AntecastError:  # the node has failed meanwhile
+            transport.abort()
             return
         finally:
             owner.doorsteps.pop(self, None)
