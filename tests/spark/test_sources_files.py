@@ -16,6 +16,7 @@ from antecast import make_scenario, run
 from antecast.core.errors import AntecastError
 from antecast.history.log_files import open_log
 from antecast.spark.sources.files import Part, deal
+from antecast.spark.sources.foreign import ForeignSource
 from antecast.spark.sources.gtfs import GtfsSource
 from antecast.spark.sources.logs import LogSource
 from antecast.spark.sources.traces import ContactsSource, TraceSource
@@ -91,6 +92,7 @@ def test_a_timetable_is_read_by_days(tmp_path):
     found = rows_of(GtfsSource, {"path": path, "date": "2026-03-21,2026-03-28", "layover": "1min"}, parts=2)
     assert {row["date"] for row in found} == {date(2026, 3, 21), date(2026, 3, 28)}
     assert {row["node"] for row in found} == {"7"}
+    assert rows_of(GtfsSource, {"path": f"{tmp_path}/f[e]*", "date": "2026-03-21", "layover": "1min"}, parts=1)
 
 
 def log_lines(count, *, blank=False):
@@ -193,6 +195,31 @@ def test_a_run_has_all_columns_of_the_event_log_and_others_those_of_an_audit(tmp
             {"path": "bad.txt"},
             'bad.txt:2: expected "time CONN a b up|down", got "12.3 CON 1 2 up"',
         ),
+        (
+            ContactsSource,
+            {"path": "one.txt", "fileColumn": "A"},
+            "antecast.contacts: fileColumn: expected a name that no column has, got 'A'; the columns are a, b",
+        ),
+        (
+            TraceSource,
+            {"path": "one.txt", "fileColumn": ""},
+            "fileColumn: expected a name that no column has, got ''",
+        ),
+        (LogSource, {"path": "log.csv", "fileColumn": "node"}, "antecast.log: fileColumn: expected a name that"),
+        (GtfsSource, {"path": "feed", "date": "2026-03-21", "fileColumn": "date"}, "no column has, got 'date'"),
+        (GtfsSource, {"path": "fee[x]", "date": "2026-03-21"}, "fee[x]: no such file or folder; a feed is a zip"),
+        (
+            ContactsSource,
+            {"path": "odd.txt"},
+            "not a trace in a known format; .option('format', FORMAT) reads it",
+        ),
+        (
+            ForeignSource,
+            {"path": "one.txt"},
+            "say which it is with the option 'format' (parquet, csv, jsonl, cobra",
+        ),
+        (ForeignSource, {"path": "one.txt", "model": "x"}, "antecast.foreign: model: expected "),
+        (ForeignSource, {"path": "one.txt", "format": "x"}, "antecast.foreign: format: no such format 'x'"),
         (GtfsSource, {"path": "feed", "date": "someday"}, "antecast.gtfs: date: no such date as 'someday'"),
         (
             GtfsSource,
@@ -226,6 +253,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, source, option
     monkeypatch.chdir(tmp_path)
     Path("one.txt").write_text(ONE)
     Path("hosts.csv").write_text("host,pos,kind,origin,seq\na,1,broadcast,a,1\n")
+    Path("odd.txt").write_text("garbage here\n")
+    Path("log.csv").write_text("node,pos,kind,origin,seq\na,1,broadcast,a,1\n")
     Path("bad.txt").write_text("12 CONN 1 2 up\n12.3 CON 1 2 up\n14 CONN 1 2 down\n")
     feed(tmp_path)
     with pytest.raises(AntecastError) as error:

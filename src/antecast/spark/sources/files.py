@@ -43,16 +43,22 @@ def _local(source: str, path: str) -> str:
     return "/" + rest.lstrip("/")
 
 
+def of_pattern(path: str) -> list[Path] | None:
+    """What a pattern means; None if the path is none."""
+    is_one = has_magic(path) and not Path(path).exists()
+    return sorted(map(Path, glob(path))) if is_one else None  # noqa: PTH207
+
+
 def find_files(source: str, values: dict[str, Any]) -> list[Path]:
     """The files that are meant: a file, those in a folder, those of a pattern; hidden ones are left out."""
     found: list[Path] = []
     for path in file_paths(source, values):
-        place = Path(path)
+        place, several = Path(path), of_pattern(path)
         if place.is_dir():
             inside = sorted(each for each in place.rglob("*") if each.is_file())
             these = [each for each in inside if not any(p[0] in "._" for p in each.relative_to(place).parts)]
-        elif has_magic(path) and not place.exists():
-            these = [each for each in sorted(map(Path, glob(path))) if each.is_file()]  # noqa: PTH207
+        elif several is not None:
+            these = [each for each in several if each.is_file()]
         else:
             these = [place] if place.is_file() else []
         if not these:
@@ -160,6 +166,11 @@ def fitted(rows: pa.RecordBatch | pa.Table, target: pa.Schema) -> Iterator[pa.Re
     yield from pa.Table.from_arrays(columns, schema=target).combine_chunks().to_batches(max_chunksize=1 << 16)
 
 
-def with_file(columns: StructType, name: str | None) -> StructType:
+def with_file(source: str, columns: StructType, name: str | None) -> StructType:
     """Columns with one more for the path of the file, if a name is given for it."""
-    return columns if name is None else StructType([*columns.fields, StructField(name, StringType())])
+    if name is None:
+        return columns
+    if not name or name.lower() in (each.lower() for each in columns.names):
+        problem = f"expected a name that no column has, got {name!r}; the columns are {', '.join(columns.names)}"
+        raise ConfigurationError(problem, source=source, field="fileColumn")
+    return StructType([*columns.fields, StructField(name, StringType())])

@@ -24,7 +24,7 @@ from antecast.importers.registry import importer
 from antecast.importers.source import MAX_LINE, Source
 from antecast.importers.tables import TableReader
 from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths
-from antecast.spark.sources.options import PATHS, Parse, flag, one_of, pairs, positive
+from antecast.spark.sources.options import PATHS, Parse, flag, in_options, one_of, pairs, positive
 from antecast.spark.sources.options import read_options as parsed
 from antecast.spark.sources.streams import struct
 
@@ -81,16 +81,17 @@ class ForeignSource(FileSource):
 
 
 def _open(values: dict[str, Any]) -> ForeignLog:
-    request = Request(
-        format=values.get("format"),
-        model=values.get("model"),
-        columns=values.get("columns") or {},
-        regex=values.get("regex"),
-        delimiter=values.get("delimiter"),
-        skip_unmatched=values.get("skipUnmatched", False),
-        max_line=values.get("maxLineBytes", MAX_LINE),
-    )
-    log = find_foreign(file_paths(NAME, values), request)
+    with in_options(NAME):
+        request = Request(
+            format=values.get("format"),
+            model=values.get("model"),
+            columns=values.get("columns") or {},
+            regex=values.get("regex"),
+            delimiter=values.get("delimiter"),
+            skip_unmatched=values.get("skipUnmatched", False),
+            max_line=values.get("maxLineBytes", MAX_LINE),
+        )
+        log = find_foreign(file_paths(NAME, values), request)
     if log is None:
         raise ConfigurationError("these are tables; antecast.log reads them", source=NAME, field="path")
     return log
@@ -115,6 +116,10 @@ class _Reader(FileReader):
         return [Part(file, file.stat().st_size, number) for number, file in enumerate(self.files)]
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch | pa.Table]:
+        with in_options(NAME):
+            yield from self._batches(part)
+
+    def _batches(self, part: Part) -> Iterator[pa.Table]:
         source = Source(self.files if self.together else (part.path,), self.read_options)
         if self.format in FORMATS and not self.together and len(self.files) > 1:
             reader = TableReader(self.format, self.model)

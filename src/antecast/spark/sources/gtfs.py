@@ -18,7 +18,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import read_settings
-from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths, with_file
+from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths, of_pattern, with_file
 from antecast.spark.sources.options import PATHS, Parse, flag, number, positive, read_options, words
 from antecast.spark.sources.traces import columns_of
 from antecast.traces.gtfs import GtfsSettings, gtfs_mobility, parse_date, service_days
@@ -74,7 +74,7 @@ class GtfsSource(FileSource):
 
     def columns(self) -> StructType:
         dated = StructType([StructField("date", DateType()), *columns_of(TRAJECTORIES).fields])
-        return with_file(dated, self._values().get("fileColumn"))
+        return with_file(NAME, dated, self._values().get("fileColumn"))
 
     def file_reader(self, schema: StructType) -> FileReader:
         return _Reader(schema, self._values())
@@ -91,7 +91,8 @@ class _Reader(FileReader):
             raise ConfigurationError(error.problem, source=NAME, field=error.field) from None
 
     def parts(self) -> list[Part]:
-        feeds = [Path(path).resolve() for path in file_paths(NAME, self.values)]
+        paths = file_paths(NAME, self.values)
+        feeds = [feed.resolve() for path in paths for feed in of_pattern(path) or [Path(path)]]
         for feed in feeds:
             if not feed.exists():
                 raise InputError("no such file or folder; a feed is a zip file or a folder", path=feed)

@@ -39,7 +39,7 @@ class JournalSource(FileSource):
         return read_options(NAME, self.options, KNOWN)
 
     def columns(self) -> StructType:
-        return with_file(EVENT_COLUMNS, self._values().get("fileColumn"))
+        return with_file(NAME, EVENT_COLUMNS, self._values().get("fileColumn"))
 
     def file_reader(self, schema: StructType) -> FileReader:
         return _Reader(schema, self._values())

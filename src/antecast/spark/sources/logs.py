@@ -9,7 +9,6 @@ after a line break; CSV with quotes and compressed files by one task each.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from antecast.core.errors import ConfigurationError, InputError
+from antecast.core.errors import InputError
 from antecast.core.log_files import compression_of
 from antecast.history.log_columns import FILE_ORDER
 from antecast.history.log_files import Log, LogFile, open_log
 from antecast.history.log_formats import FORMATS, Csv, JsonLines, LogFormat
 from antecast.history.schema import EVENTS
 from antecast.spark.sources.files import FileReader, FileSource, Part, file_paths, with_file
-from antecast.spark.sources.options import PATHS, Parse, one_of, pairs, positive, read_options
+from antecast.spark.sources.options import PATHS, Parse, in_options, one_of, pairs, positive, read_options
 
 NAME = "antecast.log"
 PART_BYTES = 32 << 20
@@ -60,14 +59,14 @@ class LogSource(FileSource):
 
     def columns(self) -> StructType:
         values = self._values()
-        return with_file(_columns(_open(values)), values.get("fileColumn"))
+        return with_file(NAME, _columns(_open(values)), values.get("fileColumn"))
 
     def file_reader(self, schema: StructType) -> FileReader:
         return _Reader(schema, self._values())
 
 
 def _open(values: dict[str, Any]) -> Log:
-    try:
+    with in_options(NAME):
         log = open_log(
             file_paths(NAME, values),
             file_format=values.get("format"),
@@ -75,16 +74,7 @@ def _open(values: dict[str, Any]) -> Log:
             kinds=values.get("kinds"),
             clock=values.get("clock"),
         )
-    except ConfigurationError as error:
-        raise ConfigurationError(_advice(error.problem), source=NAME, field=error.field) from None
-    except InputError as error:
-        raise InputError(_advice(error.problem), path=error.path, line=error.line) from None
     return replace(log, files=tuple(replace(file, path=file.path.resolve()) for file in log.files))
-
-
-def _advice(problem: str) -> str:
-    """A problem with the option of this source in place of the command's."""
-    return re.sub(r"--map (\S+)", r".option('columns', '\1')", problem)
 
 
 def _whole(log: Log) -> bool:

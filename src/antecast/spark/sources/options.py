@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from antecast.core.errors import ConfigurationError
+from antecast.core.errors import ConfigurationError, InputError
 from antecast.core.settings import parse_duration
 
 Parse: TypeAlias = Callable[[str], Any]
@@ -33,6 +35,41 @@ def read_options(source: str, given: Mapping[str, str], known: Mapping[str, Pars
         except ValueError as error:
             raise ConfigurationError(str(error), source=source, field=name) from None
     return values
+
+
+_WORDS = {
+    "`antecast convert --from FORMAT`": ".option('format', FORMAT)",
+    "--map": "columns",
+    "--format": "format",
+    "--model": "model",
+    "--regex": "regex",
+    "--delimiter": "delimiter",
+    "--skip-unmatched": "skipUnmatched",
+}
+"""What the command calls its options, and what a source calls them."""
+
+
+@contextmanager
+def in_options(source: str) -> Iterator[None]:
+    """Turn the command's words in an error into those of a source."""
+    try:
+        yield
+    except ConfigurationError as error:
+        field = _WORDS.get(error.field or "", error.field)
+        raise ConfigurationError(_in_options(error.problem), source=source, field=field) from None
+    except InputError as error:
+        raise InputError(_in_options(error.problem), path=error.path, line=error.line) from None
+
+
+def _in_options(problem: str) -> str:
+    """
+    >>> _in_options("say which with --map node=COLUMN, or --regex")
+    "say which with .option('columns', 'node=COLUMN'), or the option 'regex'"
+    """
+    problem = re.sub(r"--map (\w\S*\w)", r".option('columns', '\1')", problem)
+    for word, own in _WORDS.items():
+        problem = problem.replace(word, own if own.startswith(".") else f"the option {own!r}")
+    return problem
 
 
 def required(source: str, values: Mapping[str, Any], name: str, example: str) -> Any:

@@ -19,7 +19,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from antecast.core.errors import InputError
 from antecast.spark.sources.files import FileReader, FileSource, Part, find_files, with_file
-from antecast.spark.sources.options import PATHS, Parse, positive, read_options
+from antecast.spark.sources.options import PATHS, Parse, in_options, positive, read_options
 from antecast.traces import FORMATS, read
 from antecast.traces.formats import find_format
 from antecast.traces.schema import CONTACTS, TRAJECTORIES
@@ -54,7 +54,7 @@ class _Source(FileSource):
         return read_options(self.name(), self.options, KNOWN)
 
     def columns(self) -> StructType:
-        return with_file(columns_of(self.table), self._values().get("fileColumn"))
+        return with_file(self.name(), columns_of(self.table), self._values().get("fileColumn"))
 
     def file_reader(self, schema: StructType) -> FileReader:
         return _Reader(self.kind, self.table, schema, self._values())
@@ -114,7 +114,8 @@ class _Reader(FileReader):
                 raise InputError(problem, path=part.path) from None
         else:
             options = {name: self.values[name] for name in _OF_FORMATS if name in self.values}
-            trace = read(part.path, self.values.get("format"), **options)
+            with in_options(SOURCES[self.kind]):
+                trace = read(part.path, self.values.get("format"), **options)
             if trace.kind != self.kind:
                 problem = f"holds {trace.kind}; read it with the format {SOURCES[trace.kind]}"
                 raise InputError(problem, path=part.path)
