@@ -40,7 +40,8 @@ format: setup  ## format the code and fix what the linter can fix
 	@$(bin)/ruff format . && $(bin)/ruff check --fix .
 
 bench: setup  ## measure, side by side with the alternatives; writes bench/results
-	@for each in engines peers scheduler hop opportunistic memory vcube overlay large_opportunistic large_overlay large_vcube cells sweep_throughput contacts audit_scale audit_shapes observe preventive checking signing kv live foreign_logs; do $(bin)/python -m bench.$$each || exit 1; done
+	@failed=; for each in engines peers scheduler hop opportunistic memory vcube overlay large_opportunistic large_overlay large_vcube cells sweep_throughput contacts audit_scale audit_shapes observe preventive checking signing kv live foreign_logs; do $(bin)/python -m bench.$$each || failed="$$failed $$each"; done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 blocks: setup  ## renew the tables and pictures of the documentation that are made from the code
 	@$(bin)/python tools/blocks.py
