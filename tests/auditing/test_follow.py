@@ -313,6 +313,33 @@ def test_a_table_that_only_begins_is_waited_for(tmp_path: Path) -> None:
         assert follower.poll() == [] and follower.result().outcome == outcome
 
 
+def test_a_table_goes_on_where_the_window_holds_headers_or_rows_of_other_kinds_alone(tmp_path: Path) -> None:
+    """The rows that count were there before, or have not come yet: the log is none the worse for it."""
+    files, state = [tmp_path / f"{name}.csv" for name in "abc"], tmp_path / "state"
+    for file in files:
+        file.write_text(f"{ROWS[0]}\n")
+    assert Follower(files, Request(), window=2, dense=()).poll() == []
+    append(files[0], f"{ROWS[1]}\n{ROWS[2]}\n")
+    for count in range(6):
+        follower = Follower(files, Request(), window=4, dense=(), state=state)
+        assert follower.poll() == []
+        append(files[0], "".join(f"d,{3 * count + each},send,a,1\n" for each in range(3)))
+    follower.poll()
+    assert follower.result().outcome == "inconclusive" and "lines have left it" in str(follower.result())
+
+
+def test_values_in_the_names_of_folders_are_columns_of_a_table_that_grows(tmp_path: Path) -> None:
+    for name, kind in {"a": "broadcast", "b": "deliver"}.items():
+        (tmp_path / f"node={name}").mkdir()
+        row = {"pos": 0, "kind": kind, "origin": "a", "seq": 0}
+        put(tmp_path / f"node={name}", chat([row]), "log.jsonl")
+    follower = Follower([tmp_path], Request())
+    assert follower.poll() == [] and follower.result().outcome == "sound"
+    append(tmp_path / "node=b" / "log.jsonl", chat([{**row, "pos": 1}]))
+    (found,) = follower.poll()
+    assert (found.kind, found.file, found.line) == ("duplicate", str(tmp_path / "node=b" / "log.jsonl"), 2)
+
+
 def test_a_last_line_without_its_end_leaves_the_verdict_open(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("\n".join([*ROWS[:3], "b,1,broadcast"]))

@@ -280,6 +280,20 @@ TEXTS: dict[str, tuple[str, bytes, str]] = {
 }
 
 
+def test_a_run_that_only_later_rows_have_is_refused_at_the_first_of_them(audit: Call) -> None:
+    """The columns of JSON are taken from the first rows; one that begins behind them was passed over."""
+    noise = [{**VIOLATED[0], "kind": "noise", "pos": -number} for number in range(1, 10_001)]
+    rows = [{**row, "group": 7} for row in (*noise, *VIOLATED)]
+    file = write("log.jsonl", rows)
+    assert audit(file)[0] == 1
+    Path(file).write_text(Path(file).read_text() + json.dumps({**rows[0], "pos": 99, "run": 2}) + "\n")
+    code, out, err = audit(file)
+    assert (code, out) == (2, "") and err.startswith(
+        f"error: {file}:{len(noise) + len(VIOLATED) + 1}: the row has a run"
+    )
+    assert audit(file, "--map", "run=group")[0] == 1  # another column is the run
+
+
 @pytest.mark.parametrize("case", TEXTS)
 def test_texts_that_cannot_be_read_are_refused_with_the_line(audit: Call, case: str) -> None:
     name, bad, problem = TEXTS[case]

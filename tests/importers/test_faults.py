@@ -314,6 +314,18 @@ def test_a_lost_parent_leaves_the_verdict_open_and_is_named(form: str, tmp_path:
 
 
 @pytest.mark.parametrize("form", TRACES)
+def test_a_trace_that_lost_its_last_span_says_that_all_spans_are_assumed_to_be_there(
+    form: str, tmp_path: Path
+) -> None:
+    """The span that starts too early has no children: nothing shows that it was there."""
+    early = shifted(SPANS, "d4", -300_000)
+    assert audit(put(tmp_path, TRACES[form](early))).outcome == "violated"
+    verdict = audit(put(tmp_path, TRACES[form](tuple(span for span in early if span.span != "d4"))))
+    noun = "commit" if form in PARENTS else "span"
+    assert verdict.outcome == "sound" and f"assumed: the log has every {noun}" in verdict.notes
+
+
+@pytest.mark.parametrize("form", TRACES)
 def test_a_parent_from_nowhere_leaves_the_verdict_open(form: str, tmp_path: Path) -> None:
     spans = tuple(replace(span, parent="ff") if span.span == "e5" else span for span in SPANS)
     assert audit(put(tmp_path, TRACES[form](spans))).outcome == "inconclusive"

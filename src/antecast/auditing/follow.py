@@ -33,7 +33,7 @@ from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.history.log_formats import format_of
-from antecast.history.log_kinds import NO_ROW
+from antecast.history.log_kinds import NO_ROW, NOT_ONE
 from antecast.importers.registry import importer
 from antecast.importers.source import HEAD_BYTES, Head, Source
 from antecast.kv import History
@@ -143,6 +143,8 @@ class Follower:
         self._format: tuple[set[int], ForeignLog | None] | None = None
         self._said: dict[_Key, None] = {}
         self._seen = self._found = 0
+        self._judged = False
+        """Whether a window of a table had broadcasts and deliveries."""
         self._waiting = self._open = ""
         self.findings: list[Finding] = []
         """What was said, for reports."""
@@ -302,8 +304,9 @@ class Follower:
         with tempfile.TemporaryDirectory(prefix="antecast-follow-") as folder:
             copies, shift = {}, {}
             for number, (label, tail) in enumerate(tails.items()):
-                copy = Path(folder) / str(number) / label.name
-                copy.parent.mkdir()
+                values = (part for part in label.parts[:-1] if "=" in part)  # columns in the names of folders
+                copy = Path(folder, str(number), *values, label.name)
+                copy.parent.mkdir(parents=True)
                 first, header = tail.lines[0][0], tail.header if chosen == "csv" else b""
                 copy.write_bytes(header + b"".join(raw for _, _, raw in tail.lines))
                 copies[str(copy)], shift[str(copy)] = str(label), first - 1 - bool(header)
@@ -311,13 +314,16 @@ class Follower:
                 log = open_log([*copies], file_format=chosen, columns=dict(request.columns), kinds=self._kinds)
                 verdict = audit_log(log, limit=request.limit, dense=self._dense)
             except InputError as error:
-                if error.problem.startswith(NO_ROW) and self._seen < self._window:  # it may still come
+                if error.problem.startswith(NO_ROW) and self._judged:  # there were some before the window
+                    return []
+                early = self._seen < self._window or error.problem.endswith(NOT_ONE)
+                if error.problem.startswith(NO_ROW) and early:  # it may still come
                     self._waiting = f"{error.problem} so far"
                     return []
                 known = copies.get(str(error.path), str(error.path))
                 line = None if error.line is None else error.line + shift.get(str(error.path), 0)
                 raise InputError(_of_files(error.problem, copies, shift), path=known, line=line) from None
-            found = []
+            self._judged, found = True, []
             for each in findings(verdict, log, placed=None):
                 if each.file is not None and each.line is not None:
                     each = replace(each, file=copies[each.file], line=each.line + shift[each.file])
@@ -330,6 +336,7 @@ class Follower:
             "said": [list(key) for key in self._said],
             "seen": self._seen,
             "found": self._found,
+            "judged": self._judged,
             "format": None if self._format is None else _name(self._format[1]),
         }
         partial = file.with_name(f".{file.name}.partial")
@@ -347,6 +354,7 @@ class Follower:
                 (str(kind), int(tail), int(line), str(words)): None for kind, tail, line, words in value["said"]
             }
             self._found = value["found"]
+            self._judged = bool(value.get("judged"))
             if value["format"] is not None:
                 numbers = {tail.number for tail in self.tails.all}
                 self._format = (numbers, self._known(value["format"]))

@@ -43,6 +43,10 @@ _LONGEST_LINE = 64 << 20
 
 csv.field_size_limit(_LONGEST_LINE)
 
+_RUN = "run"
+"""The column that a log may lack."""
+_LATE_RUN = "the row has a run, and none of the first rows has one; give all of them a run, or none"
+
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 """Ends of the names of compressed texts."""
 
@@ -254,14 +258,20 @@ class JsonLines(_Text):
     def batches(
         self, file: Path, schema: pa.Schema, columns: Columns, part: int | None = None
     ) -> Iterator[pa.RecordBatch]:
+        wanted, late = _only(schema, columns), _may_be_late(schema, columns)
+        if late:  # it may begin behind the lines that were looked at, and would be passed over
+            wanted = wanted.append(pa.field(_RUN, pa.string()))
         parse = pa_json.ParseOptions(
-            explicit_schema=_only(schema, columns), unexpected_field_behavior="ignore", newlines_in_values=False
+            explicit_schema=wanted, unexpected_field_behavior="ignore", newlines_in_values=False
         )
         read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
 
         def reader() -> Iterator[pa.RecordBatch]:
             with self._stream(file) as stream:
-                yield from pa_json.open_json(stream, read_options=read, parse_options=parse)
+                for batch in pa_json.open_json(stream, read_options=read, parse_options=parse):
+                    if late and batch.column(_RUN).null_count < len(batch):
+                        raise pa.ArrowInvalid(_LATE_RUN)
+                    yield batch
 
         return self._guarded(file, schema, columns, reader())
 
@@ -278,6 +288,8 @@ class JsonLines(_Text):
                 if not line.strip():
                     continue
                 record = _object(file, number, line)
+                if _may_be_late(schema, columns) and record.get(_RUN) is not None:
+                    return _line(file, number, _LATE_RUN)
                 for name, steps in paths.items():
                     (value, depth), kind = _value(record, steps), type_at(schema, columns[name])
                     if value is not None and (depth < len(steps) or _json_type(value) != kind):
@@ -285,6 +297,11 @@ class JsonLines(_Text):
                         wanted = wanted if depth == len(steps) else f"an object with {steps[depth]!r} in it"
                         return _line(file, number, f"{name} is {_short(value)}, where {wanted} is expected")
         return None
+
+
+def _may_be_late(schema: pa.Schema, columns: Columns) -> bool:
+    """Whether a run that is met in a later row would be passed over."""
+    return _RUN not in columns and _RUN not in schema.names
 
 
 _Types = dict[str, Any]

@@ -17,6 +17,8 @@ _SHOWN = 20
 
 NO_ROW = "no row is "
 """How the errors of this module begin."""
+NOT_ONE = "there are no rows at all"
+"""How the error of a log without a row ends."""
 
 
 _ENDINGS = ("", "s", "d", "ed", "y", "ies", "ing")
@@ -72,7 +74,7 @@ def kinds_error(words: Collection[str], kinds: Mapping[str, str], *, lenient: bo
     if not lacking:
         return None
     if not words:
-        return f"{NO_ROW}a broadcast or a delivery: there are no rows at all"
+        return f"{NO_ROW}a broadcast or a delivery: {NOT_ONE}"
     if lenient or (set(words) <= set(ours) and not any(kind in kinds for kind in lacking)):
         return None
     what = " or ".join({"broadcast": "a broadcast", "deliver": "a delivery"}[kind] for kind in lacking)

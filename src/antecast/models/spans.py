@@ -289,6 +289,7 @@ def _notes(
     notes.append(
         f"assumed: clocks of services differ by at most {time_text(skew)}" if skew else "assumed: one clock"
     )
+    notes.append(f"assumed: the log has every {log.noun}")
     return notes
 
 
