@@ -1,6 +1,7 @@
 """Nodes crash, recover, join and leave; links break; networks part and heal."""
 
 from antecast.history.oracle import judge
+from antecast.protocols.layered import Layered
 from antecast.sim import run
 from antecast.sim.scenario import make_scenario
 
@@ -150,3 +151,39 @@ def test_repair_every_0_seconds_is_no_repair():
         run(make_scenario(values | {"protocol": {"name": "vector"} | more})) for more in ({}, {"repair": 0})
     )
     assert delivered(zero, 0) == delivered(never, 0) != []
+
+
+PLACE_OF_NOW = {"broadcast": 1, "receive": 2, "link_up": 1, "link_down": 1, "timer": 1, "resume": 0}
+
+
+def test_protocols_are_told_the_time_in_plain_numbers(monkeypatch):
+    """A protocol may keep the time of a call in its snapshot, which is encoded when its node crashes."""
+    told = {}
+
+    def spied(method):
+        real = getattr(Layered, method)
+
+        def call(self, *arguments, **options):
+            told.setdefault(method, set()).add(type(arguments[PLACE_OF_NOW[method]]))
+            return real(self, *arguments, **options)
+
+        return call
+
+    for method in PLACE_OF_NOW:
+        monkeypatch.setattr(Layered, method, spied(method))
+    faults = [
+        {"kind": "crash", "at": "2s", "node": 0},
+        {"kind": "recover", "at": "3s", "node": 0},
+        {"kind": "partition", "at": "4s", "groups": [[0], [1, 2]]},
+        {"kind": "heal", "at": "5s"},
+        {"kind": "leave", "at": "6s", "node": 2},
+    ]
+    workload = [{"kind": "at", "broadcasts": [{"t": "1s", "node": 0}]}]
+    protocol = {"name": "delta", "lifetime": "3s"}
+    run(
+        make_scenario(
+            {"nodes": 3, "duration": "10s", "protocol": protocol, "engine": "reference"}
+            | {"workload": workload, "faults": faults}
+        )
+    )
+    assert told == {method: {int} for method in PLACE_OF_NOW}

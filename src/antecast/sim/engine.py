@@ -261,7 +261,7 @@ class Engine:
                     at = fault.start + round(fault.uptime * stream.exponential())
                     self._churn_later(at, self._churn_crash, fault, stream, node)
             else:
-                self.scheduler.at(fault.at, self._fault, fault)
+                self.scheduler.at(int(fault.at), self._fault, fault)
 
     def _fault(self, fault: Crash | Recover | Rebirth | Join | Leave | Partition | Heal | Cut | LinkFault) -> None:
         match fault:

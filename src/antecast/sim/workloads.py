@@ -72,7 +72,7 @@ class Workloads:
                 case At(broadcasts=broadcasts):
                     for each in broadcasts:
                         what = (each.node, self._payload(each.payload), each.lifetime)
-                        self._scheduler.at(each.t, self._broadcast, what)
+                        self._scheduler.at(int(each.t), self._broadcast, what)
                 case Trace(file=file):
                     rows = list(read_broadcasts(Path(file), scenario.total_nodes))
                     origin = origin_of(scenario, [t for t, _, _ in rows])
