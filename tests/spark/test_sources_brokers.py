@@ -331,6 +331,23 @@ def test_a_topic_that_was_made_anew_is_known_however_long_it_is(kafka_address):
     assert strict.latestOffset(unmarked, ReadAllAvailable())["longer"] == whole["longer"]
 
 
+def test_a_topic_that_is_followed_no_more_may_be_made_anew(kafka_address):
+    for topic in ("kept", "left"):
+        produce(kafka_address, topic, 4, partitions=1)
+    options = {"kafka__bootstrap__servers": kafka_address, "startingOffsets": "earliest"}
+    both, one = (reader_of(KafkaSource, **options, subscribe=topics) for topics in ("kept,left", "kept"))
+    end = both.latestOffset(both.initialOffset(), ReadAllAvailable())
+    end[""]["marks"] = [
+        [topic, number, mark + "x" * (topic == "left")] for topic, number, mark in end[""]["marks"]
+    ]
+    with pytest.raises(AntecastError, match="topic left, partition 0: the checkpoint is at 4"):
+        both.latestOffset(end, ReadAllAvailable())
+    produce(kafka_address, "kept", 2, partitions=1)
+    after = one.latestOffset(end, ReadAllAvailable())
+    assert [row["offset"] for row in rows_between(one, end, after)] == [4, 5]
+    assert after["left"] == end["left"]
+
+
 def test_ordered_output_into_kafka_is_there_once(kafka_address):
     produce(kafka_address, "out", 0)
     options = {"kafka__bootstrap__servers": kafka_address}
