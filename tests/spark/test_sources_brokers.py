@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from antecast.core.errors import AntecastError
 from antecast.spark.sources.kafka import KafkaSource
@@ -214,6 +214,42 @@ def test_ordered_output_into_nats_is_there_once(nats_address):
     )
 
 
+def test_headers_that_are_for_a_server_are_not_handed_on(nats_address):
+    """Before: a server took a row for the message that it was made of, if that had an id, and the query ended."""
+    fill(nats_address, "H", ["h", "h.ordered"], [])
+    writer = written(NatsSource, servers=nats_address, subject="h.ordered")
+    headers = {
+        "Nats-Msg-Id": "7",
+        "Nats-Expected-Last-Sequence": "99",
+        "nats-rollup": "all",
+        "colour": "red, blue",
+    }
+    writer.commit([writer.write(iter([Row(position=n, value="v", headers=headers) for n in range(3)]))], 0)
+    rows = rows_between(reader_of(NatsSource, servers=nats_address, stream="H"), {"seq": 1}, {"seq": 4})
+    found = [dict(row["headers"]) for row in rows]
+    assert [each["colour"] for each in found] == ["red, blue"] * 3
+    assert not [each for each in found if "Nats-Msg-Id" in each or "nats-rollup" in each]
+
+
+@pytest.mark.parametrize(
+    ("source", "headers", "said"),
+    [
+        (NatsSource, {"a": None}, "antecast.nats: the header 'a' is null, and a header is a text"),
+        (KafkaSource, {"a": "b", "c": None}, "antecast.kafka: the header 'c' is null"),
+        (NatsSource, {"a": "b\r\nNats-Rollup: all"}, "antecast.nats: the header 'a' with the value"),
+        (NatsSource, {"a:b": "c"}, "antecast.nats: the header 'a:b' with the value 'c' has characters"),
+    ],
+)
+def test_headers_that_cannot_be_written_are_refused(source, headers, said):
+    options = {"subject": "s", "servers": "nats://127.0.0.1:1"}
+    if source is KafkaSource:
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+    writer = source(options).streamWriter(POSITIONED, False)
+    with pytest.raises(AntecastError) as error:
+        writer.write(iter([Row(position=1, value="v", headers=headers)]))
+    assert str(error.value).startswith(said)
+
+
 @pytest.fixture(scope="module")
 def kafka_address():
     with kafka_broker() as address:
@@ -293,6 +329,23 @@ def test_a_topic_that_was_made_anew_is_known_however_long_it_is(kafka_address):
         strict.latestOffset(shorter, ReadAllAvailable())
     unmarked = {"longer": read["longer"]}  # as versions before this one wrote it
     assert strict.latestOffset(unmarked, ReadAllAvailable())["longer"] == whole["longer"]
+
+
+def test_a_topic_that_is_followed_no_more_may_be_made_anew(kafka_address):
+    for topic in ("kept", "left"):
+        produce(kafka_address, topic, 4, partitions=1)
+    options = {"kafka__bootstrap__servers": kafka_address, "startingOffsets": "earliest"}
+    both, one = (reader_of(KafkaSource, **options, subscribe=topics) for topics in ("kept,left", "kept"))
+    end = both.latestOffset(both.initialOffset(), ReadAllAvailable())
+    end[""]["marks"] = [
+        [topic, number, mark + "x" * (topic == "left")] for topic, number, mark in end[""]["marks"]
+    ]
+    with pytest.raises(AntecastError, match="topic left, partition 0: the checkpoint is at 4"):
+        both.latestOffset(end, ReadAllAvailable())
+    produce(kafka_address, "kept", 2, partitions=1)
+    after = one.latestOffset(end, ReadAllAvailable())
+    assert [row["offset"] for row in rows_between(one, end, after)] == [4, 5]
+    assert after["left"] == end["left"]
 
 
 def test_ordered_output_into_kafka_is_there_once(kafka_address):
@@ -442,12 +495,12 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, source, option
     [
         (["position"], {}, "antecast.nats: no column 'value'; the columns are position"),
         (["value"], {}, "antecast.nats: orderBy: no column 'position'; the columns are value"),
+        (["position", "value", "headers"], {}, "antecast.nats: the column 'headers' is map<string,bigint>, which"),
         (["position", "value"], {"subject": ""}, "antecast.nats: subject: this option is required"),
     ],
 )
 def test_output_that_cannot_be_written_is_refused_before_it_starts(columns, options, said):
-    schema = StructType(
-        [StructField(name, LongType() if name == "position" else StringType()) for name in columns]
-    )
+    kinds = {"position": LongType(), "headers": MapType(StringType(), LongType())}
+    schema = StructType([StructField(name, kinds.get(name, StringType())) for name in columns])
     with pytest.raises(AntecastError, match=said):
         NatsSource({"subject": "s", **options}).streamWriter(schema, False)

@@ -183,7 +183,7 @@ class KafkaReader(StreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         known = _marks(start)
-        there = self._marked({place: _flat(start)[place] for place in known})
+        there = self._marked({place: _flat(start)[place] for place in known if place[0] in self.topics})
         remade = sorted(place for place, mark in there.items() if mark != known[place])
         for topic, number in remade if self.strict else ():
             low, made = _flat(start)[topic, number], "since the record before that is another"

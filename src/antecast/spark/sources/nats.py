@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType, TimestampType
 
+from antecast.core.errors import InputError
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
@@ -324,6 +326,18 @@ class NatsWriter(OrderedWriter):
         super().__init__(schema, values, place=subject)
         self.subject = subject
         self.server = Server(values)
+
+    def headers(self, given: Mapping[str, str | None]) -> dict[str, str]:
+        """Those that begin with Nats- told a server what to do with a message; done again it could take it
+        for a message that is there, or remove what is there."""
+        found = {
+            name: text for name, text in super().headers(given).items() if not name.lower().startswith("nats-")
+        }
+        for name, text in found.items():
+            if not re.fullmatch(r"[!-9;-~]+", name) or "\r" in text or "\n" in text:
+                problem = f"the header {name!r} with the value {text!r} has characters that headers cannot have"
+                raise InputError(problem, path=self.source)
+        return found
 
     def publish(self, batch: int, lines: list[Line]) -> None:
         async def work(client: Client) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegralType, MapType, StringType, StructType
 
 from antecast.core.errors import ConfigurationError, InputError
 
@@ -78,7 +78,8 @@ class OrderedWriter(DataSourceStreamWriter):
                 problem = f"no column {name!r}; the columns are {', '.join(there)}"
                 raise ConfigurationError(problem, source=self.source, field="orderBy" if name != "value" else None)
         for name, kind in {**kinds, **dict.fromkeys(self.order, IntegralType | StringType)}.items():
-            if name in there and not isinstance(there[name], kind):
+            fits = name not in there or isinstance(there[name], kind)
+            if not fits or (name == "headers" and name in there and not _are_texts(there[name])):
                 problem = f"the column {name!r} is {there[name].simpleString()}, which cannot be written"
                 raise ConfigurationError(problem, source=self.source)
 
@@ -90,15 +91,16 @@ class OrderedWriter(DataSourceStreamWriter):
             if None in order or values["value"] is None:
                 problem = f"{' or '.join((*self.order, 'value'))} is null; rows that were refused have no position"
                 raise InputError(f'{problem}: filter them with "reason is null"', path=self.source)
-            lines.append(
-                Line(
-                    order,
-                    _bytes(values["value"]) or b"",
-                    _bytes(values.get("key")),
-                    dict(values.get("headers") or {}),
-                )
-            )
+            headers = self.headers(values.get("headers") or {})
+            lines.append(Line(order, _bytes(values["value"]) or b"", _bytes(values.get("key")), headers))
         return Rows(lines)
+
+    def headers(self, given: Mapping[str, str | None]) -> dict[str, str]:
+        """The headers of a row as they can be written."""
+        if None in given.values():
+            name = next(name for name, text in given.items() if text is None)
+            raise InputError(f"the header {name!r} is null, and a header is a text", path=self.source)
+        return {name: text for name, text in given.items() if text is not None}
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         lines = [line for each in messages if isinstance(each, Rows) for line in each.lines]
@@ -124,6 +126,10 @@ class OrderedWriter(DataSourceStreamWriter):
             )
             raise InputError(problem, path=f"{self.source}: {self.place}")
         return mark.row + 1
+
+
+def _are_texts(kind: DataType) -> bool:
+    return isinstance(kind, MapType) and {type(kind.keyType), type(kind.valueType)} == {StringType}
 
 
 def _bytes(value: Any) -> bytes | None:
