@@ -249,6 +249,15 @@ def test_a_word_that_was_given_and_is_not_there_is_an_error(audit: Call) -> None
     assert (code, "the kinds are broadcast, deliver" in err) == (2, True)
 
 
+@pytest.mark.parametrize("kinds", ["broadcast=sent,deliver=sent", "broadcast=deliver", "deliver=broadcast"])
+def test_a_word_for_both_kinds_is_refused(audit: Call, kinds: str) -> None:
+    file = write("log.csv", VIOLATED)
+    code, out, err = audit(file, "--kinds", kinds)
+    assert (code, out) == (2, "") and "cannot mean both broadcast and deliver" in err
+    with pytest.raises(library.ConfigurationError, match="cannot mean both"):
+        library.audit(pa.Table.from_pylist(VIOLATED), kinds=dict(each.split("=") for each in kinds.split(",")))
+
+
 def test_nothing_judged_is_not_causal(audit: Call) -> None:
     code, out, _ = audit(write("log.csv", VIOLATED[:1]))
     assert (code, out.split(":")[0]) == (3, "inconclusive")
