@@ -249,6 +249,37 @@ def test_a_word_that_was_given_and_is_not_there_is_an_error(audit: Call) -> None
     assert (code, "the kinds are broadcast, deliver" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "problem"),
+    [
+        ("utf-16", "the file is UTF-16"),
+        ("utf-32", "the file is UTF-32"),
+        ("utf-16-le", "a NUL byte in the header"),
+    ],
+)
+def test_a_header_in_another_encoding_is_named_and_not_printed(audit: Call, encoding: str, problem: str) -> None:
+    file = Path(write("log.csv", VIOLATED))
+    file.write_bytes(file.read_text().encode(encoding))
+    code, out, err = audit(str(file))
+    assert (code, out, err) == (2, "", f"error: {file}:1: {problem}; UTF-8 is expected\n")
+
+
+def test_a_value_of_any_length_makes_a_short_message(audit: Call) -> None:
+    file = Path(write("log.csv", VIOLATED))
+    file.write_text(file.read_text().replace("\na,", f"\na,{'x' * 100_000}", 1))
+    code, _, err = audit(str(file))
+    assert code == 2 and len(err) < 1200 and err.startswith(f"error: {file}:2: pos is 'xxx")
+
+
+@pytest.mark.parametrize("kinds", ["broadcast=sent,deliver=sent", "broadcast=deliver", "deliver=broadcast"])
+def test_a_word_for_both_kinds_is_refused(audit: Call, kinds: str) -> None:
+    file = write("log.csv", VIOLATED)
+    code, out, err = audit(file, "--kinds", kinds)
+    assert (code, out) == (2, "") and "cannot mean both broadcast and deliver" in err
+    with pytest.raises(library.ConfigurationError, match="cannot mean both"):
+        library.audit(pa.Table.from_pylist(VIOLATED), kinds=dict(each.split("=") for each in kinds.split(",")))
+
+
 def test_nothing_judged_is_not_causal(audit: Call) -> None:
     code, out, _ = audit(write("log.csv", VIOLATED[:1]))
     assert (code, out.split(":")[0]) == (3, "inconclusive")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sound_logs import SPANS, TRACES, otlp, put
+from sound_logs import SPANS, TRACES, otlp, put, shifted
 
 import antecast
 from antecast.core.errors import InputError
@@ -111,6 +111,15 @@ def test_what_is_no_list_or_no_text_where_one_is_expected_is_refused_at_its_line
     assert antecast.audit(put(tmp_path, json.dumps(jaeger))).outcome == "sound"
     with pytest.raises(InputError, match=":1: not JSON: half of a surrogate pair"):
         antecast.audit(put(tmp_path, '{"node": 1, "\\ud800": 2}\n', "log.jsonl"))
+
+
+@pytest.mark.parametrize("kind", [["CHILD_OF"], "PARENT", None, 0])
+def test_a_reference_of_no_known_kind_is_not_taken_for_a_link(kind: Any, tmp_path: Path) -> None:
+    """A child may start before what it only links to: an early one passed as sound."""
+    text = TRACES["jaeger"](shifted(SPANS, "c3", -150_000))
+    file = put(tmp_path, text.replace('"CHILD_OF"', json.dumps(kind)))
+    with pytest.raises(InputError, match=r":\d+: refType is .*, where CHILD_OF or FOLLOWS_FROM is expected"):
+        antecast.audit(file)
 
 
 @pytest.mark.parametrize("name", ["node", "kind", "origin", "pos", "seq", "run"])

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from antecast.core.errors import ConfigurationError, InputError
-from antecast.core.log_files import find_files
+from antecast.core.log_files import encoding_of, find_files
 from antecast.history.log_formats import FORMATS as TABLES
 from antecast.history.log_formats import format_of
 from antecast.history.rows import ALL_COLUMNS
 from antecast.importers.registry import Importer, importer, importers, recognise
-from antecast.importers.source import MAX_LINE, Source, encoding_of
+from antecast.importers.source import MAX_LINE, Source
 from antecast.importers.source import Options as ReadOptions
 from antecast.importers.tables import TableReader
 

@@ -30,6 +30,13 @@ HIDDEN = ("_", ".")
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _BUFFER = 1 << 20
 
+_BOMS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
 
 def find_files(paths: Sequence[Path | str], *, growing: bool = False) -> list[Path]:
     """The files that paths name: files, folders with all that is in them, patterns. In natural order, once each.
@@ -116,6 +123,11 @@ def compression_of(file: Path) -> str | None:
     with file.open("rb") as stream:
         magic = stream.read(6)
     return next((kind for start, kind in _MAGIC.items() if magic.startswith(start)), None)
+
+
+def encoding_of(start: bytes) -> str | None:
+    """The encoding that the mark at the beginning of a file names, if it is not UTF-8."""
+    return next((encoding for bom, encoding in _BOMS.items() if start.startswith(bom)), None)
 
 
 def open_file(file: Path) -> IO[bytes]:

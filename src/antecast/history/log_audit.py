@@ -24,7 +24,7 @@ from antecast.history.log_columns import (
     type_at,
 )
 from antecast.history.log_files import Log
-from antecast.history.log_kinds import KINDS, in_our_words, kinds_error
+from antecast.history.log_kinds import KINDS, check_words, in_our_words, kinds_error
 from antecast.history.rows import ALL_COLUMNS, BATCH_ROWS, BrokenLog
 from antecast.history.verdict import Verdict
 
@@ -67,6 +67,7 @@ def audit_table(
 ) -> Verdict:
     """Judge a table, whatever its columns are called and how its numbers and names are typed."""
     columns, kinds = columns or {}, kinds or {}
+    check_words(kinds)
     for given, known, what in ((columns, ALL_COLUMNS, "column"), (kinds, KINDS, "kind")):
         for name in given:
             if name not in known:

@@ -34,7 +34,7 @@ from antecast.history.log_columns import (
     type_at,
 )
 from antecast.history.log_formats import FORMATS, Csv, LogFormat, format_of
-from antecast.history.log_kinds import KINDS, in_our_words, kinds_error
+from antecast.history.log_kinds import KINDS, check_words, in_our_words, kinds_error
 from antecast.history.rows import ALL_COLUMNS, COLUMNS, BrokenLog
 
 _NAMED = ("run", "node", "pos", "origin", "seq", "message")
@@ -214,6 +214,7 @@ def open_log(
     A path is a file, a folder of files, a run folder, a sweep folder, or a pattern such as `logs/*.csv`.
     Without a word about the clock, it is global in Antecast's own logs, and local in others.
     """
+    check_words(kinds or {})
     pairs = [_find(path, file_format) for path in paths]
     found = once(file for some, _ in pairs for file in some)
     left_out = tuple(file for _, some in pairs for file in some)

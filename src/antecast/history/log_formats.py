@@ -9,7 +9,6 @@ the life of a broken file.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import json
 import lzma
@@ -29,7 +28,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from antecast.core.errors import InputError
-from antecast.core.log_files import compression_of, open_file
+from antecast.core.log_files import compression_of, encoding_of, open_file
 from antecast.history.log_columns import TIMES, WHOLE, find, is_text, looks_like_time, pick, type_at
 from antecast.text.sizes import format_size
 
@@ -37,6 +36,9 @@ _BATCH_ROWS = 1 << 17
 _BLOCK_BYTES = 8 << 20
 _PEEKED_LINES = 10_000
 """Lines that are looked at for the columns of JSON, and for the first time or number of a column in CSV."""
+
+_LONGEST_PROBLEM = 1000
+"""Letters of a message: what a file holds may be longer than anybody wants to read."""
 
 _LONGEST_LINE = 64 << 20
 """Bytes of a line beyond which it is no row."""
@@ -169,6 +171,8 @@ class Csv(_Text):
         with _told(file), open_file(file) as stream:
             rows = csv.reader(_decoded(file, stream))
             header = next(rows, [])
+            if any("\0" in name for name in header):
+                raise _line(file, 1, "a NUL byte in the header; UTF-8 is expected")
             used = set(columns.values())
             if twice := sorted({name for name in header if header.count(name) > 1} & used):
                 raise _line(file, 1, f"two columns are called {twice[0]!r}")
@@ -403,8 +407,8 @@ def _decoded(file: Path, stream: IO[bytes]) -> Iterator[str]:
     for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE + 1), b""), 1):
         if len(line) > _LONGEST_LINE:
             raise _line(file, number, f"the line is longer than {format_size(_LONGEST_LINE)}")
-        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise _line(file, 1, "the file is UTF-16; UTF-8 is expected")
+        if number == 1 and (encoding := encoding_of(line)):
+            raise _line(file, 1, f"the file is {encoding}; UTF-8 is expected")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -412,6 +416,8 @@ def _decoded(file: Path, stream: IO[bytes]) -> Iterator[str]:
 
 
 def _line(file: Path, number: int, problem: str) -> InputError:
+    if len(problem) > _LONGEST_PROBLEM:
+        problem = f"{problem[:_LONGEST_PROBLEM]}..."
     return InputError(problem, path=file, line=number)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
+from antecast.core.errors import ConfigurationError
 from antecast.history.rows import factorise
 
 KINDS = ("broadcast", "deliver")
@@ -22,6 +23,14 @@ NOT_ONE = "there are no rows at all"
 
 
 _ENDINGS = ("", "s", "d", "ed", "y", "ies", "ing")
+
+
+def check_words(kinds: Mapping[str, str]) -> None:
+    """Refuse one word for both kinds: all rows would be deliveries, and nothing could be wrong with them."""
+    broadcast, deliver = (kinds.get(kind, kind) for kind in KINDS)
+    if broadcast == deliver:
+        problem = f"{deliver!r} cannot mean both broadcast and deliver"
+        raise ConfigurationError(f"{problem}; say --kinds broadcast=WORD,deliver=WORD", field="--kinds")
 
 
 def alike(words: Iterable[object], kinds: Mapping[str, str]) -> dict[str, str]:

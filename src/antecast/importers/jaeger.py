@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,10 @@ def read(source: Source) -> SpanLog:
 def _add(spans: Spans, place: Place, span: Mapping[str, Any], processes: Mapping[str, Any]) -> None:
     trace = text_of(span.get("traceID"), place, "traceID")
     parents = objects_of(span.get("references"), place, "references")
+    for each in parents:
+        if each.get("refType", "CHILD_OF") not in ("CHILD_OF", "FOLLOWS_FROM"):
+            kind = json.dumps(each["refType"], ensure_ascii=False)
+            raise place.error(f"refType is {kind}, where CHILD_OF or FOLLOWS_FROM is expected")
     called = [
         each
         for each in parents

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from antecast.core.errors import InputError
-from antecast.core.log_files import open_file
+from antecast.core.log_files import encoding_of, open_file
 from antecast.text.sizes import format_size
 
 MAX_LINE = 64 << 20
@@ -31,13 +31,6 @@ HEAD_BYTES = 64 << 10
 """How much of a file is looked at to recognise its format."""
 
 _CHUNK = 1 << 20
-
-_BOMS = {
-    b"\xff\xfe\x00\x00": "UTF-32",
-    b"\x00\x00\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
 
 
 class Place(NamedTuple):
@@ -150,11 +143,6 @@ class Source:
                         line = sum(each.count(b"\n") for each in parts) + 1
                         raise Place(str(file), line).error(f"the line is longer than {format_size(most)}")
             yield file, b"".join(parts)
-
-
-def encoding_of(start: bytes) -> str | None:
-    """The encoding that the mark at the beginning of a file names, if it is not UTF-8."""
-    return next((encoding for bom, encoding in _BOMS.items() if start.startswith(bom)), None)
 
 
 def decoded(name: str, number: int, raw: bytes) -> str:

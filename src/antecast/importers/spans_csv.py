@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from antecast.core.errors import ConfigurationError, InputError
-from antecast.importers.source import MAX_LINE, Head, Place, Source
+from antecast.core.errors import ConfigurationError
+from antecast.importers.source import MAX_LINE, Head, Place, Source, in_a_line
 from antecast.importers.span_table import SpanLog, Spans, kind_of, nanoseconds, whole
 
 NAME = "spans-csv"
@@ -92,8 +92,9 @@ def read(source: Source) -> SpanLog:
         if "end" not in columns and "duration" not in columns:
             lacking.append("end")
         if lacking:
-            problem = f"no column for {', '.join(lacking)}; the file has {', '.join(header)}; say which it is with"
-            raise InputError(f"{problem} --map {lacking[0]}=COLUMN", path=file, line=1)
+            has = in_a_line(", ".join(header), 800)
+            problem = f"no column for {', '.join(lacking)}; the file has {has}; say which it is with"
+            raise Place(str(file), 1).error(f"{problem} --map {lacking[0]}=COLUMN")
         units = {name: unit_of(header[place]) for name, place in columns.items()}
         for place, row in rows:
             if len(row) != len(header):

@@ -39,7 +39,7 @@ from antecast.history.dependencies import (
     topological_order,
 )
 from antecast.history.histories import LIMIT, Clock, Histories
-from antecast.history.log_kinds import kinds_error
+from antecast.history.log_kinds import check_words, kinds_error
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
@@ -157,6 +157,7 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
             raise BrokenLog(f"column {actual!r} must hold integers, not {held.simpleString()}")
         elif name != "kind" and not isinstance(held, IntegralType | StringType):
             raise BrokenLog(f"column {actual!r} must hold texts or whole numbers, not {held.simpleString()}")
+    check_words(kinds)
     kind = chosen["kind"].cast("string")
     deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
     chosen["kind"] = kind == deliver
