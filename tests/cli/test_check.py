@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,17 @@ def test_what_is_no_longer_possible_is_said(antecast, tmp_path):
     file.write_text(json.dumps(values))
     code, said, _ = antecast("check", "--replay", file)
     assert (code, "Step 2 is no longer possible" in said) == (0, True)
+
+
+@pytest.mark.parametrize("code", ["1 / 0\n", "def f(:\n", "import sys; sys.exit(0)\n", "import nowhere\n"])
+def test_a_property_whose_module_fails_to_load_is_bad_input(antecast, tmp_path, monkeypatch, code):
+    """Not exit code 1, which says that a promise is broken, nor 0."""
+    (tmp_path / "failing.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing", raising=False)
+    exit_code, _, err = antecast("check", "vector", "--property", "failing:f")
+    assert exit_code == 2
+    assert "--property: unknown property 'failing:f'" in err
 
 
 @pytest.mark.parametrize(

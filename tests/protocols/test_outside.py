@@ -82,6 +82,23 @@ def test_a_module_that_fails_to_load_says_why(package):
         specification("my_protocol:SPEC")
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("\n1 / 0\n", r"ZeroDivisionError: .* \(broken\.py, line 2\)$"),
+        ("import sys\nsys.exit(0)\n", r"SystemExit: 0 \(broken\.py, line 2\)$"),
+        ("from antecast.protocols import register\n\nregister(1)\n", r".*\(broken\.py, line 3\)$"),
+        ("def f(:\n", r"SyntaxError: .*\(broken\.py, line 1\)$"),
+    ],
+)
+def test_a_module_that_ends_in_an_error_says_where(tmp_path, monkeypatch, code, words):
+    """One that ends the program, too: with 0, `antecast check` would say that every promise holds."""
+    (tmp_path / "broken.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"broken:SPEC cannot be imported: " + words):
+        specification("broken:SPEC")
+
+
 def test_changed_code_makes_other_runs(package):
     """The worst a study tool can do: changed code that gives yesterday's numbers as if they were fresh."""
     src = package / "src"

@@ -7,7 +7,6 @@ only in the numbers of nodes or in who is down.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -17,9 +16,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from antecast.checking.hidden import Raised
 from antecast.checking.records import Problem
 from antecast.core import ConfigurationError
+from antecast.protocols import outside
 
 if TYPE_CHECKING:
     from antecast.checking.world import World, Worlds
+
+_EXPECTED = "expected package.module:function"
 
 Property: TypeAlias = Callable[["View"], str | None]
 """A property of one's own: what is wrong with a world, in words, or None."""
@@ -126,15 +128,12 @@ def addresses(properties: Iterable[Property]) -> list[str]:
 
 def own_property(name: str) -> Property:
     """A property by its address, `package.module:function`."""
-    module, _, function = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    if ":" not in name:
+        raise ConfigurationError(f"unknown property {name!r}: {_EXPECTED}", field="--property")
     try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"unknown property {name!r}: {error}; name it as package.module:function", field="--property"
-        ) from None
+        found = outside.load(name, path="--property", expected=_EXPECTED)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"unknown property {name!r}: {error.problem}", field="--property") from error
     if not callable(found):
         raise ConfigurationError(f"{name!r} is not a function of a world", field="--property")
     made: Property = found

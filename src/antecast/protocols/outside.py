@@ -21,6 +21,7 @@ import importlib.util
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -68,7 +69,7 @@ def module_of(name: str) -> tuple[str, ...]:
     return (module,) if colon else ()
 
 
-def load(name: str, *, path: str) -> Any:
+def load(name: str, *, path: str, expected: str = "expected package.module:NAME of a Specification") -> Any:
     """What an entry point or import path names."""
     module_name, _, attribute = _target(name).partition(":")
     _search_working_folder()
@@ -81,18 +82,29 @@ def load(name: str, *, path: str) -> Any:
             ) from None
         where = f"the working folder ({Path.cwd()}) and Python's path"
         raise ConfigurationError(f"there is no module {error.name!r} for {name} in {where}", field=path) from None
-    except Exception as error:
-        raise ConfigurationError(
-            f"{name} cannot be imported: {type(error).__name__}: {error}", field=path
-        ) from error
+    except (Exception, SystemExit) as error:  # a script that ends itself must not end this program
+        raise ConfigurationError(f"{name} cannot be imported: {_told(error)}", field=path) from error
     try:
         found: Any = module
         for part in attribute.split("."):
             found = getattr(found, part)
     except AttributeError:
-        problem = f"{module_name} has no {attribute!r}; expected package.module:NAME of a Specification"
+        problem = f"{module_name} has no {attribute!r}; {expected}"
         raise ConfigurationError(problem, field=path) from None
     return found
+
+
+def _told(error: BaseException) -> str:
+    """An error that ended the loading of a module, with the user's line that led to it."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):  # names its line itself
+        return text
+    ours = str(Path(__file__).parents[1])
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.suffix == ".py" and not frame.filename.startswith(("<", ours)) and not _is_library(file):
+            return f"{text} ({file.name}, line {frame.lineno})"
+    return text
 
 
 def _search_working_folder() -> None:
@@ -150,7 +162,11 @@ def _is_users(home: str) -> bool:
 
 def _is_installed(home: str) -> bool:
     file = _file(home)
-    return file is not None and bool({"site-packages", "dist-packages"} & set(file.parts))
+    return file is not None and _is_library(file)
+
+
+def _is_library(file: Path) -> bool:
+    return bool({"site-packages", "dist-packages"} & set(file.parts))
 
 
 @cache
