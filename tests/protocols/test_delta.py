@@ -111,6 +111,18 @@ def test_an_expired_message_and_one_from_a_wild_clock_are_refused():
     assert ordering.admit(Message(1, 1, b"", Stamp(at(500), {})), at(5)) == "deadline too far ahead"
 
 
+def test_a_message_that_is_a_little_ahead_is_taken_and_delivered_when_its_deadline_is_in_reach():
+    """Clocks are at most 4 s apart, lifetimes at most 20 s: a deadline 26 s ahead may come from a node that had
+    delivered one 24 s ahead by a clock that is 4 s ahead."""
+    ordering = delta(0)
+    message = Message(1, 1, b"", Stamp(at(26), {}))
+    assert ordering.admit(message, at(0)) is None
+    assert ordering.accept(message, at(0)).ready == []
+    assert abs(ordering.wakeup() - at(2)) < at(0.001)
+    assert ordering.expire(ordering.wakeup() - 1).ready == []
+    assert ordering.expire(ordering.wakeup()).ready == [message]
+
+
 def test_a_wild_clock_stretches_nobody_s_lifetimes():
     spec = specification("delta")
     node = spec.make(0, spec.configure({"lifetime": "10s", "clock_bound": "2s"}))
