@@ -368,3 +368,42 @@ def test_a_folder_of_tables_may_hold_other_files_and_a_folder_of_foreign_logs_ma
 def test_results_for_code_scanning_name_files_as_addresses() -> None:
     (result,) = json.loads(gate.sarif([Finding("early", "words", "my log#1.txt", 3)]))["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20log%231.txt"
+
+
+ODD = "x\x1b[2J\nsound: all is well\u202e"
+"""A name that clears the screen, and has a line of its own, on a terminal that obeys it."""
+SPOKEN = {
+    "log.jsonl": chat(
+        [
+            {**row, "node": ODD + str(row["node"]), "origin": ODD + str(row["origin"])}
+            for row in (*CHAT, {**CHAT[5], "pos": 2})
+        ]
+    ),
+    "spans.json": "".join(
+        json.dumps({"traceId": "t", "spanId": ODD + name, "serviceName": ODD, "name": ODD} | more) + "\n"
+        for name, more in {
+            "a": {"startTimeUnixNano": "10", "endTimeUnixNano": "20"},
+            "b": {"startTimeUnixNano": "7", "endTimeUnixNano": "9", "parentSpanId": ODD + "a"},
+        }.items()
+    ),
+    "log.edn": f'{{:type :ok, :process 0, :f :txn, :value [[:r "{ODD}" "{ODD}"]]}}\n',
+}
+
+
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize("name", SPOKEN)
+def test_names_of_a_log_are_shown_and_not_obeyed(name: str, follow: bool, tmp_path: Path, antecast: Call) -> None:
+    file = put(tmp_path, SPOKEN[name], name)
+    more = ["--follow", "--until-idle", "0.05"] if follow else []
+    code, said, _ = antecast("audit", str(file), *more)
+    assert code == (3 if follow and name == "log.edn" else 1)
+    told = str(audit_files([file]).verdict)
+    for text in (said, told):
+        assert "\x1b" not in text and "\u202e" not in text and "\nsound" not in text
+    assert "x\\x1b[2J\\nsound: all is well\\u202e" in told
+
+
+def test_names_in_an_error_are_shown_and_not_obeyed(tmp_path: Path, antecast: Call) -> None:
+    file = put(tmp_path, "node,pos,kind,\x1b[2Jorigin,seq\n", "log.csv")
+    code, _, problem = antecast("audit", str(file))
+    assert code == 2 and "\x1b" not in problem and "\\x1b[2Jorigin" in problem

@@ -41,6 +41,7 @@ from antecast.cli import (
 from antecast.cli.console import Exit, err
 from antecast.cli.usage import Command, Group, explain_usage
 from antecast.core import AntecastError
+from antecast.text.wording import escaped
 from antecast.version import __version__
 
 app = typer.Typer(
@@ -159,4 +160,4 @@ def _missing_extra(error: Exception) -> str | None:
 
 def _say(problem: str) -> None:
     """An error in one line, even if a value in it has several."""
-    err.print(f"error: {problem}".replace("\n", "\\n"), style="bold red", soft_wrap=True)
+    err.print(escaped(f"error: {problem}"), style="bold red", soft_wrap=True)

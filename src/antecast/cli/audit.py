@@ -16,6 +16,7 @@ from antecast.cli.console import note as tell
 from antecast.cli.progress import clocked
 from antecast.cli.report import Report, report_at_end
 from antecast.cli.texts import say
+from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.auditing.outcome import Audit
@@ -320,7 +321,7 @@ def _where(done: Audit) -> list[str]:
     places = done.witness_places
     if not places:
         return []
-    return ["", *(f"{event} at node {event.node}: {place}" for event, place in places.items())]
+    return ["", *(escaped(f"{event} at node {event.node}: {place}") for event, place in places.items())]
 
 
 def _causes(done: Audit) -> list[str]:
@@ -332,6 +333,6 @@ def _causes(done: Audit) -> list[str]:
     groups = by_cause(row for row in done.verdict.violations.to_pylist() if row["problem"] != "late")
     if sum(len(group.rows) for group in groups) < 2:
         return []  # the witness has told it all
-    lines = ["", "by cause:", *(f"  {group.words}" for group in groups[:MOST_CAUSES])]
+    lines = ["", "by cause:", *(f"  {escaped(group.words)}" for group in groups[:MOST_CAUSES])]
     more = len(groups) - MOST_CAUSES
     return [*lines, f"  and {more:,} more cause{'s' * (more > 1)}"] if more > 0 else lines

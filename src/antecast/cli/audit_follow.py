@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from antecast.cli.console import out
 from antecast.core import ConfigurationError, OutputError
+from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.auditing.findings import Finding
@@ -67,7 +68,7 @@ def follow_log(
         for finding in found if not quiet else ():
             known = finding.file is None or finding.file in finding.words
             where = "" if known else f"{finding.file}:{finding.line}: "
-            out.print(f"{finding.kind}: {where}{finding.words}", soft_wrap=True)
+            out.print(escaped(f"{finding.kind}: {where}{finding.words}"), soft_wrap=True)
 
     follower = Follower(paths, request, window=window, state=state, kinds=kinds, dense=dense, say=say)
     try:
@@ -89,7 +90,7 @@ def follow_log(
         violations = [asdict(finding) for finding in follower.findings]
         print(json.dumps({"verdict": result.outcome} | asdict(result) | {"violations": violations}, indent=2))
     elif not quiet:
-        out.print(str(result), soft_wrap=True)
+        out.print(escaped(str(result)), soft_wrap=True)
     if github:
         for line in gate.workflow_commands(str(result), result.outcome, follower.findings):
             print(line)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from antecast.history.violations import Tally
 from antecast.history.witness import Witness
+from antecast.text.wording import escaped
 
 Outcome: TypeAlias = Literal["causal", "violated", "inconclusive"]
 
@@ -127,6 +128,7 @@ class Verdict:
             lines += [f"  {line}" for line in self._run_lines()]
         if self.assumed:
             lines.append(f"  assumed: {self.assumed}")
+        lines = [escaped(line) for line in lines]
         return "\n".join(lines if self.witness is None else [*lines, "", str(self.witness)])
 
     def _run_lines(self) -> list[str]:

@@ -25,7 +25,7 @@ from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
 from antecast.history.messages import MessageIndex, Name
 from antecast.history.rows import IntArray, LongArray
-from antecast.text.wording import at_position, listed, position
+from antecast.text.wording import at_position, escaped, listed, position
 
 CANDIDATES = 64
 """Early deliveries among which the shortest chain is looked for; most violations take a single step."""
@@ -57,7 +57,7 @@ class Event:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.message} @{position(self.pos)}"
+        return f"{self.verb} {escaped(self.message)} @{position(self.pos)}"
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,12 @@ class Witness:
     def diagram(self) -> str:
         """A column per node, time downwards, `@` before positions."""
         nodes = list(dict.fromkeys(event.node for event in self.events))
+        heads = [f"node {escaped(str(node))}" for node in nodes]
         widths = [
-            max(len(f"node {node}"), *(len(str(event)) for event in self.events if event.node == node))
-            for node in nodes
+            max(len(head), *(len(str(event)) for event in self.events if event.node == node))
+            for node, head in zip(nodes, heads, strict=True)
         ]
-        lines = [[f"node {node}" for node in nodes]]
+        lines = [heads]
         lines += [[str(event) if event.node == node else "|" for node in nodes] for event in self.events]
         return "\n".join(
             "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -86,7 +87,7 @@ class Witness:
         )
 
     def __str__(self) -> str:
-        return f"{self.words}\n\n{self.diagram}"
+        return f"{escaped(self.words)}\n\n{self.diagram}"
 
 
 def find_witness(violations: pa.Table, histories: Histories, index: MessageIndex) -> Witness | None:

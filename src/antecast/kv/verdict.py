@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from antecast.kv.levels import LEVELS, Level, Outcome
 from antecast.kv.witness import Witness
-from antecast.text.wording import plural
+from antecast.text.wording import escaped, plural
 
 EXIT_CODES: dict[Outcome, int] = {"kept": 0, "violated": 1, "inconclusive": 3}
 """What the command line exits with; 2 is for a history that cannot be read."""
@@ -120,6 +120,7 @@ class KvVerdict:
             lines.append(f"  {len(self.violations)} violations are listed, {cut} are not")
         lines += [f"  missing: {each}" for each in self.missing]
         lines += [f"  assumed: {each}" for each in self.assumptions]
+        lines = [escaped(line) for line in lines]
         for witness in self.witnesses:
             lines += ["", str(witness)]
         return "\n".join(lines)

@@ -25,6 +25,7 @@ from antecast.kv.levels import LEVELS, Level
 from antecast.kv.lists import NO_OP, pieces
 from antecast.kv.resolve import Misread, Resolved, resolve
 from antecast.kv.words import explain
+from antecast.text.wording import escaped
 
 EXHAUSTIVE = 9
 """Operations of which every part is tried: 512 parts, well below a second."""
@@ -72,10 +73,10 @@ class Witness:
         """A column per session, time downwards; behind `@` the line, with the file if there are several."""
         files = {event.place.file for event in self.events}
         sessions = list(dict.fromkeys(event.node for event in self.events))
-        rows = [[f"session {session}" for session in sessions]]
+        rows = [[f"session {escaped(str(session))}" for session in sessions]]
         for event in self.events:
             where = event.place.line if len(files) == 1 else event.place
-            rows.append([f"{event.label} @{where}" if event.node == each else "|" for each in sessions])
+            rows.append([f"{escaped(event.label)} @{where}" if event.node == each else "|" for each in sessions])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join(line.rstrip() for line in lines)
@@ -97,7 +98,7 @@ class Witness:
     def __str__(self) -> str:
         about = ANOMALIES[self.anomaly]
         head = f"{self.anomaly}: {about.words} (violates {', '.join(self.levels)})"
-        return "\n".join([head, *self.reason, "", self.diagram])
+        return "\n".join([head, *map(escaped, self.reason), "", self.diagram])
 
 
 @dataclass(frozen=True)

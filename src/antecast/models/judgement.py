@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from antecast.importers.source import Place
+from antecast.text.wording import escaped
 
 Outcome: TypeAlias = Literal["sound", "violated", "inconclusive"]
 
@@ -41,7 +42,8 @@ class Happening:
     place: Place | None = None
 
     def __str__(self) -> str:
-        return self.label if self.place is None else f"{self.label} @{self.place.line}"
+        label = escaped(self.label)
+        return label if self.place is None else f"{label} @{self.place.line}"
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ class Story:
         """A column per node, time downwards, `@` before the lines of the files."""
         nodes = list(dict.fromkeys(event.node for event in self.events))
         own = {node: [str(event) for event in self.events if event.node == node] for node in nodes}
-        widths = [max(len(node), *map(len, own[node])) for node in nodes]
-        lines = [nodes, *([str(event) if event.node == node else "|" for node in nodes] for event in self.events)]
+        heads = [escaped(node) for node in nodes]
+        widths = [max(len(head), *map(len, own[node])) for node, head in zip(nodes, heads, strict=True)]
+        lines = [heads, *([str(event) if event.node == node else "|" for node in nodes] for event in self.events)]
         return "\n".join(
             "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
@@ -81,7 +84,7 @@ class Story:
         }
 
     def __str__(self) -> str:
-        return f"{self.words}\n\n{self.diagram}"
+        return f"{escaped(self.words)}\n\n{self.diagram}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +159,7 @@ class Judgement:
         if self.cut > 0:
             lines.append(f"  {len(self.violations):,} violations are listed, {self.cut:,} are not")
         lines += [f"  {note}" for note in self.notes]
+        lines = [escaped(line) for line in lines]
         for story in first_of_each_kind(self.stories):
             lines += ["", str(story)]
         return "\n".join(lines)
