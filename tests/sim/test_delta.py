@@ -141,6 +141,29 @@ def test_a_wild_clock_harms_nobody_but_its_owner(seed, ahead):
     assert not judge(others, clock="global").early
 
 
+@given(st.integers(0, 2**32), st.integers(-30, 30))
+def test_a_wild_clock_costs_no_other_node_its_order_whatever_the_lifetimes(seed, ahead):
+    """What node 0 broadcasts counts as well: nothing is delivered at another node after what depends on it."""
+    result = run(
+        make_scenario(
+            values(
+                nodes=4,
+                seed=seed,
+                duration="60s",
+                protocol={"name": "delta", "lifetime": "20s", "clock_bound": "2s", "patience": "2s"},
+                network={"topology": {"kind": "complete"}, "delay": {"kind": "exponential", "mean": "3s"}},
+                clocks={"offset": "1s", "fixed": {"0": f"{ahead}s"}},
+                workload=[
+                    {"kind": "poisson", "rate": 0.2},
+                    {"kind": "poisson", "rate": 0.3, "lifetime": "1s"},
+                    {"kind": "chatter", "answers": 0.5, "lifetime": "8s"},
+                ],
+            )
+        )
+    )
+    assert {node.node for node, _ in judge(result.events, clock="local").early} <= {0}
+
+
 def test_without_patience_time_goes_on():
     """Node 1 is offered, again and again, a message that is ahead of its time."""
     scenario = make_scenario(
