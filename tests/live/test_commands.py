@@ -169,6 +169,22 @@ def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
     assert antecast("replay", "a", "--any-code")[0] == 0
 
 
+def test_journals_that_cannot_be_audited_are_called_by_their_names(antecast, tmp_path):
+    async def main():
+        async with Node(0, journal=tmp_path / "a") as a, Node(1, journal=tmp_path / "b", durability="none") as b:
+            await a.broadcast(b"")
+            await b.broadcast(b"")
+
+    asyncio.run(main())
+    (tmp_path / "c").symlink_to(tmp_path / "a")
+    for names, problem in (
+        (["a", "a"], "a: the same journal is given twice"),
+        (["a", "b", "c"], "c: the same journal is given twice"),
+        (["b"], "b: has no events to judge: with durability none, a journal keeps no calls"),
+    ):
+        assert antecast("audit", *names) == (2, "", f"error: {problem}\n")
+
+
 def test_journals_are_audited_together_over_restarts(antecast, tmp_path):
     async def main():
         for start in range(3):

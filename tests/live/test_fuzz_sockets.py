@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 from hypothesis import settings
 
 from antecast.core import Message
 from antecast.live.groups.signatures import Signatures
 from antecast.protocols import specification, specifications
+from antecast.testing.hostile_member import Attacker, raises_an_alarm
 from antecast.testing.sockets import Campaign, Fault, can_be_attacked
 
 NAMES = [spec.name for spec in specifications() if can_be_attacked(spec)]
@@ -25,6 +29,16 @@ def test_hostile_bytes_do_no_harm(name):
     asyncio.run(campaign.run(inputs))
     assert campaign.sent >= inputs
     assert campaign.tally.inputs["frame"] and campaign.tally.inputs["replay"] and campaign.tally.links
+
+
+def test_a_word_is_not_damaged_into_one_that_an_honest_node_rightly_complains_of(monkeypatch):
+    alarm = msgspec.msgpack.encode([(1, bytes(8))])
+    monkeypatch.setattr(Attacker, "_damaged", lambda self, data: alarm)
+    attacker = object.__new__(Attacker)
+    attacker._draw, attacker._keys = Random(1), SimpleNamespace(bulletin=b"bulletin")
+    words = [attacker._word() for _ in range(2000)]
+    assert not any(alarm in word for word in words)
+    assert not raises_an_alarm(msgspec.msgpack.encode([(150, bytes(8))]))
 
 
 def believe(signatures, number, endorsement):

@@ -88,14 +88,15 @@ class Recording:
             frame = machine.frame if call.kind == CallKind.RECEIVE else None
             yield Step(position, call, frame, effects, machine)
 
-    def write_events(self, sink: Sink) -> None:
-        """The event log of all that can be replayed."""
+    def write_events(self, sink: Sink) -> int:
+        """The event log of all that can be replayed; returns how many events that are."""
         start = self.journal.recovered(self.first - 1)
         log = EventLog(self.identity.number, self.identity.group or "live", pos=start.events)
         log.write_to(sink)
         for step in self.steps():
             log.note(step.call, step.effects, step.frame, step.machine.protocol.codec)
         log.close()
+        return log.pos - start.events
 
     def close(self) -> None:
         self.journal.close()
@@ -121,13 +122,13 @@ def is_journal(path: Path) -> bool:
         return False
 
 
-def write_event_log(path: Path, to: Path) -> None:
-    """The events of a journal, as a Parquet file that the auditor takes."""
+def write_event_log(path: Path, to: Path) -> int:
+    """The events of a journal, as a Parquet file that the auditor takes; returns how many they are."""
     from antecast.history.log import ParquetSink
 
     recording = Recording(path)
     try:
-        recording.write_events(ParquetSink(to, live_schema()))
+        return recording.write_events(ParquetSink(to, live_schema()))
     finally:
         recording.close()
 

@@ -18,6 +18,7 @@ from random import Random
 import msgspec
 
 from antecast.core import AntecastError, Frame, NodeId, RemoteFault
+from antecast.core.wire import UNDECODABLE
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity
 from antecast.live.groups.packets import decode_packet
@@ -266,7 +267,8 @@ class Attacker:
             )
         )
         if said and draw.random() < 0.05:
-            said = self._damaged(said) or b"x"
+            damaged = self._damaged(said) or b"x"
+            said = said if raises_an_alarm(damaged) else damaged
         elif not said and draw.random() < 0.5:
             return b"\xff" * 4
         return (len(said) | flag).to_bytes(4, "big") + said
@@ -276,6 +278,16 @@ class Attacker:
         return draw.choice((0xFFFFFFFE, 1 << 31, 1 << 30, 1 << 29 | 50, 1 << 24, 5 << 20, 1000)).to_bytes(
             4, "big"
         ) + draw.randbytes(50)
+
+
+def raises_an_alarm(word: bytes) -> bool:
+    """Whether it tells of another life of an honest node, which says so in its log, at once and rightly: what is
+    said of lives is not signed (docs/threat-model.md)."""
+    try:
+        lives = msgspec.msgpack.decode(word, type=list[tuple[int, bytes]])
+    except UNDECODABLE:
+        return False
+    return any(number in HONEST for number, _ in lives)
 
 
 async def _packet(reader: asyncio.StreamReader) -> bytes:
