@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from antecast.core import ConfigurationError, Message
 from antecast.core.wire import Codec
 from antecast.history.log import DiscardSink, EventWriter, MemorySink, SampleWriter
-from antecast.history.schema import EVENTS, SAMPLES
+from antecast.history.schema import EVENTS, KINDS, SAMPLES
 from antecast.protocols.vcube import VCubeSettings
 from antecast.protocols.vcube.packets import Packet
 from antecast.protocols.vcube.view import View
@@ -378,6 +378,21 @@ def test_numbers_are_sorted_in_place(numbers):
     array = np.array([*numbers, -1, -2], np.int64)
     sort(array, len(numbers))
     assert array.tolist() == [*sorted(numbers), -1, -2]
+
+
+@pytest.mark.parametrize("count", [0, 4095, 4096, 4097, 70_001])
+def test_columns_hold_what_the_rows_say(count):
+    rows = np.random.default_rng(count).integers(-1, 5, (count, 8))
+    rows[:, :4] += 1
+    sink = MemorySink(EVENTS)
+    writer = EventWriter("run", sink)
+    writer.append_rows(rows)
+    writer.close()
+    table = sink.table()
+    for column, name in enumerate(("node", "pos", "t", "kind", "origin", "seq", "peer", "bytes")):
+        found = table[name].to_pylist()
+        codes = {word: code for code, word in enumerate(KINDS)} | {None: -1}
+        assert [codes.get(each, each) for each in found] == rows[:, column].tolist(), name
 
 
 def test_batches_are_the_same_however_rows_come():

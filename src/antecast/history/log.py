@@ -26,6 +26,9 @@ from antecast.history.schema import EVENTS, KINDS, SAMPLES
 BATCH_ROWS = 1 << 16
 """Rows held before they are written: 4 MiB of buffer, and Parquet row groups of a healthy size."""
 
+_NEAR = 1 << 12
+"""Rows that a processor keeps close by while they become columns."""
+
 NONE = -1
 """Stands for null in a packed row; no column of the log is ever negative."""
 
@@ -194,8 +197,10 @@ class EventWriter(_Writer):
         # All columns in one piece of memory, which is had at once: many small ones take longer than filling them.
         count = len(rows)
         words, numbers = np.empty((4, count), np.int64), np.empty((4, count), np.int32)
-        for place, (word, number) in enumerate(((1, 0), (2, 3), (5, 4), (7, 6))):
-            words[place], numbers[place] = rows[:, word], rows[:, number]
+        for first in range(0, count, _NEAR):  # each row comes from memory once, not once for each column
+            part = slice(first, first + _NEAR)
+            for place, (word, number) in enumerate(((1, 0), (2, 3), (5, 4), (7, 6))):
+                words[place, part], numbers[place, part] = rows[part, word], rows[part, number]
         pos, t, seq, size = words
         node, kind, origin, peer = numbers
         return [
