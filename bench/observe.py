@@ -67,6 +67,7 @@ def alone(table: pa.Table, *, single: bool) -> float:
 
 def queries(spark: Any, folder: Path) -> dict[str, Any]:
     """Functions that start the three queries."""
+    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -112,13 +113,13 @@ def queries(spark: Any, folder: Path) -> dict[str, Any]:
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
     def pass_through() -> Any:
-        names = pa.schema([(name, pa.null()) for name in schema.names])
+        types = to_arrow_schema(schema)
 
         def packing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return pack(batches, form)
 
         def unpacking(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return unpack(batches, names)
+            return unpack(batches, types)
 
         packed = stream().mapInArrow(packing, StructType([schema["g"], StructField("rows", BinaryType())]))
         passed = packed.groupBy("g").transformWithStateInPandas(
