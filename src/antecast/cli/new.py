@@ -46,8 +46,8 @@ def new(
 
     if name in [each.name for each in specifications()]:
         raise ConfigurationError(f"there is a protocol {name} already; choose another name", field="NAME")
-    if problem := _why_not_imported(_module(name)):
-        raise ConfigurationError(f"{problem}; choose another name", field="NAME")
+    if why := _why_not_imported(_module(name)):
+        raise ConfigurationError(f"{why}; choose another name", field="NAME")
     package = Path(name) if folder is None else folder
     write_package(name, package)
     out.print(f"{package} holds a protocol that works. Next:")

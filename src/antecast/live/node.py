@@ -15,13 +15,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from operator import index
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 from antecast.core import (
-    MAX_PAYLOAD,
     AntecastError,
     Codec,
     ConfigurationError,
@@ -37,6 +35,7 @@ from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.ephemeral import Ephemeral
 from antecast.live.eventlog import EventLog
+from antecast.live.given import checked_payloads, node_number, whole_number
 from antecast.live.journal import Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.links.seldom import Seldom
@@ -78,7 +77,7 @@ class Node:
         limits: Limits | None = None,
         clock: Callable[[int], Clock] = Clock,
     ) -> None:
-        self.number = _number(number)
+        self.number = node_number(number)
         self.spec = specification(protocol) if isinstance(protocol, str) else protocol
         configured: Any = self.spec.configure(settings or {})
         self.settings = configured if members is None else self.spec.fit(configured, members)
@@ -273,11 +272,9 @@ class Node:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
-        checked = _checked(payloads, lifetime)
-        if self.secured and len(checked) > 1:
-            self.security.seal_payload(
-                max(checked, key=len)
-            )  # raises what is wrong with any, before the first is sent
+        checked = checked_payloads(payloads, lifetime)
+        if self.secured and len(checked) > 1:  # what is wrong with any is raised before the first is sent
+            self.security.seal_payload(max(checked, key=len))
         now, last, last_bytes = 0, 0, 0
         for payload in checked:
             # What links hold, and what was read, changes only between turns of the event loop.
@@ -318,7 +315,7 @@ class Node:
         """The number after which a new reader begins."""
         if after is None:
             return self.engine.journal.acknowledged
-        after = _whole(after)
+        after = whole_number(after)
         if after < 0:
             raise LocalMisuse(f"expected the number of a delivery, or 0 for all of them, got {after}")
         self.acknowledge(after)
@@ -368,7 +365,7 @@ class Node:
         """The application is done with all deliveries up to this number: they need not be kept."""
         engine = self.engine
         if type(number) is not int:
-            number = _whole(number)
+            number = whole_number(number)
         if number > self._shown:
             raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
         self._pacing.skip(number)
@@ -542,34 +539,3 @@ class Node:
             "other_lives": self.lives.doubted,
             "counters": dict(self.counters),
         }
-
-
-def _number(number: SupportsIndex) -> NodeId:
-    """Of a whole number of any kind, such as NumPy's, the plain one: a journal can keep no other."""
-    with suppress(TypeError):
-        if 0 <= index(number) < 1 << 32:
-            return int(index(number))
-    raise ConfigurationError(f"expected a number from 0 to {(1 << 32) - 1}, got {number!r}", field="number")
-
-
-def _whole(number: SupportsIndex) -> int:
-    try:
-        return int(index(number))
-    except TypeError:
-        raise LocalMisuse(f"expected the number of a delivery, got {number!r}") from None
-
-
-def _checked(payloads: Iterable[bytes], lifetime: int | None) -> list[bytes]:
-    """Payloads that can be broadcast, or none of them: a mistake in the last must not send the first."""
-    checked = list(payloads)
-    if {*map(type, checked)} - {bytes}:
-        for payload in checked:
-            if not isinstance(payload, bytes | bytearray | memoryview):
-                raise LocalMisuse(f"a payload is bytes, not {type(payload).__name__}")
-        checked = list(map(bytes, checked))
-    largest = max(map(len, checked), default=0)
-    if largest > MAX_PAYLOAD:
-        raise LocalMisuse(f"payload of {largest} bytes exceeds the limit of {MAX_PAYLOAD}")
-    if lifetime is not None and type(lifetime) is not int:
-        raise LocalMisuse(f"a lifetime is a whole number of nanoseconds, not {lifetime!r}")
-    return checked

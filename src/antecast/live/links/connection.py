@@ -171,9 +171,8 @@ class Connection(asyncio.Protocol, Link):
         if self._closed:
             return
         self._closed, self._reason = True, reason
-        if (
-            self.ssl_object is not None
-        ):  # asyncio's TLS does not bear it while it hands over what came before an end
+        if self.ssl_object is not None:
+            # The TLS of asyncio does not bear it while it hands over what came before an end.
             self.owner.loop.call_soon(self._transport.abort)
         elif self._transport is not None:
             self._transport.abort()
