@@ -17,7 +17,7 @@ from antecast.core import Message
 from antecast.live.groups.signatures import Signatures
 from antecast.protocols import specification, specifications
 from antecast.testing.hostile_member import Attacker, raises_an_alarm
-from antecast.testing.sockets import Campaign, Fault, can_be_attacked
+from antecast.testing.sockets import Campaign, Fault, _Witness, can_be_attacked
 
 NAMES = [spec.name for spec in specifications() if can_be_attacked(spec)]
 
@@ -72,3 +72,18 @@ def test_a_protocol_that_breaks_is_caught(monkeypatch):
     monkeypatch.setattr("antecast.testing.hostile_member.PATIENCE", 5.0)
     with pytest.raises(Fault, match="KeyError"):
         asyncio.run(Campaign(specification("fifo")).run(2000))
+
+
+def test_what_arrives_while_nobody_looks_is_not_lacking(monkeypatch):
+    witness = object.__new__(_Witness)
+    witness._nodes, witness._known = [SimpleNamespace(number=0)], {1: set()}
+
+    async def speak(_):
+        asyncio.get_running_loop().call_later(0.001, witness._known[1].add, "a")
+        return "a"
+
+    monkeypatch.setattr(witness, "speak", speak, raising=False)
+    assert asyncio.run(witness._round(0.003)) is None  # looks again after 5 ms only
+    witness._known = {1: {"b"}}
+    witness._nodes = []
+    assert witness._lacking(["b", "c"]) == "node 1 does not deliver c"

@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,16 +239,20 @@ class _Witness:
 
     async def _round(self, seconds: float) -> str | None:
         """A broadcast of each; who lacks what after a time, if anyone does."""
-        names = []
+        names = [await self.speak(node) for node in self._nodes]
         try:
             async with asyncio.timeout(seconds):
-                for node in self._nodes:
-                    names.append(await self.speak(node))
-                while any(name not in known for known in self._known.values() for name in names):
+                while self._lacking(names):
                     await asyncio.sleep(0.005)
         except TimeoutError:
-            number, name = next((n, m) for n, known in self._known.items() for m in names if m not in known)
-            return f"node {number} does not deliver {name}"
+            return self._lacking(names)  # nothing, if the machine was so busy that nobody looked in time
+        return None
+
+    def _lacking(self, names: Sequence[MessageId]) -> str | None:
+        for number, known in self._known.items():
+            for name in names:
+                if name not in known:
+                    return f"node {number} does not deliver {name}"
         return None
 
     def _log(self) -> Iterator[Event]:
