@@ -80,7 +80,7 @@ def _module(name: str) -> str:
 def _why_not_imported(module: str) -> str | None:
     """Why no package can be imported by this name, or only in place of another one."""
     if keyword.iskeyword(module):
-        return f"{module} is a word of Python's, and no module can be called that"
+        return f"{module} is a Python keyword, so no module can have that name"
     found = find_spec(module)
     if found is not None and found.origin is not None:  # a folder without code hides nothing
         return f"there is a Python module {module} already, which the package would hide"
