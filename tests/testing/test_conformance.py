@@ -5,6 +5,7 @@ import toys
 from hypothesis import Phase, given, settings
 
 from antecast.protocols import specification
+from antecast.protocols.flood import Flood
 from antecast.testing import ContractBroken, Move, Plan, assert_contract, plans
 
 in_ci = settings(max_examples=150, deadline=None, database=None, derandomize=True, report_multiple_bugs=False)
@@ -30,7 +31,9 @@ def test_a_protocol_that_keeps_the_contract_passes(make):
     ("make", "kind"),
     [
         (toys.LosesTimers, "lost"),
-        (toys.Forgets, "lost"),
+        (toys.Punctual, "lost"),
+        (toys.Leapless, "lost"),
+        (toys.Forgets, "order"),
         (toys.Reuses, "snapshot"),
         (toys.KeepsOldLink, "lost"),
         (toys.SendsIntoNowhere, "stray send"),
@@ -45,6 +48,18 @@ def test_a_fault_is_caught(make, kind):
     with pytest.raises(ContractBroken) as caught:
         check(toys.spec_of(make), at_once)
     assert caught.value.kind == kind
+
+
+def test_a_second_link_up_that_does_nothing_is_caught_by_the_plainest_plan(monkeypatch):
+    as_it_is = Flood.link_up
+
+    def link_up(flood, peer, now, out):
+        if peer not in flood._peers:
+            as_it_is(flood, peer, now, out)
+
+    monkeypatch.setattr(Flood, "link_up", link_up)
+    with pytest.raises(ContractBroken, match="after all links came up twice"):
+        assert_contract(specification("vector"), Plan("vector", 2))
 
 
 BEHIND_A_BASE = (Move("cut", 0), Move("broadcast", 1), Move("burst", 0), Move("link", 0))

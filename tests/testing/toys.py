@@ -131,6 +131,26 @@ class LosesTimers(Slow):
         return []
 
 
+class Punctual(Slow):
+    """Forgets what waits when its timer fires a second late."""
+
+    most = SECOND
+
+    def timer(self, token, now):
+        late = now - self.now > SECOND + self.most
+        return super().timer(token, now)[: 0 if late else None]
+
+    def resume(self, now):
+        self.now = now
+        return super().resume(now)
+
+
+class Leapless(Punctual):
+    """The same after a minute: no timer is that late unless a clock leaps."""
+
+    most = 60 * SECOND
+
+
 class Forgets(Gossip):
     """Delivers everything again after a crash."""
 

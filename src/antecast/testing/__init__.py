@@ -17,11 +17,12 @@
 This package needs Hypothesis.
 """
 
-from antecast.testing.conformance import Move, Plan, assert_contract, plans
+from antecast.testing.conformance import assert_contract
 from antecast.testing.counterexample import Nonconforming, assert_conforms
 from antecast.testing.driver import Bench
 from antecast.testing.encounters import encounters, odd_clocks
 from antecast.testing.networks import scenarios
+from antecast.testing.plans import Move, Plan, plans
 from antecast.testing.timing import ContractBroken
 from antecast.testing.unharmed import assert_unharmed
 

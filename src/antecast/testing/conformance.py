@@ -1,8 +1,7 @@
 """The contract of `core.protocol`, checked for any protocol on a restless bench.
 
-`plans(specification)` draws a small network, settings and a list of moves: broadcasts, links whose ends change
-independently, links that come up twice, crashes between two calls and in the middle of one, nodes that lose their
-state and come back under a new number. `assert_contract` plays a plan, lets the network heal, and judges:
+`plans(specification)` draws a small network, settings and a list of moves (`plans`). `assert_contract` plays a
+plan, lets the network heal, has every link come up twice, and judges:
 
 - integrity, and the orders that were promised, over everything that happened;
 - *agreement on what is kept*: a message that everyone who delivered it still keeps is delivered by all;
@@ -15,26 +14,22 @@ state and come back under a new number. `assert_contract` plays a plan, lets the
   the same effects and end in the same canonical state;
 - a state that is saved and restored does not change; frames of peers without a link are refused; a `link_down`
   of a link that is not up does nothing.
-
-All of it is drawn by Hypothesis from few, ordered choices, so counterexamples shrink to a few moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from hypothesis import strategies as st
 
 from antecast.core import CancelTimer, Effect, Frame, Leaving, Message, MessageId, NodeId, RemoteFault
 from antecast.core.settings import Duration
 from antecast.protocols.registry import Guarantee, Need, Specification
 from antecast.testing.driver import Bench
 from antecast.testing.judging import order_faults
-from antecast.testing.settings import drawn_settings, messages_kept
+from antecast.testing.plans import LEAPS, Move, Plan
+from antecast.testing.settings import messages_kept
 from antecast.testing.timing import ContractBroken
 from antecast.testing.wiring import Flight
 
@@ -44,75 +39,6 @@ NOBODY = 4_000_000
 
 BURST = 7
 """Broadcasts made at once: more than the small values of `retain`."""
-
-_MOVES = (
-    "broadcast", "cut", "link", "crash", "recover", "burst", "doom", "flap", "shock", "broadcast", "flap", "shock",
-    "stranger", "rebirth", "join", "leave",
-)  # fmt: skip
-_LASTING = "broadcast", "burst", "stranger"
-"""What may happen where members and links stay."""
-
-_WAITS = (0, 100, 0, 5, 100, 3000, 12_000)
-
-
-class Move(NamedTuple):
-    """Something that happens, and the pause after it."""
-
-    verb: str
-    node: int = 0
-    """Counted among those that are up."""
-    peer: int = 0
-    """For a link, how many places further on its other end is; for a doomed node, how many effects it carries
-    out."""
-    wait: int = 0
-    """In milliseconds."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A network and what happens in it. Its `repr` is Python that makes it again."""
-
-    protocol: str
-    nodes: int
-    moves: tuple[Move, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    delay: int = 0
-    """The longest a frame takes, in milliseconds."""
-    notice: int = 0
-    """The longest an end of a link takes to notice that it came up or broke."""
-    loss: float = 0.0
-    blackout: bool = False
-    """Whether, at the end, all nodes crash at once soon after each has broadcast, and nothing happens afterwards
-    that could wake them."""
-    answers: bool = False
-    """Whether nodes answer, from inside the delivery, what the node before them broadcast."""
-    seed: int = 0
-
-
-@st.composite
-def plans(draw: st.DrawFn, spec: Specification, *, max_nodes: int = 4, max_moves: int = 20) -> Plan:
-    """What a protocol must bear."""
-    settings = draw(drawn_settings(spec))
-    needs = spec.needs(spec.configure(settings))
-    nodes = draw(st.sampled_from([2, 3, *range(1, max_nodes + 1)]))
-    verbs = _LASTING if Need.STATIC_MEMBERS in needs else _MOVES
-    index = st.integers(0, max_nodes)
-    step = st.sampled_from([0, 0, 0, 1, 2])
-    move = st.builds(Move, st.sampled_from(verbs), index, step, st.sampled_from(_WAITS))
-    least = draw(st.sampled_from([0, max_moves // 2]))  # otherwise most lists would be short
-    lossless = Need.RELIABLE_LINKS in needs and Need.CELLS not in needs
-    return Plan(
-        protocol=spec.name,
-        nodes=nodes,
-        settings=settings,
-        delay=draw(st.sampled_from([0, 10, 500, 2000])),
-        notice=draw(st.sampled_from([0, 100, 5000])),
-        loss=0.0 if lossless else draw(st.sampled_from([0.0, 0.2])),
-        answers=draw(st.booleans()),
-        blackout=Need.STATIC_MEMBERS not in needs and draw(st.booleans()),
-        seed=draw(st.integers(0, 3)),
-        moves=tuple(draw(st.lists(move, min_size=least, max_size=max_moves))),
-    )
 
 
 class Restless:
@@ -137,6 +63,7 @@ class Restless:
             seed=plan.seed,
             delay=(lambda draw: draw.randrange(plan.delay * MS)) if plan.delay else 0,
             loss=0.0 if self.cells else plan.loss,
+            late=(lambda draw: draw.randrange(plan.late * MS)) if plan.late else 0,
             radio_loss=plan.loss,
             record=True,
             strict=False,
@@ -178,6 +105,11 @@ class Restless:
         self.heal()
         self.bench.run(self.quiet)
         self._judge_delivery(self.kept(), "kept by all who have it", newcomers=False)
+        if Need.STATIC_MEMBERS not in self.needs:
+            self._renew()
+            self._judge_delivery(
+                self.kept(), "kept by all who have it, after all links came up twice", newcomers=False
+            )
         if self.plan.blackout:
             self._blackout()
             self._judge_delivery(self.kept(), "kept by all who have it, after all had crashed", newcomers=False)
@@ -193,9 +125,13 @@ class Restless:
         bench = self.bench
         up = [node for node in self.members if node in bench.nodes and node not in self.leaving]
         down = [node for node in self.members if node in bench.saved]
-        if move.verb == "recover" and down:
+        if move.verb in ("recover", "stumble") and down:
             back = down[move.node % len(down)]
+            if move.verb == "stumble":
+                bench.doomed[back] = move.peer
             bench.recover(back)
+            if back not in bench.nodes:
+                return
             if self.cells:
                 bench.move(back, self.stations[move.peer % 2])
             else:
@@ -232,6 +168,10 @@ class Restless:
             case "flap" if node != peer and not self.cells:  # a new link, while frames are on the old one
                 bench.broadcast(node)
                 self._relink(node, peer)
+            case "leap" if Need.CLOCKS not in self.needs:  # while something new is being taken in
+                bench.broadcast(peer)
+                bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
+                bench.time.leap(node, LEAPS[move.peer])
             case "shock" if node != peer:  # a crash soon after something new has come
                 bench.broadcast(peer)
                 bench.run(bench.random.randrange(1 + 2 * self.plan.delay) * MS)
@@ -255,6 +195,19 @@ class Restless:
             bench.crash(node, notice=self._notice)
         self.heal()
         bench.run(self.quiet)
+
+    def _renew(self) -> None:
+        """Each link in turn comes up again at both ends without having gone down, while something new is on it."""
+        for a, b in () if self.cells else self._whole():
+            self.bench.broadcast(a)
+            self.bench.link(a, b, notice=(self._notice(), self._notice()))
+            self.bench.run(SECOND)
+        for host in self.members if self.cells else ():
+            station = self.bench.cells[host]
+            self.bench.broadcast(host)
+            self.bench.call(host, "link_up", station)
+            self.bench.run(SECOND)
+        self.bench.run(self.quiet)
 
     def _strand(self) -> None:
         """Nodes that hold back messages lose their links and crash. Only their own timers can end the wait."""

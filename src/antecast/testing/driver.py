@@ -74,6 +74,7 @@ class Bench:
         fifo: bool | None = None,
         loss: float | Loss = 0.0,
         radio_loss: float = 0.0,
+        late: Delay | int = 0,
         offsets: Mapping[NodeId, int] | None = None,
         watch: bool = False,
         record: bool = False,
@@ -113,6 +114,8 @@ class Bench:
         self.refused, self.refusals = happened.refused, happened.refusals
         self.doomed: dict[NodeId, int] = {}
         """Nodes that crash in their next call, after this many of its effects have been carried out."""
+        self._late: Delay = late if callable(late) else lambda draw: late
+        """How late timers fire."""
         self._make = make or spec.make
         self._busy = False
         self._asked: deque[tuple[NodeId, bytes]] = deque()
@@ -156,14 +159,16 @@ class Bench:
         self.wiring.cut_off(node, notice)
 
     def recover(self, node: NodeId) -> None:
-        """A new object, the state, what was not handed on, `resume`. Links are up to the caller."""
+        """A new object, the state, what was not handed on, `resume`. Links are up to the caller. A node that is
+        doomed crashes again."""
         saved, undelivered = self.saved.pop(node)
         self.start(node)
         self.nodes[node].restore(msgspec.msgpack.decode(saved, strict=False))
         if self.record:
             self.calls[node].append(("restore", (saved,), []))
         self._carry_out(node, [Deliver(message) for message in undelivered])
-        self.call(node, "resume")
+        if node in self.nodes:
+            self.call(node, "resume")
 
     def rebirth(self, node: NodeId, number: NodeId) -> None:
         """A node has lost its state, and comes back as a newcomer."""
@@ -264,7 +269,7 @@ class Bench:
             case Discard(id=name):
                 self.discarded[node].append(name)
             case SetTimer(token=token, at=at):
-                self.timers[node][token] = at
+                self.timers[node][token] = at + self._late(self.random)
             case CancelTimer(token=token):
                 self.timers[node].pop(token, None)
             case Alert(text=text):

@@ -33,6 +33,10 @@ class VirtualTime:
     def clock(self, node: NodeId) -> int:
         return self.now + self._offsets.get(node, 0)
 
+    def leap(self, node: NodeId, by: int) -> None:
+        """The clock of a node leaps ahead."""
+        self._offsets[node] = self._offsets.get(node, 0) + by
+
     def advance(self, to: int) -> None:
         self.now = max(self.now, to)
 
