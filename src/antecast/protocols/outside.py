@@ -72,6 +72,8 @@ def module_of(name: str) -> tuple[str, ...]:
 def load(name: str, *, path: str, expected: str = "expected package.module:NAME of a Specification") -> Any:
     """What an entry point or import path names."""
     module_name, _, attribute = _target(name).partition(":")
+    if "/" in module_name or not all((*module_name.split("."), *attribute.split("."))):
+        raise ConfigurationError(f"{name} is no import path; {expected}", field=path)
     _search_working_folder()
     try:
         module = importlib.import_module(module_name)
