@@ -6,7 +6,7 @@ from cellular_bench import Bench, Plan, hasty_plan, impatient_plan, random_plan
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from antecast.core import Deliver, LocalMisuse, Message, RemoteFault
+from antecast.core import Deliver, LocalMisuse, Message, RemoteFault, Transmit
 from antecast.papers.cellular.cells import A, B, C, Cells
 from antecast.protocols import specification
 from antecast.protocols.cellular.frames import CODEC, Ack, Acks, Init, Reject, Req1, Rsp1, Rsp2
@@ -445,3 +445,22 @@ def test_roles_share_one_language():
     spec = specification("cellular")
     settings = spec.configure({})
     assert spec.make(0, settings).codec is spec.make_station(9, settings).codec
+
+
+def test_a_late_copy_does_not_show_that_a_host_knows_it_was_given_up():
+    """The host must be told until it has heard it, or it takes what is gone for passed on."""
+    spec = specification("cellular")
+    station = spec.make_station(A, spec.configure({}))
+    init = Init(ses=5, lc=4, co=0, seqc=1, next=13)
+
+    def told():
+        (ack,) = [effect.frame for effect in station.receive(init, 0, 1) if isinstance(effect, Transmit)]
+        return ack.seqh, ack.fresh
+
+    assert told() == (13, True)
+    station.receive(Message(0, 12, b"late", None), 0, 2)
+    init = Init(ses=6, lc=4, co=0, seqc=1, next=13)
+    assert told() == (13, True)
+    station.receive(Message(0, 13, b"new", None), 0, 3)
+    init = Init(ses=7, lc=6, co=0, seqc=1, next=14)
+    assert told() == (14, False)

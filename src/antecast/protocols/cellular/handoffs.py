@@ -113,8 +113,6 @@ class Handoffs:
         elif record.held and (frame.ses >= record.session or self._rules.any_session):  # hole 11
             if frame.ses != record.session:
                 self._apply(frame, record)
-                if record.fresh:
-                    record.expected = max(record.expected, frame.next)
                 record.raise_to(frame.ses)
                 self._downlink.trim(now, out)
             record.heard_at = now
@@ -380,8 +378,6 @@ class Handoffs:
         self.costs.meanwhile += len(frame.received)
         record.step_over()
         record.expected, record.fresh = frame.seqh, frame.fresh
-        if frame.fresh:  # the host does not know yet: what it has sent since may have been passed on elsewhere
-            record.expected = max(frame.seqh, record.first_unsent)
         self._take_over(frame.host, record, now, out)
         self._downlink.trim(now, out)
         if self._rules.mark_copies:

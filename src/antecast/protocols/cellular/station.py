@@ -177,7 +177,8 @@ class Station(Protocol):
         if record is None or not self._uplink.accepts(record):
             return
         self._downlink.heard(record, now, out)
-        record.fresh = False
+        if message.seq >= record.expected:  # a late copy does not show that the host knows it was given up
+            record.fresh = False
         for due in self._uplink.take(message, record):
             self._disseminate(due, None, now, out)
         self._uplink.set_timer(now, out)
