@@ -169,6 +169,20 @@ def test_early_messages_of_a_neighbour_are_bounded(protocol):
     assert_unharmed(bench)
 
 
+@pytest.mark.parametrize("protocol", ["fifo", "vector", "vector-changes"])
+def test_a_base_that_nobody_needs_does_not_make_each_early_message_a_search_through_all(protocol, monkeypatch):
+    bench = line(protocol)
+    node, looks = bench.nodes[1], []
+    pending = node.pending
+    monkeypatch.setattr(node, "pending", lambda: looks.append(len(pending())) or pending())
+    assert not lie(bench, Base({70: 5}))
+    for source in range(1000, 1050):
+        for seq in (2, 3):  # the first of each source never comes
+            lie(bench, Message(source, seq, b"", stamp(protocol, {})))
+    assert len(pending()) == 100
+    assert sum(looks) < 1000
+
+
 def test_numbers_out_of_turn_are_bounded_without_an_order(monkeypatch):
     monkeypatch.setattr("antecast.protocols.flood.MAX_SOURCES", 100)
     bench = line("r-broadcast")

@@ -30,7 +30,7 @@ itself. This is an offer to go on without them. What is taken of it, and when:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from antecast.core import MAX_SOURCES, Effect, Message, NodeId, SetTimer, State, Timer
 from antecast.protocols.dissemination import Above
@@ -70,6 +70,8 @@ class Offers:
     """The offers of all neighbours. `ask` asks a neighbour for another, `give_up` carries one out."""
 
     above: Above
+    tallies: ClassVar[tuple[str, ...]] = ("_waited",)
+    """Only saves work: it follows from the messages that are held, and decides nothing by itself."""
 
     def __init__(self, received: Received, *, patience: int, ordered: bool, ask: Ask, give_up: GiveUp) -> None:
         self._received = received
@@ -86,6 +88,8 @@ class Offers:
         self._missed: dict[NodeId, int] = {}
         """For each source, the last of its messages that was turned away and has not come since."""
         self._timer: int | None = None
+        self._waited: dict[NodeId, int] | None = None
+        """For each source, a number that no message held here waits beyond; None until it is needed."""
 
     def offer(
         self, base: Mapping[NodeId, int], peer: NodeId, now: int, out: list[Effect], *, prompt: bool
@@ -98,6 +102,7 @@ class Offers:
                 self.pending.pop(peer, None)
                 return
             offer = self.pending[peer] = _Offer(base, whole, prompt=prompt)
+            self._waited = None  # it is not kept up while there is no offer
         else:
             offer.later, offer.whole = base, whole
         if offer.due is None:
@@ -105,7 +110,17 @@ class Offers:
 
     def held(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """A message has come that cannot be delivered yet: are there offers of what it waits for?"""
-        self._look_for(self._lacked_by(message), now, out)
+        if self._ordered:
+            for each in self.above.pending() if self._waited is None else (message,):
+                self._note_waits(each)
+        self._look_for(self._lacked_by(message), now, out, message)
+
+    def _note_waits(self, message: Message[Any]) -> None:
+        if self._waited is None:
+            self._waited = {}
+        for source, count in self.above.missing(message).items():
+            if count > self._waited.get(source, 0):
+                self._waited[source] = count
 
     def turned_away(self, message: Message[Any], now: int, out: list[Effect]) -> None:
         """The same for one that was not taken, since too many are held."""
@@ -125,13 +140,30 @@ class Offers:
             self._turned_away[source] = max(count, self._turned_away.get(source, 0))
         self._look_for(wanted, now, out)
 
-    def _look_for(self, wanted: Mapping[NodeId, int], now: int, out: list[Effect]) -> None:
+    def _look_for(
+        self,
+        wanted: Mapping[NodeId, int],
+        now: int,
+        out: list[Effect],
+        held: Message[Any] | None = None,
+    ) -> None:
         for peer, offer in list(self.pending.items()):
             if offer.due is not None and not offer.stuck:
                 continue
             needed = self._needed(offer.base, wanted) or self._needed(offer.later, wanted)
-            if needed or (offer.due is None and self._stuck(offer)):
+            if needed or (held is not None and self._may_be_stuck(offer, held) and self._stuck(offer)):
                 self._look(peer, offer, now, out)
+
+    def _may_be_stuck(self, offer: _Offer, message: Message[Any]) -> bool:
+        """Whether something may be stuck now that this message is held, too. To look through all that is held for
+        each message that comes early would take far too long where there are thousands."""
+        if offer.due is not None or not self._ordered or self._waited is None:
+            return False
+        base, origin = offer.whole, message.origin
+        if message.seq <= min(base.get(origin, 0), self._waited.get(origin, 0)):
+            return True
+        delivered = self.above.progress()
+        return any(delivered.get(source, 0) < base.get(source, 0) for source in self.above.missing(message))
 
     def _look(self, peer: NodeId, offer: _Offer, now: int, out: list[Effect]) -> None:
         """If an offer is needed, begin to wait, or take it if it is prompt."""
@@ -294,7 +326,7 @@ class Offers:
         self.pending.clear()
         self._turned_away.clear()
         self._missed.clear()
-        self._timer = None
+        self._timer = self._waited = None
         for peer, base, whole, due, seen in state["offers"]:
             offer = self.pending[peer] = _Offer(dict(base), dict(whole))
             offer.due, offer.seen = due, dict(seen)
