@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from antecast.core.compiled import compiled
 from antecast.history.dependencies import Ordered
 from antecast.history.histories import LIMIT, Histories
-from antecast.history.messages import MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
 from antecast.history.rows import IntArray, LongArray
 from antecast.history.violations import (
     Problem,

@@ -40,7 +40,8 @@ from antecast.history.dependencies import (
 )
 from antecast.history.histories import LIMIT, Clock, Histories
 from antecast.history.log_kinds import check_words, kinds_error
-from antecast.history.messages import MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
 from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema

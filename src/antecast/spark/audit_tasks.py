@@ -37,7 +37,8 @@ from antecast.history.blocks import blocks, check_block
 from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
 from antecast.history.joints import with_joints
-from antecast.history.messages import MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
 from antecast.history.rows import Batches, BrokenLog, IntArray
 from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
 from antecast.spark.batching import groups, settle_in
