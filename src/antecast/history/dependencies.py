@@ -42,6 +42,9 @@ from antecast.history.rows import BrokenLog, IntArray, LongArray
 SKETCH_WIDTH = 8
 """Deliveries before a broadcast that its sketch keeps. More only speeds up the first reduction."""
 
+WHOLE_WIDTH = 16
+"""The same where no broadcast has more: then the sketch is all there is, and nothing is left to reduce."""
+
 ROUNDS = 2
 """Reductions: the second is exact where the log is causal (see above)."""
 
@@ -67,6 +70,8 @@ class Dependencies:
     deps: IntArray
     joints: IntArray = field(default_factory=lambda: np.empty(0, np.int32))
     """The first message of each joint's run, in ascending order once gathered."""
+    cut: bool = False
+    """Whether a sketch has left out something that a message depends on."""
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -100,7 +105,8 @@ class Dependencies:
         starts = (np.cumsum(lengths) - lengths)[order]
         indptr = np.concatenate(([0], np.cumsum(lengths[order])))
         source = np.repeat(starts - indptr[:-1], lengths[order]) + np.arange(indptr[-1])
-        return cls(messages[by_message], indptr, np.concatenate(deps)[source], joints[by_run])
+        cut = any(part.cut for part in parts)
+        return cls(messages[by_message], indptr, np.concatenate(deps)[source], joints[by_run], cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +144,16 @@ def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependenci
 
 
 def sketch(histories: Histories, index: MessageIndex, *, width: int = SKETCH_WIDTH) -> Dependencies:
-    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes per message."""
+    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes per message.
+
+    Where nothing was left out (`Dependencies.cut`), the closure is that of happened-before already.
+    """
     messages = _own_messages(histories, index)
-    lengths, deps = _sketch(
-        histories.indptr,
-        histories.sources,
-        histories.codes,
-        index.offsets,
-        index.origin,
-        len(messages),
-        width,
-    )
-    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
+    own = histories.indptr, histories.sources, histories.codes
+    lengths, deps, cut = _sketch(*own, index.offsets, index.origin, len(messages), max(width, WHOLE_WIDTH))
+    if cut:
+        lengths, deps, cut = _sketch(*own, index.offsets, index.origin, len(messages), width)
+    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps, cut=cut)
 
 
 def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> Dependencies:
@@ -235,11 +239,12 @@ def _sketch(
     origin: IntArray,
     messages: int,
     width: int,
-) -> tuple[LongArray, IntArray]:
+) -> tuple[LongArray, IntArray, bool]:
     lengths = np.zeros(messages, np.int64)
     deps = np.empty(messages * (width + 1), np.int32)
     row = 0
     end = 0
+    cut = False
     for node in range(len(sources)):
         for i in range(indptr[node], indptr[node + 1]):
             if codes[i] >= 0:
@@ -247,9 +252,12 @@ def _sketch(
             start = end
             k = i - 1
             while k >= indptr[node] and codes[k] >= 0:
-                if end - start == width:
-                    break
                 if origin[codes[k]] != sources[node]:  # its own messages are behind its last broadcast
+                    if end - start == width:
+                        cut = True
+                        if width == WHOLE_WIDTH:
+                            return lengths, deps[:0].copy(), cut
+                        break
                     deps[end] = codes[k]
                     end += 1
                 k -= 1
@@ -258,7 +266,7 @@ def _sketch(
                 end += 1
             lengths[row] = end - start
             row += 1
-    return lengths, deps[:end].copy()
+    return lengths, deps[:end].copy(), cut
 
 
 @compiled

@@ -325,6 +325,8 @@ class _Audit:
 
         Joints keep from the driver what grows with deliveries: the dependencies of nodes that broadcast in rounds.
         """
+        if not matrix.cut:
+            return matrix
         reduced = self._reduced(histories, shared, matrix, joints=not self._pairs)
         if len(reduced.deps) <= ENOUGH * len(index) and not self._pairs:
             return reduced
