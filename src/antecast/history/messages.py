@@ -148,12 +148,18 @@ class MessageIndex:
     ) -> MessageIndex:
         by_name = nodes.names.order()
         nodes = Nodes(nodes.names.take(by_name))
-        origin = np.argsort(by_name).astype(np.int32)[origin]
-        order = np.lexsort((pos, origin))
-        origin, seq, pos = origin[order], seq[order], pos[order]
+        rank = np.empty(len(nodes), np.int32)
+        rank[by_name] = np.arange(len(nodes), dtype=np.int32)
+        origin = rank[origin]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(origin, minlength=len(nodes)))))
-        by_seq = np.lexsort((pos, seq, origin)).astype(np.int32)
-        seqs = seq[by_seq]
+        order = _grouped(origin, offsets)
+        if not _ascending(origin, pos, order):
+            order = np.lexsort((pos, origin))
+        by_seq, seqs = np.arange(len(order), dtype=np.int32), seq[order]
+        if not _ascending(origin, seq, order):
+            by_seq = np.lexsort((pos[order], seqs, origin[order])).astype(np.int32)
+            seqs = seqs[by_seq]
+        origin, seq, pos = origin[order], seq[order], pos[order]
         twice = np.flatnonzero((np.diff(seqs) == 0) & (np.diff(origin[by_seq]) == 0))
         if len(twice):
             first, second = by_seq[twice[0]], by_seq[twice[0] + 1]
@@ -205,6 +211,26 @@ class MessageIndex:
         if self.ids is not None:
             return str(self.id_name(message))
         return f"{self.origin_name(message)}:{self.seq[message]}"
+
+
+@compiled
+def _grouped(origin: IntArray, offsets: LongArray) -> LongArray:
+    """The messages source by source, otherwise as they came."""
+    order = np.empty(len(origin), np.int64)
+    cursor = offsets[:-1].copy()
+    for i in range(len(origin)):
+        order[cursor[origin[i]]] = i
+        cursor[origin[i]] += 1
+    return order
+
+
+@compiled
+def _ascending(origin: IntArray, values: LongArray, order: LongArray) -> bool:
+    """Whether the values of each source grow, taken in this order; most logs are written so."""
+    for k in range(1, len(order)):
+        if origin[order[k]] == origin[order[k - 1]] and values[order[k]] <= values[order[k - 1]]:
+            return False
+    return True
 
 
 @compiled
