@@ -220,7 +220,7 @@ class HistoryReader:
                 counts = np.zeros(len(self.nodes), np.int64)
                 counts[: len(by_node)] = by_node  # nodes that came later have none
                 found[what] = _totals(counts[histories.sources], run, len(runs))
-            found["duplicates"] -= found["unknown"]
+            found["duplicates"] -= found.get("unknown", 0)
             for each in np.flatnonzero(found["nodes"]).tolist():
                 tally = Tally(**{what: int(totals[each]) for what, totals in found.items()})
                 self._runs[runs[each]] = self._runs.get(runs[each], Tally()) + tally

@@ -5,8 +5,9 @@ nanoseconds at every step, whatever is in it; packed by the thousand, events cos
 to keep and to hand to Python again.
 
     events        rows of the nodes of one block, as an Arrow stream; `size` is their number
+    runs          rows of the runs of one block, the same way, where there are many runs
     broadcasts    rows of broadcasts, the same way
-    sizes         a task's number of events in each block
+    sizes         a task's number of events in each block: of nodes, then of runs
     histories     of a task's nodes
     dependencies  of the messages of a task's nodes
     findings      counts and violations
@@ -39,7 +40,7 @@ from antecast.history.histories import EXAMPLES, Clock, Histories, read_historie
 from antecast.history.joints import with_joints
 from antecast.history.messages import MessageIndex
 from antecast.history.names import Name
-from antecast.history.rows import Batches, BrokenLog, IntArray
+from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray
 from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
 from antecast.spark.batching import groups, settle_in
 from antecast.spark.shared import Shared
@@ -48,8 +49,12 @@ PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
 
 BLOCKS = 256
-"""Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs, or spreads
-them where it needs more."""
+"""Groups of nodes or runs that the first stage tells apart; the second joins them to as many parts as it needs, or
+spreads them where it needs more."""
+
+_MANY_RUNS = 64
+"""Runs among events packed together from which on these are packed by run. The nodes of a run have the same
+messages: in one part they are looked up, and checked, together."""
 
 _PACKED_ROWS = 1 << 20
 """Events packed together: 30 MB, and 4 096 events per parcel where nodes are even."""
@@ -105,24 +110,29 @@ def contents(table: pa.Table | pa.RecordBatch, what: str) -> list[memoryview]:
 
 @dataclass(frozen=True)
 class Pack:
-    """Events into parcels, a block of nodes each; beside them parcels with the broadcasts, and one with the sizes.
+    """Events into parcels, a block each; beside them parcels with the broadcasts, and one with the sizes.
 
-    Batches have the columns of the log, `block`, and for `kind` whether it is a delivery.
+    Batches have the columns of the log, and for `kind` whether it is a delivery.
     """
 
+    blocks: int = BLOCKS
+    many_runs: int = _MANY_RUNS
+
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        total = np.zeros(BLOCKS, np.int64)
+        total = np.zeros((2, self.blocks), np.int64)
         for rows in _joined(batches, _PACKED_ROWS):
-            block = rows.column("block").to_numpy().astype(np.uint8)
+            rows = pa.RecordBatch.from_pydict({name: _compact(rows.column(name)) for name in rows.schema.names})
+            by_run = "run" in rows.schema.names and pc.count_distinct(rows.column("run")).as_py() >= self.many_runs
+            names = [rows.column("run")] if by_run else names_of(rows)
+            block = (scattered(names) % np.uint64(self.blocks)).astype(np.uint8)
+            block = np.broadcast_to(block, len(rows))
             order = pa.array(np.argsort(block, kind="stable"))  # by counting, since these are small numbers
-            rows = pa.RecordBatch.from_pydict(
-                {name: _compact(rows.column(name)).take(order) for name in rows.schema.names if name != "block"}
-            )
-            counts = np.bincount(block, minlength=BLOCKS)
-            total += counts
+            rows = rows.take(order)
+            counts = np.bincount(block, minlength=self.blocks)
+            total[int(by_run)] += counts
             starts = np.cumsum(counts) - counts
             yield from parcels(
-                "events",
+                "runs" if by_run else "events",
                 (
                     (each, int(counts[each]), _stream(rows.slice(int(starts[each]), int(counts[each]))))
                     for each in np.flatnonzero(counts).tolist()
@@ -137,31 +147,42 @@ class Pack:
 
 @dataclass(frozen=True)
 class Spread:
-    """Parcels of blocks into parcels of parts: the nodes of a large block go to several, by their names."""
+    """Parcels of blocks into parcels of parts, by the names of nodes: a large block goes to several parts, and the
+    nodes of runs that were packed together go where those of others go."""
 
     shares: Mapping[int, range]
+    """The parts of each block of nodes."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        first = np.array([self.shares[block].start for block in range(len(self.shares))], np.int64)
+        count = np.array([len(self.shares[block]) for block in range(len(self.shares))], np.uint64)
         for batch in batches:
-            yield from parcels("events", chain.from_iterable(map(self._spread, batch.to_pylist())))
+            spread = (self._spread(parcel, first, count) for parcel in batch.to_pylist())
+            yield from parcels("events", chain.from_iterable(spread))
 
-    def _spread(self, parcel: dict[str, Any]) -> Iterator[tuple[int, int, bytes]]:
-        share = self.shares[parcel["block"]]
-        if len(share) == 1:
-            yield share.start, parcel["size"], parcel["body"]
+    def _spread(
+        self, parcel: dict[str, Any], first: LongArray, count: NDArray[np.uint64]
+    ) -> Iterator[tuple[int, int, bytes]]:
+        if parcel["what"] == "events" and count[parcel["block"]] == 1:
+            yield int(first[parcel["block"]]), parcel["size"], parcel["body"]
             return
+        blocks = np.uint64(len(first))
         for rows in pa.ipc.open_stream(pa.py_buffer(parcel["body"])):
-            names = [rows.column(name) for name in ("run", "node") if name in rows.schema.names]
-            slot = (_scattered(names) % np.uint64(len(share))).astype(np.uint16)
+            name = scattered(names_of(rows))
+            block = (name % blocks).astype(np.int64)
+            slot = first[block] + (name // blocks % count[block]).astype(np.int64)
             order = np.argsort(slot, kind="stable")
-            bounds = np.searchsorted(slot[order], np.arange(len(share) + 1))
-            for number, (start, end) in enumerate(pairwise(bounds.tolist())):
-                if end > start:
-                    chosen = rows.take(pa.array(order[start:end]))
-                    yield share.start + number, end - start, _stream(chosen)
+            parts, starts = np.unique(slot[order], return_index=True)
+            for part, (start, end) in zip(parts.tolist(), pairwise([*starts.tolist(), len(order)]), strict=True):
+                yield part, end - start, _stream(rows.take(pa.array(order[start:end])))
 
 
-def _scattered(columns: Iterable[pa.Array]) -> NDArray[np.uint64]:
+def names_of(rows: pa.RecordBatch) -> list[pa.Array]:
+    """The columns that name a node."""
+    return [rows.column(name) for name in ("run", "node") if name in rows.schema.names]
+
+
+def scattered(columns: Iterable[pa.Array]) -> NDArray[np.uint64]:
     """A number for each row that depends on its names alone, not on how a batch holds them."""
     total: NDArray[np.uint64] = np.zeros(1, np.uint64)
     for column in columns:
@@ -256,7 +277,7 @@ class Read:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         index = self.index.value
-        bodies = (body for batch in batches for body in contents(batch, "events"))
+        bodies = (body for batch in batches for what in ("events", "runs") for body in contents(batch, what))
         try:
             reading = read_histories(unpack(bodies, self.schema), index, clock=self.clock, limit=self.limit)
         except BrokenLog as error:
