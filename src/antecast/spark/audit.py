@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -141,6 +142,7 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
                     f"no such {what} {name!r}; there are {', '.join(known)}", field=f"{what}s"
                 )
     present = {field.name: field.dataType for field in events.schema}
+    twice = [name for name, count in Counter(events.columns).items() if count > 1]
     chosen: dict[str, Column] = {}
     named = "message" in columns or ("message" in present and columns.get("seq", "seq") not in present)
     left_out = {"origin", "seq"} if named else {"message"}
@@ -152,6 +154,8 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
             if name == "run" and "run" not in columns:
                 continue
             raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
+        if actual in twice:
+            raise BrokenLog(f"two columns are called {actual!r}")
         chosen[name] = events["`" + actual.replace("`", "``") + "`"]
         held, whole = present[actual], name in ("pos", "seq", "t")
         if isinstance(held, DecimalType) and held.scale <= 0:  # that is how Spark reads unsigned numbers

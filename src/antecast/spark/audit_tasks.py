@@ -117,12 +117,13 @@ class Pack:
 
     blocks: int = BLOCKS
     many_runs: int = _MANY_RUNS
+    packed_rows: int = _PACKED_ROWS
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         total = np.zeros((2, self.blocks), np.int64)
-        for rows in _joined(batches, _PACKED_ROWS):
+        for rows in _joined(batches, self.packed_rows):
             rows = pa.RecordBatch.from_pydict({name: _compact(rows.column(name)) for name in rows.schema.names})
-            by_run = "run" in rows.schema.names and pc.count_distinct(rows.column("run")).as_py() >= self.many_runs
+            by_run = "run" in rows.schema.names and _distinct(rows.column("run")) >= self.many_runs
             names = [rows.column("run")] if by_run else names_of(rows)
             block = (scattered(names) % np.uint64(self.blocks)).astype(np.uint8)
             block = np.broadcast_to(block, len(rows))
@@ -203,6 +204,13 @@ def _hashed(column: pa.Array) -> NDArray[np.uint64]:
 
     hashed: NDArray[np.uint64] = hash_array(column.fill_null("").to_numpy(zero_copy_only=False), categorize=False)
     return hashed
+
+
+def _distinct(column: pa.Array) -> int:
+    found: int = (
+        len(column.dictionary) if pa.types.is_dictionary(column.type) else pc.count_distinct(column).as_py()
+    )
+    return found
 
 
 def _compact(column: pa.Array) -> pa.Array:
