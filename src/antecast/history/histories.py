@@ -52,6 +52,7 @@ class Histories:
     indptr: LongArray
     codes: IntArray
     pos: NDArray[np.integer]
+    """Looked up only to tell of violations; empty where nobody does."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -101,7 +102,13 @@ class Histories:
         starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
         indptr = np.concatenate(([0], np.cumsum(lengths)))
         events = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Histories(self.names.take(rows), self.sources[rows], indptr, self.codes[events], self.pos[events])
+        return Histories(
+            self.names.take(rows),
+            self.sources[rows],
+            indptr,
+            self.codes[events],
+            self.pos[events] if len(self.pos) else self.pos,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,11 @@
 """The auditor on Spark: the algorithm of `antecast.history.audit`, nodes in parallel, the log read once.
 
-Theory of operation. The first stage packs events into parcels by blocks of nodes (see `audit_tasks`) and is
+Theory of operation. The first stage packs events into parcels by blocks of nodes or runs (see `audit_tasks`) and is
 kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
-deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories of
-8 bytes per event, kept in their turn. From then on a pass over the log is a pass over these: one or two to
-reduce the dependencies, one to check.
+deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories, kept in
+their turn. From then on a pass over the log is a pass over these, 4 bytes per event: one or two to reduce the
+dependencies, unless a first sketch has them all; one to check; and if something is wrong one more, which lists
+it with its positions.
 
 What the driver and every task hold: the message index and the dependencies, which grow with the number of
 messages. What a task holds beside them: the events of its part, and matrices of a given size. Nothing that
@@ -95,6 +96,10 @@ _PACKING = {
     "spark.sql.files.maxPartitionBytes": "32m",
 }
 _PARCELLED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
+
+_WITHOUT_POSITIONS = "what IN ('histories', 'findings')"
+_WITH_POSITIONS = "what IN ('histories', 'positions', 'findings')"
+"""What a check takes: positions are needed only where there are violations to list."""
 
 _ALL = 2**62
 """A limit that cuts nothing."""
@@ -232,15 +237,13 @@ class _Audit:
             raise cycle_error(cycle, self._pick(histories, origins), index, most=CYCLE_STEPS)
         with hand_out(self._spark, Ordered.of(matrix, order)) as ordered:
             check = Check(shared, ordered, self._pairs, self._limit, self._memory)
-            checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
-            merge = Merge(self._limit)
-            if self._part_count > _FEW_PARTS:
-                checked = checked.repartition(1).mapInArrow(merge, PARCELS)
-            table = self._collect(checked, "check the order of all nodes")
+            nothing = Findings(Tally(), violation_schema(index.types).empty_table())
+            findings = self._checked(histories, _WITHOUT_POSITIONS, check) or nothing
+            if findings.tally.early:
+                listed = self._checked(histories, _WITH_POSITIONS, replace(check, pairs=False)) or nothing
+                findings = replace(findings, violations=listed.violations)
             if self._violations is not None:
                 self._write_all(histories, replace(check, limit=_ALL), index)
-        nothing = Findings(Tally(), violation_schema(index.types).empty_table())
-        findings = merge.all(table.to_batches()) or nothing
         return Verdict(
             messages=len(index),
             tally=findings.tally,
@@ -251,6 +254,14 @@ class _Audit:
             runs=findings.runs,
         )
 
+    def _checked(self, histories: DataFrame, what: str, check: Check) -> Findings | None:
+        """What the check of all nodes finds, merged."""
+        checked = histories.filter(what).mapInArrow(check, PARCELS)
+        merge = Merge(self._limit)
+        if self._part_count > _FEW_PARTS:
+            checked = checked.repartition(1).mapInArrow(merge, PARCELS)
+        return merge.all(self._collect(checked, "check the order of all nodes").to_batches())
+
     def _write_all(self, histories: DataFrame, check: Check, index: MessageIndex) -> None:
         """Write every violation from the tasks that find it."""
         schema = violation_schema(index.types)
@@ -260,7 +271,7 @@ class _Audit:
         wide = pa.schema(
             [(each.name, pa.int64() if pa.types.is_integer(each.type) else pa.string()) for each in schema]
         )
-        found = histories.filter("what IN ('histories', 'findings')").mapInArrow(ListAll(check, wide), columns)
+        found = histories.filter(_WITH_POSITIONS).mapInArrow(ListAll(check, wide), columns)
         with _settings(self._spark, _PARCELLED), job_description(self._spark, "audit: write all violations"):
             found.write.parquet(str(self._violations))
 
@@ -361,7 +372,7 @@ class _Audit:
     def _pick(self, histories: DataFrame, names: Iterable[Name], messages: IntArray | None = None) -> Histories:
         """The histories of some nodes, or what they have of some messages."""
         names = frozenset(names)
-        picked = histories.filter("what = 'histories'").mapInArrow(Pick(names, messages), PARCELS)
+        picked = histories.filter(_WITH_POSITIONS).mapInArrow(Pick(names, messages), PARCELS)
         table = self._collect(picked, f"fetch the histories of {len(names)} nodes")
         parts = loaded(table.to_batches(), "histories", Histories)
         return Histories.gather(sorted(parts, key=lambda each: each.names[0].rank))

@@ -8,12 +8,13 @@ to keep and to hand to Python again.
     runs          rows of the runs of one block, the same way, where there are many runs
     broadcasts    rows of broadcasts, the same way
     sizes         a task's number of events in each block: of nodes, then of runs
-    histories     of a task's nodes
+    histories     of a task's nodes, without positions
+    positions     of their events: half of the bytes, for which only violations ask
     dependencies  of the messages of a task's nodes
     findings      counts and violations
     error         a broken log: an exception in a task would only fail the job
 
-The last four are pickled values in pieces of a megabyte: the rows of a value have the same number in `block`, and
+The last five are pickled values in pieces of a megabyte: the rows of a value have the same number in `block`, and
 its bytes in `size`. So no row is too large for Spark, for Arrow or for Connect, however large a part is.
 
 Tasks share what has a size in the order of the number of messages, and hold the events of their own nodes.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from itertools import chain, pairwise
 from typing import Any, TypeVar
@@ -296,7 +297,8 @@ class Read:
             yield from _pickled(
                 "findings", Findings(reading.tally, reading.violations, reading.unknown_examples, reading.runs)
             )
-            yield from _pickled("histories", reading.histories)
+            yield from _pickled("histories", replace(reading.histories, pos=np.empty(0, np.int32)))
+            yield from _pickled("positions", reading.histories.pos)
         settle_in()
 
 
@@ -309,7 +311,7 @@ class Reduce:
     joints: bool
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, _ = _unpickled(batches)
+        histories = _unpickled(list(batches))
         if histories is not None:
             reduced = reduce(histories, self.index.value, self.matrix.value)
             yield from _pickled(
@@ -319,7 +321,8 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Check:
-    """Violations at a task's nodes, with those that were found when they were read."""
+    """Violations at a task's nodes, with those that were found when they were read. Without positions they are
+    counted, and not listed."""
 
     index: Shared[MessageIndex]
     ordered: Shared[Ordered]
@@ -328,13 +331,15 @@ class Check:
     memory: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, findings = _unpickled(batches)
+        kept = list(batches)
+        histories = _unpickled(kept)
+        findings = next(loaded(kept, "findings", Findings), None)
         if histories is None or findings is None:
             return
-        index = self.index.value
+        index, limit = self.index.value, self.limit if len(histories.pos) else 0
         ordered = self.ordered.value
         for block in blocks(histories, index, ordered, self.memory):
-            check = check_block(block, index, ordered, pairs=self.pairs, limit=self.limit)
+            check = check_block(block, index, ordered, pairs=self.pairs, limit=limit)
             findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
 
@@ -377,7 +382,7 @@ class Pick:
     messages: IntArray | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, _ = _unpickled(batches)
+        histories = _unpickled(list(batches))
         for row, name in enumerate(() if histories is None else histories.names):
             if histories is not None and name in self.names:
                 block = histories.block(row, row + 1)
@@ -408,7 +413,8 @@ def loaded(batches: Iterable[pa.RecordBatch], what: str, kind: type[T]) -> Itera
     assert not waiting, f"{what}: pieces are missing"
 
 
-def _unpickled(batches: Batches) -> tuple[Histories | None, Findings | None]:
-    """What `Read` left in this partition."""
-    kept = list(batches)
-    return next(loaded(kept, "histories", Histories), None), next(loaded(kept, "findings", Findings), None)
+def _unpickled(batches: list[pa.RecordBatch]) -> Histories | None:
+    """The histories that `Read` left in this partition, with their positions if these are here."""
+    histories = next(loaded(batches, "histories", Histories), None)
+    pos = next(loaded(batches, "positions", np.ndarray), None)
+    return histories if histories is None or pos is None else replace(histories, pos=pos)
