@@ -153,13 +153,11 @@ class MessageIndex:
         origin = rank[origin]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(origin, minlength=len(nodes)))))
         order = _grouped(origin, offsets)
-        if not _ascending(origin, pos, order):
-            order = np.lexsort((pos, origin))
-        by_seq, seqs = np.arange(len(order), dtype=np.int32), seq[order]
-        if not _ascending(origin, seq, order):
-            by_seq = np.lexsort((pos[order], seqs, origin[order])).astype(np.int32)
-            seqs = seqs[by_seq]
+        _sort_each(offsets, pos, order)
         origin, seq, pos = origin[order], seq[order], pos[order]
+        in_order = np.arange(len(order))
+        _sort_each(offsets, seq, in_order)
+        by_seq, seqs = in_order.astype(np.int32), seq[in_order]
         twice = np.flatnonzero((np.diff(seqs) == 0) & (np.diff(origin[by_seq]) == 0))
         if len(twice):
             first, second = by_seq[twice[0]], by_seq[twice[0] + 1]
@@ -225,12 +223,14 @@ def _grouped(origin: IntArray, offsets: LongArray) -> LongArray:
 
 
 @compiled
-def _ascending(origin: IntArray, values: LongArray, order: LongArray) -> bool:
-    """Whether the values of each source grow, taken in this order; most logs are written so."""
-    for k in range(1, len(order)):
-        if origin[order[k]] == origin[order[k - 1]] and values[order[k]] <= values[order[k - 1]]:
-            return False
-    return True
+def _sort_each(offsets: LongArray, values: LongArray, order: LongArray) -> None:
+    """Put the messages of each source into the order of their values; most logs have them so already."""
+    for source in range(len(offsets) - 1):
+        own = order[offsets[source] : offsets[source + 1]]
+        for k in range(1, len(own)):
+            if values[own[k]] < values[own[k - 1]]:
+                own[:] = own[np.argsort(values[own], kind="mergesort")]
+                break
 
 
 @compiled

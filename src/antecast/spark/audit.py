@@ -1,7 +1,7 @@
 """The auditor on Spark: the algorithm of `antecast.history.audit`, nodes in parallel, the log read once.
 
-Theory of operation. The first stage packs events into parcels by blocks of nodes or runs (see `audit_tasks`) and is
-kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
+Theory of operation. The first stage packs events into parcels by blocks of nodes or runs (see `audit_tasks`) and
+is kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
 deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories, kept in
 their turn. From then on a pass over the log is a pass over these, 4 bytes per event: one or two to reduce the
 dependencies, unless a first sketch has them all; one to check; and if something is wrong one more, which lists
