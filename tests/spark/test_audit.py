@@ -390,7 +390,7 @@ def tasks():
     return {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
 
 before = tasks()
-verdict = audit(spark.read.parquet(arguments[0]), pairs=True, task_rows=500)
+verdict = audit(spark.read.parquet(arguments[0]), pairs=True, task_rows=200)
 rows = verdict.violations.to_pylist()
 made = {name: count - before.get(name, 0) for name, count in tasks().items()}
 result = {"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": made}
