@@ -22,7 +22,7 @@ from antecast.history.rows import BrokenLog
 from antecast.history.verdict import Verdict
 from antecast.spark import audit as module
 from antecast.spark.audit import audit
-from antecast.spark.audit_tasks import _scattered
+from antecast.spark.audit_tasks import scattered
 from antecast.spark.log_frames import log_frame
 from antecast.spark.session import is_connect
 from antecast.spark.shared import hand_out
@@ -335,8 +335,8 @@ def test_more_parts_than_blocks_change_nothing(
 def test_nodes_are_spread_by_their_names_however_a_batch_holds_them() -> None:
     names = [f"n{number}" for number in range(1000)]
     runs = pa.array([number % 7 for number in range(1000)], pa.int8())
-    plain = _scattered([runs, pa.array(names)])
-    assert (plain == _scattered([runs.cast(pa.int64()), pa.array(names).dictionary_encode()])).all()
+    plain = scattered([runs, pa.array(names)])
+    assert (plain == scattered([runs.cast(pa.int64()), pa.array(names).dictionary_encode()])).all()
     counts = np.bincount((plain % np.uint64(8)).astype(int), minlength=8)
     assert counts.min() > 80
 
@@ -390,7 +390,7 @@ def tasks():
     return {executors.apply(i).id(): executors.apply(i).completedTasks() for i in range(executors.size())}
 
 before = tasks()
-verdict = audit(spark.read.parquet(arguments[0]), pairs=True, task_rows=2000)
+verdict = audit(spark.read.parquet(arguments[0]), pairs=True, task_rows=200)
 rows = verdict.violations.to_pylist()
 made = {name: count - before.get(name, 0) for name, count in tasks().items()}
 result = {"verdict": [verdict.outcome, verdict.counts, rows, str(verdict.witness)], "tasks": made}

@@ -99,6 +99,8 @@ def audit(
 def _dependencies(parts: HistoryParts, index: MessageIndex, *, joints: bool = True) -> Dependencies:
     """Few dependencies per message; with joints, a second round only where the first leaves many."""
     matrix = Dependencies.gather([sketch(part, index) for part in parts])
+    if not matrix.cut:
+        return matrix
     first = _reduced(parts, index, matrix, joints=joints)
     if len(first.deps) <= ENOUGH * len(index):
         return first

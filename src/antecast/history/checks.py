@@ -30,8 +30,9 @@ import pyarrow.compute as pc
 
 from antecast.history.audit import audit
 from antecast.history.histories import Clock, Histories, Reading, read_histories
-from antecast.history.messages import MessageIndex, Nodes
+from antecast.history.messages import MessageIndex
 from antecast.history.metrics import delivery_latency
+from antecast.history.names import Nodes
 from antecast.history.rows import IntArray, LongArray, rereadable
 
 ALWAYS, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -110,7 +111,7 @@ def validity(events: pa.Table, *, recovered: bool = False) -> Check:
     own = reading.histories.sources[row] == index.origin[message]
     delivered[message[own & (reading.histories.codes >= 0)]] = True
     nodes, since = present_since(events, recovered=recovered)
-    origins = np.array([nodes.code(name) for name in index.nodes.names], np.int64)
+    origins = nodes.codes(index.nodes.names)
     missing = np.flatnonzero(~delivered & (since[origins[index.origin]] <= _times(index)))
     if not len(missing):
         return Check("validity", 0)
@@ -220,13 +221,13 @@ def _coverage(name: str, events: pa.Table, recovered: bool, *, delivered_only: b
     histories, broadcast_time = reading.histories, _times(index)
     nodes, since = present_since(events, recovered=recovered)
     row, message = _flat(histories)
-    codes = np.array([nodes.code(name) for name in histories.names], np.int64)
+    codes = nodes.codes(histories.names)
     # An origin has its own message from the broadcast on; whether it delivers it is a question of validity.
     has = (histories.codes < 0) | (histories.sources[row] != index.origin[message])
     has &= since[codes[row]] <= broadcast_time[message]
     holders = np.bincount(message[has], minlength=len(index))
     run_of = np.unique([str(name.run) for name in nodes.names], return_inverse=True)[1]
-    origins = np.array([nodes.code(name) for name in index.nodes.names], np.int64)
+    origins = nodes.codes(index.nodes.names)
     message_run = run_of[origins[index.origin]]
     stayers = np.zeros(len(index), np.int64)
     for run in range(run_of.max(initial=-1) + 1):

@@ -42,6 +42,9 @@ from antecast.history.rows import BrokenLog, IntArray, LongArray
 SKETCH_WIDTH = 8
 """Deliveries before a broadcast that its sketch keeps. More only speeds up the first reduction."""
 
+WHOLE_WIDTH = 16
+"""The same where no broadcast has more: then the sketch is all there is, and nothing is left to reduce."""
+
 ROUNDS = 2
 """Reductions: the second is exact where the log is causal (see above)."""
 
@@ -67,6 +70,8 @@ class Dependencies:
     deps: IntArray
     joints: IntArray = field(default_factory=lambda: np.empty(0, np.int32))
     """The first message of each joint's run, in ascending order once gathered."""
+    cut: bool = False
+    """Whether a sketch has left out something that a message depends on."""
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -84,23 +89,23 @@ class Dependencies:
         by_run = np.argsort(joints, kind="stable")
         number = np.empty(len(joints), np.int32)
         number[by_run] = len(messages) + np.arange(len(joints))
-        deps = [np.empty(0, np.int32), *(part.deps.copy() for part in parts)]
-        rows: list[LongArray] = [np.empty(0, np.int64)]
-        joint_rows: list[LongArray] = [np.empty(0, np.int64)]
-        first = done = 0
-        for part, own in zip(parts, deps[1:], strict=True):
-            own[part.deps < 0] = number[done + ~part.deps[part.deps < 0]]
-            rows.append(first + np.arange(len(part.messages)))
-            joint_rows.append(first + np.arange(len(part.messages), len(part)))
-            first += len(part)
+        place = _places(messages)
+        indptr = np.zeros(len(messages) + len(joints) + 1, np.int64)
+        rows, first, done = [], 0, 0
+        for part in parts:
+            own = place[first : first + len(part.messages)], number[done : done + len(part.joints)]
+            rows.append(np.concatenate(own))
+            indptr[rows[-1] + 1] = np.diff(part.indptr)
+            first, done = first + len(part.messages), done + len(part.joints)
+        np.cumsum(indptr, out=indptr)
+        deps = np.empty(indptr[-1], np.int32)
+        done = 0
+        for part, own_rows in zip(parts, rows, strict=True):
+            _put_rows(own_rows, part.indptr, part.deps, number[done : done + len(part.joints)], indptr, deps)
             done += len(part.joints)
-        by_message = np.argsort(messages)
-        order = np.concatenate([np.concatenate(rows)[by_message], np.concatenate(joint_rows)[by_run]])
-        lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])
-        starts = (np.cumsum(lengths) - lengths)[order]
-        indptr = np.concatenate(([0], np.cumsum(lengths[order])))
-        source = np.repeat(starts - indptr[:-1], lengths[order]) + np.arange(indptr[-1])
-        return cls(messages[by_message], indptr, np.concatenate(deps)[source], joints[by_run])
+        gathered = np.empty_like(messages)
+        gathered[place] = messages
+        return cls(gathered, indptr, deps, joints[by_run], any(part.cut for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,15 @@ class Ordered:
         return found
 
 
+def _places(messages: IntArray) -> IntArray:
+    """Where each of some messages stands among them; all messages of a log have their own numbers for that."""
+    if len(messages) and messages.max() == len(messages) - 1:
+        return messages
+    place = np.empty(len(messages), np.int32)
+    place[np.argsort(messages)] = np.arange(len(messages), dtype=np.int32)
+    return place
+
+
 def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependencies:
     """All rounds in one process, for the histories of all nodes."""
     matrix = Dependencies.gather([sketch(histories, index)])
@@ -138,18 +152,16 @@ def direct_dependencies(histories: Histories, index: MessageIndex) -> Dependenci
 
 
 def sketch(histories: Histories, index: MessageIndex, *, width: int = SKETCH_WIDTH) -> Dependencies:
-    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes per message."""
+    """First round, for the messages of some nodes. Memory: 4 (width + 1) bytes per message.
+
+    Where nothing was left out (`Dependencies.cut`), the closure is that of happened-before already.
+    """
     messages = _own_messages(histories, index)
-    lengths, deps = _sketch(
-        histories.indptr,
-        histories.sources,
-        histories.codes,
-        index.offsets,
-        index.origin,
-        len(messages),
-        width,
-    )
-    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps)
+    own = histories.indptr, histories.sources, histories.codes
+    lengths, deps, cut = _sketch(*own, index.offsets, index.origin, len(messages), max(width, WHOLE_WIDTH))
+    if cut:
+        lengths, deps, cut = _sketch(*own, index.offsets, index.origin, len(messages), width)
+    return Dependencies(messages, np.concatenate(([0], np.cumsum(lengths))), deps, cut=cut)
 
 
 def reduce(histories: Histories, index: MessageIndex, matrix: Dependencies) -> Dependencies:
@@ -222,8 +234,10 @@ def cycle_error(cycle: list[int], histories: Histories, index: MessageIndex, *, 
 def _own_messages(histories: Histories, index: MessageIndex) -> IntArray:
     """The messages of these nodes, in the order in which a walk of the histories meets their broadcasts."""
     sources = histories.sources[histories.sources < len(index.nodes)]
-    ranges = [np.arange(index.offsets[source], index.offsets[source + 1], dtype=np.int32) for source in sources]
-    return np.concatenate([np.empty(0, np.int32), *ranges])
+    lengths = index.offsets[sources + 1] - index.offsets[sources]
+    before = np.cumsum(lengths) - lengths
+    own = np.repeat(index.offsets[sources] - before, lengths) + np.arange(int(lengths.sum()))
+    return own.astype(np.int32)
 
 
 @compiled
@@ -235,11 +249,12 @@ def _sketch(
     origin: IntArray,
     messages: int,
     width: int,
-) -> tuple[LongArray, IntArray]:
+) -> tuple[LongArray, IntArray, bool]:
     lengths = np.zeros(messages, np.int64)
     deps = np.empty(messages * (width + 1), np.int32)
     row = 0
     end = 0
+    cut = False
     for node in range(len(sources)):
         for i in range(indptr[node], indptr[node + 1]):
             if codes[i] >= 0:
@@ -247,9 +262,12 @@ def _sketch(
             start = end
             k = i - 1
             while k >= indptr[node] and codes[k] >= 0:
-                if end - start == width:
-                    break
                 if origin[codes[k]] != sources[node]:  # its own messages are behind its last broadcast
+                    if end - start == width:
+                        cut = True
+                        if width == WHOLE_WIDTH:
+                            return lengths, deps[:0].copy(), cut
+                        break
                     deps[end] = codes[k]
                     end += 1
                 k -= 1
@@ -258,7 +276,7 @@ def _sketch(
                 end += 1
             lengths[row] = end - start
             row += 1
-    return lengths, deps[:end].copy()
+    return lengths, deps[:end].copy(), cut
 
 
 @compiled
@@ -321,6 +339,18 @@ def _reduce(
                 touched[count] = source
                 count += 1
     return lengths, deps[:end].copy()
+
+
+@compiled
+def _put_rows(
+    rows: IntArray, indptr: LongArray, deps: IntArray, joints: IntArray, whole_indptr: LongArray, whole: IntArray
+) -> None:
+    """Copy the rows of a part to where they belong; `joints` has the rows of its joints in the whole."""
+    for k in range(len(rows)):
+        place = whole_indptr[rows[k]]
+        for e in range(indptr[k], indptr[k + 1]):
+            whole[place] = deps[e] if deps[e] >= 0 else joints[~deps[e]]
+            place += 1
 
 
 @compiled

@@ -21,7 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from antecast.core.compiled import compiled
-from antecast.history.messages import UNKNOWN, MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import UNKNOWN, Names
 from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray, read_rows
 from antecast.history.violations import Tallies, Tally, merge_violations, violation_schema, violation_table
 
@@ -45,12 +46,13 @@ _NO_MESSAGE = np.iinfo(np.int32).min
 class Histories:
     """The histories of some nodes, one after the other by name; `indptr` bounds each."""
 
-    names: list[Name]
+    names: Names
     sources: IntArray
     """The node's code in the message index; a code past the sources' is a node that broadcast nothing."""
     indptr: LongArray
     codes: IntArray
     pos: NDArray[np.integer]
+    """Looked up only to tell of violations; empty where nobody does."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,7 +77,7 @@ class Histories:
         """The histories of all parts."""
         lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])
         return cls(
-            [name for part in parts for name in part.names],
+            Names.gather([part.names for part in parts]),
             np.concatenate([np.empty(0, np.int32), *(part.sources for part in parts)]),
             np.concatenate(([0], np.cumsum(lengths))),
             np.concatenate([np.empty(0, np.int32), *(part.codes for part in parts)]),
@@ -100,8 +102,13 @@ class Histories:
         starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
         indptr = np.concatenate(([0], np.cumsum(lengths)))
         events = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        names = [self.names[row] for row in rows]
-        return Histories(names, self.sources[rows], indptr, self.codes[events], self.pos[events])
+        return Histories(
+            self.names.take(rows),
+            self.sources[rows],
+            indptr,
+            self.codes[events],
+            self.pos[events] if len(self.pos) else self.pos,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,15 +218,19 @@ class HistoryReader:
         self._tally += Tally(nodes=len(histories), duplicates=duplicates)
         if self._index.types.run is not None:
             dropped = lengths - np.diff(histories.indptr)
-            runs: dict[object, list[int]] = {}
-            for row, name in enumerate(histories.names):
-                runs.setdefault(name.run, []).append(row)
-            for run, rows in runs.items():
-                codes = histories.sources[rows]
-                found = {what: _total(by_node, codes) for what, by_node in self._by_node.items()}
-                again = int(dropped[rows].sum()) - found["unknown"]
-                tally = Tally(nodes=len(rows), duplicates=again, **found)
-                self._runs[run] = self._runs.get(run, Tally()) + tally
+            runs, run = histories.names.runs, histories.names.run
+            found = {
+                "nodes": np.bincount(run, minlength=len(runs)),
+                "duplicates": _totals(dropped, run, len(runs)),
+            }
+            for what, by_node in self._by_node.items():
+                counts = np.zeros(len(self.nodes), np.int64)
+                counts[: len(by_node)] = by_node  # nodes that came later have none
+                found[what] = _totals(counts[histories.sources], run, len(runs))
+            found["duplicates"] -= found.get("unknown", 0)
+            for each in np.flatnonzero(found["nodes"]).tolist():
+                tally = Tally(**{what: int(totals[each]) for what, totals in found.items()})
+                self._runs[runs[each]] = self._runs.get(runs[each], Tally()) + tally
         return histories
 
     def reading(self, histories: Histories) -> Reading:
@@ -232,14 +243,17 @@ class HistoryReader:
         return Reading(histories, self._tally, violations, tuple(self._examples), self._runs)
 
 
-def _total(counts: LongArray, codes: IntArray) -> int:
-    """The counts of some nodes; those that came later than the counts have none."""
-    return int(counts[codes[codes < len(counts)]].sum())
+def _totals(counts: LongArray, run: IntArray, runs: int) -> LongArray:
+    """Counts of nodes, added up by run."""
+    totals = np.zeros(runs, np.int64)
+    np.add.at(totals, run, counts)
+    return totals
 
 
-def _by_node(events: Iterable[Coded], counts: LongArray, names: list[Name], *, wide: bool) -> Histories:
+def _by_node(events: Iterable[Coded], counts: LongArray, names: Names, *, wide: bool) -> Histories:
     """Bring the events of each node together, in the order in which they were read."""
-    present = np.array(sorted(np.flatnonzero(counts).tolist(), key=lambda code: names[code].rank), np.int32)
+    present = np.flatnonzero(counts).astype(np.int32)
+    present = present[names.take(present).order()]
     indptr = np.concatenate(([0], np.cumsum(counts[present])))
     codes, pos = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int64 if wide else np.int32)
     cursor = np.zeros(len(names), np.int64)
@@ -250,7 +264,7 @@ def _by_node(events: Iterable[Coded], counts: LongArray, names: list[Name], *, w
             raise BrokenLog(CHANGED)
     if not np.array_equal(cursor, end):
         raise BrokenLog(CHANGED)
-    return Histories([names[code] for code in present], present, indptr, codes, pos)
+    return Histories(names.take(present), present, indptr, codes, pos)
 
 
 def _in_order(histories: Histories, index: MessageIndex) -> Histories:

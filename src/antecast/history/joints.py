@@ -34,6 +34,9 @@ from antecast.history.rows import IntArray, LongArray
 FEW = 8
 """Dependencies per message that are not worth a joint."""
 
+NARROW = 4
+"""Joints are not tried in runs of at most so many sources, times `FEW`: a message has no more dependencies."""
+
 SPARSE = 64
 """Joints are not tried where a message depends on fewer than one source in so many: cuts are hardly alike then."""
 
@@ -54,8 +57,16 @@ def with_joints(part: Dependencies, histories: Histories, index: MessageIndex, *
     lengths = np.diff(part.indptr)
     nothing = (np.empty(0, np.int64), np.empty(0, np.int32))
     rows, joints, anchors = [nothing], [nothing], [np.empty(0, np.int32)]
+    is_wide = _widths(histories, index)[node[starts[:-1]]] > NARROW * few
+    wide = np.append(np.flatnonzero(is_wide), len(is_wide))
     first = 0
     while first < len(starts) - 1:
+        if not is_wide[first]:
+            last = int(wide[np.searchsorted(wide, first)])
+            own = slice(int(starts[first]), int(starts[last]))
+            rows.append((lengths[own], part.deps[part.indptr[own.start] : part.indptr[own.stop]]))
+            first = last
+            continue
         low, high = index.runs[histories.names[node[starts[first]]].run]
         lowest, width = int(index.origin[low]), int(index.origin[high - 1]) + 1 - int(index.origin[low])
         last = first + 1
@@ -79,6 +90,16 @@ def with_joints(part: Dependencies, histories: Histories, index: MessageIndex, *
     kept, edges = (np.concatenate(each) for each in zip(*rows, *joints, strict=True))
     indptr = np.concatenate(([0], np.cumsum(kept)))
     return Dependencies(part.messages, indptr, edges, np.concatenate(anchors))
+
+
+def _widths(histories: Histories, index: MessageIndex) -> LongArray:
+    """How many sources the run of each node has."""
+    names = histories.names
+    found = np.zeros(len(names.runs), np.int64)
+    for run in np.unique(names.run).tolist():
+        low, high = index.runs.get(names.runs[run], (0, 0))
+        found[run] = index.origin[high - 1] + 1 - index.origin[low] if high > low else 0
+    return found[names.run]
 
 
 class _Cuts(NamedTuple):

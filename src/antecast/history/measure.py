@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecast.history import metrics
-from antecast.history.messages import UNKNOWN, MessageIndex
+from antecast.history.messages import MessageIndex
 from antecast.history.metrics import Overhead
+from antecast.history.names import UNKNOWN
 from antecast.history.rows import LongArray, factorise
 from antecast.history.schema import EVENTS, KINDS, Kind
 

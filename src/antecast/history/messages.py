@@ -9,14 +9,15 @@ the messages of a run stand together, and no dependency leads out of their range
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from antecast.core.compiled import compiled
+from antecast.history.names import UNKNOWN, Nodes
 from antecast.history.rows import (
     Batches,
     BoolArray,
@@ -24,71 +25,11 @@ from antecast.history.rows import (
     IntArray,
     LongArray,
     Rows,
-    factorise,
     read_rows,
 )
 
-UNKNOWN = -1
-"""The number of a message whose broadcast is not in the log, and the code of a node never heard of."""
-
-
 MOST_MESSAGES = np.iinfo(np.int32).max
 """Messages have numbers of 32 bits."""
-
-
-class Name(NamedTuple):
-    """A node as the user knows it."""
-
-    run: object
-    node: object
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        """A key to sort names by: run by run, and as Arrow sorts where names are of one type."""
-        return type(self.run).__name__, self.run, type(self.node).__name__, self.node
-
-
-class Nodes:
-    """Dense codes for nodes, in the order in which they were met."""
-
-    def __init__(self, names: Sequence[Name] = ()) -> None:
-        self.names = list(names)
-        self._codes = {name: code for code, name in enumerate(self.names)}
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def copy(self) -> Nodes:
-        return Nodes(self.names)
-
-    def code(self, name: Name, *, add: bool = False) -> int:
-        if add and name not in self._codes:
-            self._codes[name] = len(self.names)
-            self.names.append(name)
-        return self._codes.get(name, UNKNOWN)
-
-    def encode(self, runs: pa.Array | None, values: pa.Array, *, add: bool = False) -> IntArray:
-        """Codes of a whole column; Python sees each distinct name of the batch once."""
-        codes, words = factorise(values)
-        run_words: list[object] = [None]
-        keys: IntArray | LongArray = codes
-        if runs is not None:
-            run_codes, run_words = factorise(runs)
-            if len(run_words) > 1:
-                keys = run_codes.astype(np.int64) * len(words) + codes
-        slots = len(words) * len(run_words)
-        if slots <= len(keys):
-            used = places = np.flatnonzero(np.bincount(keys))
-        else:  # too many to count: a hash table in C++, several times faster than a sort
-            encoded = pa.array(keys).dictionary_encode()
-            keys, used = encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
-            slots, places = len(used), np.arange(len(used))
-        lookup = np.zeros(slots, np.int32)
-        lookup[places] = [
-            self.code(Name(run_words[key // len(words)], words[key % len(words)]), add=add)
-            for key in used.tolist()
-        ]
-        return lookup[keys]
 
 
 @dataclass(frozen=True)
@@ -194,7 +135,7 @@ class MessageIndex:
         seq = np.empty(len(order), np.int64)
         seq[order] = np.arange(len(order)) - starts[origin[order]] + 1
         index = cls._build(nodes, origin, seq, pos, t, types)
-        renamed = np.array([index.nodes.code(name) for name in nodes.names], np.int32)
+        renamed = index.nodes.codes(nodes.names)
         by_id = np.full(len(ids), UNKNOWN, np.int32)
         by_id[code] = index.find(renamed[origin] if len(origin) else origin, seq)
         id_of = np.empty(len(index), np.int32)
@@ -205,23 +146,30 @@ class MessageIndex:
     def _build(
         cls, nodes: Nodes, origin: IntArray, seq: LongArray, pos: LongArray, t: LongArray | None, types: Types
     ) -> MessageIndex:
-        by_name = sorted(range(len(nodes)), key=lambda code: nodes.names[code].rank)
-        nodes = Nodes([nodes.names[code] for code in by_name])
-        origin = np.argsort(by_name).astype(np.int32)[origin]
-        order = np.lexsort((pos, origin))
-        origin, seq, pos = origin[order], seq[order], pos[order]
+        by_name = nodes.names.order()
+        nodes = Nodes(nodes.names.take(by_name))
+        rank = np.empty(len(nodes), np.int32)
+        rank[by_name] = np.arange(len(nodes), dtype=np.int32)
+        origin = rank[origin]
         offsets = np.concatenate(([0], np.cumsum(np.bincount(origin, minlength=len(nodes)))))
-        by_seq = np.lexsort((pos, seq, origin)).astype(np.int32)
-        seqs = seq[by_seq]
+        order = _grouped(origin, offsets)
+        _sort_each(offsets, pos, order)
+        origin, seq, pos = origin[order], seq[order], pos[order]
+        in_order = np.arange(len(order))
+        _sort_each(offsets, seq, in_order)
+        by_seq, seqs = in_order.astype(np.int32), seq[in_order]
         twice = np.flatnonzero((np.diff(seqs) == 0) & (np.diff(origin[by_seq]) == 0))
         if len(twice):
             first, second = by_seq[twice[0]], by_seq[twice[0] + 1]
             run, name = nodes.names[origin[first]]
             problem = f"broadcasts {name}:{seq[first]} a second time; the first was at position {pos[first]}"
             raise BrokenLog(problem, run=run, node=name, pos=int(pos[second]), origin=name, seq=int(seq[first]))
-        runs: dict[object, tuple[int, int]] = {}
-        for name, low, high in zip(nodes.names, offsets.tolist(), offsets[1:].tolist(), strict=False):
-            runs[name.run] = (runs.get(name.run, (low, high))[0], high)
+        first = np.flatnonzero(np.diff(nodes.names.run, prepend=-1))
+        bounds = offsets[np.append(first, len(nodes))].tolist()
+        runs = {
+            nodes.names[place].run: both
+            for place, both in zip(first.tolist(), itertools.pairwise(bounds), strict=True)
+        }
         steps = (np.diff(seq) == 1) | (np.diff(origin) != 0)
         contiguous = np.ones(len(nodes), np.bool_)
         contiguous[origin[1:][~steps]] = False
@@ -261,6 +209,28 @@ class MessageIndex:
         if self.ids is not None:
             return str(self.id_name(message))
         return f"{self.origin_name(message)}:{self.seq[message]}"
+
+
+@compiled
+def _grouped(origin: IntArray, offsets: LongArray) -> LongArray:
+    """The messages source by source, otherwise as they came."""
+    order = np.empty(len(origin), np.int64)
+    cursor = offsets[:-1].copy()
+    for i in range(len(origin)):
+        order[cursor[origin[i]]] = i
+        cursor[origin[i]] += 1
+    return order
+
+
+@compiled
+def _sort_each(offsets: LongArray, values: LongArray, order: LongArray) -> None:
+    """Put the messages of each source into the order of their values; most logs have them so already."""
+    for source in range(len(offsets) - 1):
+        own = order[offsets[source] : offsets[source + 1]]
+        for k in range(1, len(own)):
+            if values[own[k]] < values[own[k - 1]]:
+                own[:] = own[np.argsort(values[own], kind="mergesort")]
+                break
 
 
 @compiled

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecast.history.messages import UNKNOWN, MessageIndex, Nodes
+from antecast.history.messages import MessageIndex
+from antecast.history.names import UNKNOWN, Nodes
 from antecast.history.rows import IntArray, LongArray, rereadable
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

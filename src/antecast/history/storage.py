@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from antecast.core.errors import OutputError
 from antecast.history.histories import CHANGED, LIMIT, Clock, Coded, Histories, HistoryReader, Reading
-from antecast.history.messages import MessageIndex, Name, Nodes
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name, Nodes
 from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray, read_rows
 
 EVENT_BYTES = 12
@@ -62,13 +63,14 @@ class EventCounts:
     def events(self) -> int:
         return int(self.counts.sum())
 
-    def parts(self, events: int) -> dict[Name, int]:
+    def parts(self, events: int) -> IntArray:
         """The part of each node, in the order of names: as few parts of about so many events as there can be."""
-        by_name = sorted(range(len(self.nodes)), key=lambda code: self.nodes.names[code].rank)
+        by_name = self.nodes.names.order()
         ends = np.cumsum(self.counts[by_name])
         wanted = max(1, min(MOST_PARTS, -(-self.events // max(1, events))))
-        part = np.maximum(ends - 1, 0) * wanted // max(1, self.events)
-        return {self.nodes.names[code]: each for code, each in zip(by_name, part.tolist(), strict=True)}
+        part = np.empty(len(by_name), np.int32)
+        part[by_name] = np.maximum(ends - 1, 0) * wanted // max(1, self.events)
+        return part
 
 
 class HistoryParts:
@@ -112,18 +114,18 @@ def read_parts(
     Files are gone when `kept` is closed. A single node is never divided.
     """
     reader = HistoryReader(index, clock=clock, limit=limit)
-    for name in sorted(counts.nodes.names, key=lambda each: each.rank):
-        reader.nodes.code(name, add=True)
+    names = counts.nodes.names
+    reader.nodes.codes(names.take(names.order()), add=True)
+    codes = reader.nodes.codes(names)
     expected = np.zeros(len(reader.nodes), np.int64)
-    expected[[reader.nodes.code(name) for name in counts.nodes.names]] = counts.counts
+    expected[codes] = counts.counts
     if room is None or counts.events * EVENT_BYTES <= room:
         whole = reader.settle(map(reader.read, batches), expected, wide=counts.wide)
         return HistoryParts([lambda: whole]), reader.reading(whole)
     folder = Path(kept.enter_context(TemporaryDirectory(prefix="antecast-audit-")))
     try:
-        planned = counts.parts(room // EVENT_BYTES)
         part_of = np.zeros(len(reader.nodes), np.uint16)
-        part_of[[reader.nodes.code(name) for name in planned]] = list(planned.values())
+        part_of[codes] = counts.parts(room // EVENT_BYTES)
         _spill(map(reader.read, batches), part_of, folder, wide=counts.wide)
         stored = []
         for part in np.unique(part_of[expected > 0]).tolist():

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from antecast.history.messages import MessageIndex, Name, Types
+from antecast.history.messages import MessageIndex, Types
+from antecast.history.names import Name
 
 Problem: TypeAlias = Literal["early", "late", "duplicate", "before-broadcast"]
 

@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from antecast.history.dependencies import Dependencies
 from antecast.history.histories import Histories
-from antecast.history.messages import MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
 from antecast.history.rows import IntArray, LongArray
 from antecast.text.wording import at_position, escaped, listed, position
 

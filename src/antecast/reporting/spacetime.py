@@ -23,7 +23,8 @@ from antecast.core.errors import ConfigurationError
 from antecast.history.dependencies import Dependencies, direct_dependencies, topological_order
 from antecast.history.histories import read_histories
 from antecast.history.log import iter_events
-from antecast.history.messages import MessageIndex, Name
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
 from antecast.history.rows import COLUMNS
 from antecast.reporting.diagram import TABLE, Diagram
 from antecast.text.wording import listed, plural

@@ -1,10 +1,11 @@
 """The auditor on Spark: the algorithm of `antecast.history.audit`, nodes in parallel, the log read once.
 
-Theory of operation. The first stage packs events into parcels by blocks of nodes (see `audit_tasks`) and is
-kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
-deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories of
-8 bytes per event, kept in their turn. From then on a pass over the log is a pass over these: one or two to
-reduce the dependencies, one to check.
+Theory of operation. The first stage packs events into parcels by blocks of nodes or runs (see `audit_tasks`) and
+is kept. Its broadcasts, and how many events each block has, come to the driver, which numbers the messages and
+deals the blocks out evenly. The one shuffle moves parcels to their parts; each part becomes histories, kept in
+their turn. From then on a pass over the log is a pass over these, 4 bytes per event: one or two to reduce the
+dependencies, unless a first sketch has them all; one to check; and if something is wrong one more, which lists
+it with its positions.
 
 What the driver and every task hold: the message index and the dependencies, which grow with the number of
 messages. What a task holds beside them: the events of its part, and matrices of a given size. Nothing that
@@ -18,11 +19,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -40,8 +42,9 @@ from antecast.history.dependencies import (
 )
 from antecast.history.histories import LIMIT, Clock, Histories
 from antecast.history.log_kinds import check_words, kinds_error
-from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
+from antecast.history.rows import ALL_COLUMNS, BrokenLog, IntArray, LongArray
 from antecast.history.verdict import Verdict
 from antecast.history.violations import Tally, violation_schema
 from antecast.history.witness import CYCLE_STEPS, witness_of_parts
@@ -76,6 +79,9 @@ _SMALL_ROWS = 1_000_000
 _UNCUT = BLOCKS // 4
 """Parts that blocks of nodes are dealt out to as they are; for more of them, the nodes of a block are spread."""
 
+_UNEVEN = 1.5
+"""Runs are not left whole where a part would have so many times the events that it should have."""
+
 _FEW_PARTS = 16
 """Parts whose findings the driver puts together itself; for more of them a task does."""
 
@@ -90,6 +96,10 @@ _PACKING = {
     "spark.sql.files.maxPartitionBytes": "32m",
 }
 _PARCELLED = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
+
+_WITHOUT_POSITIONS = "what IN ('histories', 'findings')"
+_WITH_POSITIONS = "what IN ('histories', 'positions', 'findings')"
+"""What a check takes: positions are needed only where there are violations to list."""
 
 _ALL = 2**62
 """A limit that cuts nothing."""
@@ -127,8 +137,7 @@ def audit(
 
 
 def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: Mapping[str, str]) -> DataFrame:
-    """The rows and columns that count, the kind as whether it is a delivery, and each node's block."""
-    from pyspark.sql import functions as F  # noqa: N812
+    """The rows and columns that count, the kind as whether it is a delivery."""
     from pyspark.sql.types import DecimalType, IntegralType, StringType
 
     for given, known, what in ((columns, ALL_COLUMNS, "column"), (kinds, ("broadcast", "deliver"), "kind")):
@@ -138,6 +147,7 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
                     f"no such {what} {name!r}; there are {', '.join(known)}", field=f"{what}s"
                 )
     present = {field.name: field.dataType for field in events.schema}
+    twice = [name for name, count in Counter(events.columns).items() if count > 1]
     chosen: dict[str, Column] = {}
     named = "message" in columns or ("message" in present and columns.get("seq", "seq") not in present)
     left_out = {"origin", "seq"} if named else {"message"}
@@ -149,6 +159,8 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
             if name == "run" and "run" not in columns:
                 continue
             raise BrokenLog(f"no column {actual!r}; the log has {', '.join(present)}")
+        if actual in twice:
+            raise BrokenLog(f"two columns are called {actual!r}")
         chosen[name] = events["`" + actual.replace("`", "``") + "`"]
         held, whole = present[actual], name in ("pos", "seq", "t")
         if isinstance(held, DecimalType) and held.scale <= 0:  # that is how Spark reads unsigned numbers
@@ -161,10 +173,8 @@ def _needed(events: DataFrame, clock: Clock, columns: Mapping[str, str], kinds: 
     kind = chosen["kind"].cast("string")
     deliver, broadcast = (kinds.get(word, word) for word in ("deliver", "broadcast"))
     chosen["kind"] = kind == deliver
-    names = [chosen[name] for name in ("run", "node") if name in chosen]
-    block = F.pmod(F.hash(*names), F.lit(BLOCKS))
     return events.filter(kind.isin(deliver, broadcast) | kind.isNull()).select(
-        block.alias("block"), *(column.alias(name) for name, column in chosen.items())
+        *(column.alias(name) for name, column in chosen.items())
     )
 
 
@@ -199,7 +209,7 @@ class _Audit:
 
         self._spark = rows.sparkSession
         self._rows = rows
-        self._schema: pa.Schema = to_arrow_schema(rows.drop("block").schema)
+        self._schema: pa.Schema = to_arrow_schema(rows.schema)
         self._clock = clock
         self._pairs = pairs
         self._limit = limit
@@ -213,7 +223,7 @@ class _Audit:
     def run(self) -> Verdict:
         with ExitStack() as packing:
             packed, sizes, index = self._pack(packing)
-            self._note(f"{sum(sizes.values()):,} events, {len(index):,} messages")
+            self._note(f"{int(sizes.sum()):,} events, {len(index):,} messages")
             shared = self._kept.enter_context(hand_out(self._spark, index))
             histories, sketched = self._read(packed, sizes, shared)
         matrix = self._dependencies(histories, shared, index, sketched)
@@ -227,15 +237,13 @@ class _Audit:
             raise cycle_error(cycle, self._pick(histories, origins), index, most=CYCLE_STEPS)
         with hand_out(self._spark, Ordered.of(matrix, order)) as ordered:
             check = Check(shared, ordered, self._pairs, self._limit, self._memory)
-            checked = histories.filter("what IN ('histories', 'findings')").mapInArrow(check, PARCELS)
-            merge = Merge(self._limit)
-            if self._part_count > _FEW_PARTS:
-                checked = checked.repartition(1).mapInArrow(merge, PARCELS)
-            table = self._collect(checked, "check the order of all nodes")
+            nothing = Findings(Tally(), violation_schema(index.types).empty_table())
+            findings = self._checked(histories, _WITHOUT_POSITIONS, check) or nothing
+            if findings.tally.early:
+                listed = self._checked(histories, _WITH_POSITIONS, replace(check, pairs=False)) or nothing
+                findings = replace(findings, violations=listed.violations)
             if self._violations is not None:
                 self._write_all(histories, replace(check, limit=_ALL), index)
-        nothing = Findings(Tally(), violation_schema(index.types).empty_table())
-        findings = merge.all(table.to_batches()) or nothing
         return Verdict(
             messages=len(index),
             tally=findings.tally,
@@ -246,6 +254,14 @@ class _Audit:
             runs=findings.runs,
         )
 
+    def _checked(self, histories: DataFrame, what: str, check: Check) -> Findings | None:
+        """What the check of all nodes finds, merged."""
+        checked = histories.filter(what).mapInArrow(check, PARCELS)
+        merge = Merge(self._limit)
+        if self._part_count > _FEW_PARTS:
+            checked = checked.repartition(1).mapInArrow(merge, PARCELS)
+        return merge.all(self._collect(checked, "check the order of all nodes").to_batches())
+
     def _write_all(self, histories: DataFrame, check: Check, index: MessageIndex) -> None:
         """Write every violation from the tasks that find it."""
         schema = violation_schema(index.types)
@@ -255,18 +271,17 @@ class _Audit:
         wide = pa.schema(
             [(each.name, pa.int64() if pa.types.is_integer(each.type) else pa.string()) for each in schema]
         )
-        found = histories.filter("what IN ('histories', 'findings')").mapInArrow(ListAll(check, wide), columns)
+        found = histories.filter(_WITH_POSITIONS).mapInArrow(ListAll(check, wide), columns)
         with _settings(self._spark, _PARCELLED), job_description(self._spark, "audit: write all violations"):
             found.write.parquet(str(self._violations))
 
-    def _pack(self, packing: ExitStack) -> tuple[DataFrame, dict[int, int], MessageIndex]:
-        """Parcels of all events, the number of events in each block, and the messages."""
+    def _pack(self, packing: ExitStack) -> tuple[DataFrame, LongArray, MessageIndex]:
+        """Parcels of all events, the number of events in each block of nodes and of runs, and the messages."""
         with _settings(self._spark, _PACKING), job_description(self._spark, "audit: read the log"):
-            packed = packing.enter_context(_kept(self._rows.mapInArrow(Pack(), PARCELS)))
+            packed = packing.enter_context(_kept(self._rows.mapInArrow(Pack(BLOCKS), PARCELS)))
             table = packed.filter("what IN ('broadcasts', 'sizes')").toArrow()
-        counts = [np.frombuffer(body, np.int64) for body in contents(table, "sizes")]
-        total = np.sum(counts, axis=0) if counts else np.zeros(BLOCKS, np.int64)
-        return packed, {block: int(total[block]) for block in np.flatnonzero(total).tolist()}, self._index(table)
+        counts = [np.frombuffer(body, np.int64).reshape(2, BLOCKS) for body in contents(table, "sizes")]
+        return packed, np.sum([np.zeros((2, BLOCKS), np.int64), *counts], axis=0), self._index(table)
 
     def _index(self, table: pa.Table) -> MessageIndex:
         nothing = pa.RecordBatch.from_pylist([], schema=self._schema.set(*self._kind_as_words()))
@@ -277,22 +292,23 @@ class _Audit:
         return self._schema.get_field_index("kind"), pa.field("kind", pa.string())
 
     def _read(
-        self, packed: DataFrame, sizes: dict[int, int], index: Shared[MessageIndex]
+        self, packed: DataFrame, sizes: LongArray, index: Shared[MessageIndex]
     ) -> tuple[DataFrame, Dependencies]:
         """Histories by part, kept, and a sketch of the dependencies."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        parts = self._parts(sizes)
-        parcels = packed.filter("what = 'events'")
-        if parts > _UNCUT:
-            shares = _shares(sizes, parts)
+        parts, dealt = self._parts(sizes)
+        parcels = packed.filter("what IN ('events', 'runs')")
+        if dealt is None:
+            # Runs that were packed together have their nodes in all blocks.
+            shares = _shares(sizes[0] + sizes[1].sum() // BLOCKS, parts)
             parts = max(share.stop for share in shares.values())
             with _settings(self._spark, _PARCELLED):
                 parcels = parcels.mapInArrow(Spread(shares), PARCELS)
         else:
             # One text and not an array of 256 numbers: Spark takes a tenth of a second to plan that.
-            dealt = F.lit("".join(f"{part:2}" for part in _deal(sizes, parts)))
-            part = F.trim(F.substr(dealt, 2 * F.col("block") + 1, F.lit(2))).cast("int")
+            words = F.lit("".join(f"{part:2}" for part in dealt))
+            part = F.trim(F.substr(words, 2 * F.col("block") + 1, F.lit(2))).cast("int")
             parcels = parcels.withColumn("block", part)
         self._part_count = parts
         limit = self._limit if self._violations is None else _ALL
@@ -308,14 +324,24 @@ class _Audit:
             raise min(errors, key=str)
         return histories, _gathered(table)
 
-    def _parts(self, sizes: dict[int, int]) -> int:
-        """As few parts as their size allows, but as many as the session is used to if there is work for them."""
-        total = sum(sizes.values())
-        needed = math.ceil(total / self._task_rows)
+    def _parts(self, sizes: LongArray) -> tuple[int, list[int] | None]:
+        """As few parts as their size allows, but as many as the session is used to if there is work for them; and
+        the part of each block, unless blocks have to be spread."""
+        total = int(sizes.sum())
+        needed = max(1, math.ceil(total / self._task_rows))
         if needed > _UNCUT:
-            return needed
+            return needed, None
         usual = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        return max(1, min(max(needed, min(usual, total // _SMALL_ROWS)), len(sizes)))
+        parts = max(needed, min(usual, total // _SMALL_ROWS, _UNCUT))
+        by_node, by_run = (bool(each.any()) for each in sizes)
+        if by_node and by_run:
+            return parts, None
+        alike = sizes[int(by_run)]
+        parts = min(parts, max(1, int(np.count_nonzero(alike))))
+        dealt = _deal(alike, parts)
+        largest = np.bincount(dealt, alike, parts).max()
+        # A node cannot be divided. A run can.
+        return parts, None if by_run and largest > _UNEVEN * max(_SMALL_ROWS, total / parts) else dealt
 
     def _dependencies(
         self, histories: DataFrame, shared: Shared[MessageIndex], index: MessageIndex, matrix: Dependencies
@@ -324,6 +350,8 @@ class _Audit:
 
         Joints keep from the driver what grows with deliveries: the dependencies of nodes that broadcast in rounds.
         """
+        if not matrix.cut:
+            return matrix
         reduced = self._reduced(histories, shared, matrix, joints=not self._pairs)
         if len(reduced.deps) <= ENOUGH * len(index) and not self._pairs:
             return reduced
@@ -344,7 +372,7 @@ class _Audit:
     def _pick(self, histories: DataFrame, names: Iterable[Name], messages: IntArray | None = None) -> Histories:
         """The histories of some nodes, or what they have of some messages."""
         names = frozenset(names)
-        picked = histories.filter("what = 'histories'").mapInArrow(Pick(names, messages), PARCELS)
+        picked = histories.filter(_WITH_POSITIONS).mapInArrow(Pick(names, messages), PARCELS)
         table = self._collect(picked, f"fetch the histories of {len(names)} nodes")
         parts = loaded(table.to_batches(), "histories", Histories)
         return Histories.gather(sorted(parts, key=lambda each: each.names[0].rank))
@@ -354,14 +382,14 @@ class _Audit:
             return parcels.toArrow()
 
 
-def _deal(sizes: dict[int, int], parts: int) -> list[int]:
+def _deal(sizes: LongArray, parts: int) -> list[int]:
     """The part of every block: dealt out from the largest down, each to the part that has least."""
     load = [(0, part) for part in range(parts)]
-    dealt = [0] * BLOCKS
-    for block in sorted(sizes, key=lambda each: (-sizes[each], each)):
+    dealt = [0] * len(sizes)
+    for block in np.argsort(-sizes, kind="stable").tolist():
         events, part = heapq.heappop(load)
         dealt[block] = part
-        heapq.heappush(load, (events + sizes[block], part))
+        heapq.heappush(load, (events + int(sizes[block]), part))
     return dealt
 
 
@@ -370,12 +398,13 @@ def _gathered(table: pa.Table) -> Dependencies:
     return Dependencies.gather([nothing, *loaded(table.to_batches(), "dependencies", Dependencies)])
 
 
-def _shares(sizes: dict[int, int], parts: int) -> dict[int, range]:
-    """The parts of every block: as many as its share of the events."""
-    total, shares, first = sum(sizes.values()), {}, 0
-    for block in sorted(sizes):
-        shares[block] = range(first, first + max(1, round(sizes[block] * parts / total)))
-        first = shares[block].stop
+def _shares(sizes: LongArray, parts: int) -> dict[int, range]:
+    """The parts of every block: as many as its share of the events; small blocks share one with others."""
+    ends = np.cumsum(sizes) * parts / max(1, sizes.sum())
+    shares = {}
+    for block, (before, end) in enumerate(pairwise([0.0, *ends.tolist()])):
+        first = min(int(before), parts - 1)
+        shares[block] = range(first, max(first + 1, min(round(end), parts)))
     return shares
 
 

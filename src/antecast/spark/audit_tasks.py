@@ -5,14 +5,16 @@ nanoseconds at every step, whatever is in it; packed by the thousand, events cos
 to keep and to hand to Python again.
 
     events        rows of the nodes of one block, as an Arrow stream; `size` is their number
+    runs          rows of the runs of one block, the same way, where there are many runs
     broadcasts    rows of broadcasts, the same way
-    sizes         a task's number of events in each block
-    histories     of a task's nodes
+    sizes         a task's number of events in each block: of nodes, then of runs
+    histories     of a task's nodes, without positions
+    positions     of their events: half of the bytes, for which only violations ask
     dependencies  of the messages of a task's nodes
     findings      counts and violations
     error         a broken log: an exception in a task would only fail the job
 
-The last four are pickled values in pieces of a megabyte: the rows of a value have the same number in `block`, and
+The last five are pickled values in pieces of a megabyte: the rows of a value have the same number in `block`, and
 its bytes in `size`. So no row is too large for Spark, for Arrow or for Connect, however large a part is.
 
 Tasks share what has a size in the order of the number of messages, and hold the events of their own nodes.
@@ -23,7 +25,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from itertools import chain, pairwise
 from typing import Any, TypeVar
@@ -37,8 +39,9 @@ from antecast.history.blocks import blocks, check_block
 from antecast.history.dependencies import Dependencies, Ordered, reduce, sketch
 from antecast.history.histories import EXAMPLES, Clock, Histories, read_histories
 from antecast.history.joints import with_joints
-from antecast.history.messages import MessageIndex, Name
-from antecast.history.rows import Batches, BrokenLog, IntArray
+from antecast.history.messages import MessageIndex
+from antecast.history.names import Name
+from antecast.history.rows import Batches, BrokenLog, IntArray, LongArray
 from antecast.history.violations import Tallies, Tally, add_tallies, merge_violations
 from antecast.spark.batching import groups, settle_in
 from antecast.spark.shared import Shared
@@ -47,8 +50,12 @@ PARCELS = "what string, block int, size long, body binary"
 """The schema of parcels, for Spark."""
 
 BLOCKS = 256
-"""Groups of nodes that the first stage tells apart; the second joins them to as many parts as it needs, or spreads
-them where it needs more."""
+"""Groups of nodes or runs that the first stage tells apart; the second joins them to as many parts as it needs, or
+spreads them where it needs more."""
+
+_MANY_RUNS = 64
+"""Runs among events packed together from which on these are packed by run. The nodes of a run have the same
+messages: in one part they are looked up, and checked, together."""
 
 _PACKED_ROWS = 1 << 20
 """Events packed together: 30 MB, and 4 096 events per parcel where nodes are even."""
@@ -104,24 +111,30 @@ def contents(table: pa.Table | pa.RecordBatch, what: str) -> list[memoryview]:
 
 @dataclass(frozen=True)
 class Pack:
-    """Events into parcels, a block of nodes each; beside them parcels with the broadcasts, and one with the sizes.
+    """Events into parcels, a block each; beside them parcels with the broadcasts, and one with the sizes.
 
-    Batches have the columns of the log, `block`, and for `kind` whether it is a delivery.
+    Batches have the columns of the log, and for `kind` whether it is a delivery.
     """
 
+    blocks: int = BLOCKS
+    many_runs: int = _MANY_RUNS
+    packed_rows: int = _PACKED_ROWS
+
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        total = np.zeros(BLOCKS, np.int64)
-        for rows in _joined(batches, _PACKED_ROWS):
-            block = rows.column("block").to_numpy().astype(np.uint8)
+        total = np.zeros((2, self.blocks), np.int64)
+        for rows in _joined(batches, self.packed_rows):
+            rows = pa.RecordBatch.from_pydict({name: _compact(rows.column(name)) for name in rows.schema.names})
+            by_run = "run" in rows.schema.names and _distinct(rows.column("run")) >= self.many_runs
+            names = [rows.column("run")] if by_run else names_of(rows)
+            block = (scattered(names) % np.uint64(self.blocks)).astype(np.uint8)
+            block = np.broadcast_to(block, len(rows))
             order = pa.array(np.argsort(block, kind="stable"))  # by counting, since these are small numbers
-            rows = pa.RecordBatch.from_pydict(
-                {name: _compact(rows.column(name)).take(order) for name in rows.schema.names if name != "block"}
-            )
-            counts = np.bincount(block, minlength=BLOCKS)
-            total += counts
+            rows = rows.take(order)
+            counts = np.bincount(block, minlength=self.blocks)
+            total[int(by_run)] += counts
             starts = np.cumsum(counts) - counts
             yield from parcels(
-                "events",
+                "runs" if by_run else "events",
                 (
                     (each, int(counts[each]), _stream(rows.slice(int(starts[each]), int(counts[each]))))
                     for each in np.flatnonzero(counts).tolist()
@@ -136,31 +149,42 @@ class Pack:
 
 @dataclass(frozen=True)
 class Spread:
-    """Parcels of blocks into parcels of parts: the nodes of a large block go to several, by their names."""
+    """Parcels of blocks into parcels of parts, by the names of nodes: a large block goes to several parts, and the
+    nodes of runs that were packed together go where those of others go."""
 
     shares: Mapping[int, range]
+    """The parts of each block of nodes."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        first = np.array([self.shares[block].start for block in range(len(self.shares))], np.int64)
+        count = np.array([len(self.shares[block]) for block in range(len(self.shares))], np.uint64)
         for batch in batches:
-            yield from parcels("events", chain.from_iterable(map(self._spread, batch.to_pylist())))
+            spread = (self._spread(parcel, first, count) for parcel in batch.to_pylist())
+            yield from parcels("events", chain.from_iterable(spread))
 
-    def _spread(self, parcel: dict[str, Any]) -> Iterator[tuple[int, int, bytes]]:
-        share = self.shares[parcel["block"]]
-        if len(share) == 1:
-            yield share.start, parcel["size"], parcel["body"]
+    def _spread(
+        self, parcel: dict[str, Any], first: LongArray, count: NDArray[np.uint64]
+    ) -> Iterator[tuple[int, int, bytes]]:
+        if parcel["what"] == "events" and count[parcel["block"]] == 1:
+            yield int(first[parcel["block"]]), parcel["size"], parcel["body"]
             return
+        blocks = np.uint64(len(first))
         for rows in pa.ipc.open_stream(pa.py_buffer(parcel["body"])):
-            names = [rows.column(name) for name in ("run", "node") if name in rows.schema.names]
-            slot = (_scattered(names) % np.uint64(len(share))).astype(np.uint16)
+            name = scattered(names_of(rows))
+            block = (name % blocks).astype(np.int64)
+            slot = first[block] + (name // blocks % count[block]).astype(np.int64)
             order = np.argsort(slot, kind="stable")
-            bounds = np.searchsorted(slot[order], np.arange(len(share) + 1))
-            for number, (start, end) in enumerate(pairwise(bounds.tolist())):
-                if end > start:
-                    chosen = rows.take(pa.array(order[start:end]))
-                    yield share.start + number, end - start, _stream(chosen)
+            parts, starts = np.unique(slot[order], return_index=True)
+            for part, (start, end) in zip(parts.tolist(), pairwise([*starts.tolist(), len(order)]), strict=True):
+                yield part, end - start, _stream(rows.take(pa.array(order[start:end])))
 
 
-def _scattered(columns: Iterable[pa.Array]) -> NDArray[np.uint64]:
+def names_of(rows: pa.RecordBatch) -> list[pa.Array]:
+    """The columns that name a node."""
+    return [rows.column(name) for name in ("run", "node") if name in rows.schema.names]
+
+
+def scattered(columns: Iterable[pa.Array]) -> NDArray[np.uint64]:
     """A number for each row that depends on its names alone, not on how a batch holds them."""
     total: NDArray[np.uint64] = np.zeros(1, np.uint64)
     for column in columns:
@@ -181,6 +205,13 @@ def _hashed(column: pa.Array) -> NDArray[np.uint64]:
 
     hashed: NDArray[np.uint64] = hash_array(column.fill_null("").to_numpy(zero_copy_only=False), categorize=False)
     return hashed
+
+
+def _distinct(column: pa.Array) -> int:
+    found: int = (
+        len(column.dictionary) if pa.types.is_dictionary(column.type) else pc.count_distinct(column).as_py()
+    )
+    return found
 
 
 def _compact(column: pa.Array) -> pa.Array:
@@ -255,7 +286,7 @@ class Read:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         index = self.index.value
-        bodies = (body for batch in batches for body in contents(batch, "events"))
+        bodies = (body for batch in batches for what in ("events", "runs") for body in contents(batch, what))
         try:
             reading = read_histories(unpack(bodies, self.schema), index, clock=self.clock, limit=self.limit)
         except BrokenLog as error:
@@ -266,7 +297,8 @@ class Read:
             yield from _pickled(
                 "findings", Findings(reading.tally, reading.violations, reading.unknown_examples, reading.runs)
             )
-            yield from _pickled("histories", reading.histories)
+            yield from _pickled("histories", replace(reading.histories, pos=np.empty(0, np.int32)))
+            yield from _pickled("positions", reading.histories.pos)
         settle_in()
 
 
@@ -279,7 +311,7 @@ class Reduce:
     joints: bool
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, _ = _unpickled(batches)
+        histories = _unpickled(list(batches))
         if histories is not None:
             reduced = reduce(histories, self.index.value, self.matrix.value)
             yield from _pickled(
@@ -289,7 +321,8 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Check:
-    """Violations at a task's nodes, with those that were found when they were read."""
+    """Violations at a task's nodes, with those that were found when they were read. Without positions they are
+    counted, and not listed."""
 
     index: Shared[MessageIndex]
     ordered: Shared[Ordered]
@@ -298,13 +331,15 @@ class Check:
     memory: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, findings = _unpickled(batches)
+        kept = list(batches)
+        histories = _unpickled(kept)
+        findings = next(loaded(kept, "findings", Findings), None)
         if histories is None or findings is None:
             return
-        index = self.index.value
+        index, limit = self.index.value, self.limit if len(histories.pos) else 0
         ordered = self.ordered.value
         for block in blocks(histories, index, ordered, self.memory):
-            check = check_block(block, index, ordered, pairs=self.pairs, limit=self.limit)
+            check = check_block(block, index, ordered, pairs=self.pairs, limit=limit)
             findings = findings.add(Findings(check.tally, check.violations, (), check.runs), self.limit)
         yield from _pickled("findings", findings)
 
@@ -347,7 +382,7 @@ class Pick:
     messages: IntArray | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        histories, _ = _unpickled(batches)
+        histories = _unpickled(list(batches))
         for row, name in enumerate(() if histories is None else histories.names):
             if histories is not None and name in self.names:
                 block = histories.block(row, row + 1)
@@ -378,7 +413,8 @@ def loaded(batches: Iterable[pa.RecordBatch], what: str, kind: type[T]) -> Itera
     assert not waiting, f"{what}: pieces are missing"
 
 
-def _unpickled(batches: Batches) -> tuple[Histories | None, Findings | None]:
-    """What `Read` left in this partition."""
-    kept = list(batches)
-    return next(loaded(kept, "histories", Histories), None), next(loaded(kept, "findings", Findings), None)
+def _unpickled(batches: list[pa.RecordBatch]) -> Histories | None:
+    """The histories that `Read` left in this partition, with their positions if these are here."""
+    histories = next(loaded(batches, "histories", Histories), None)
+    pos = next(loaded(batches, "positions", np.ndarray), None)
+    return histories if histories is None or pos is None else replace(histories, pos=pos)
