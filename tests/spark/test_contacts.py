@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,10 @@ import pytest
 from antecast.cli.contacts import Engine
 from antecast.cli.contacts import contacts as command
 from antecast.core import ConfigurationError, InputError
-from antecast.spark.contact_tasks import _by_start, _pair
+from antecast.spark.contact_tasks import Finish, Join, Measure, Measured, Search, Send, _by_start, _packed, _pair
 from antecast.spark.contacts import contact_statistics, contacts, movement_statistics
 from antecast.traces import statistics
-from antecast.traces.contact_detection import BrokenTrajectories, find_contacts
+from antecast.traces.contact_detection import BrokenTrajectories, find_contacts, make_plan
 from antecast.traces.contact_kernels import exact_interval
 from antecast.traces.schema import CONTACTS, TRAJECTORIES, node_order
 
@@ -78,6 +80,29 @@ def test_contacts_are_those_of_brute_force_to_the_nanosecond(spark: Any, a_part:
     expected = brute_force(segments, 80.0)
     assert len(expected) > 100
     assert [tuple(row) for row in found.collect()] == expected
+
+
+@pytest.mark.parametrize(("a_part", "spans"), [(1000, 30), (40, 30), (40, 1), (5, 100)])
+def test_tasks_that_search_a_part_bit_by_bit_find_whole_contacts(a_part: int, spans: int) -> None:
+    segments = wandering(14, 16, seed=a_part)
+    rows = table(segments).to_batches(max_chunksize=50)
+    measured = Measured()
+    for batch in Measure()(rows):
+        measured.add(pickle.loads(batch["body"][0].as_py()))
+    survey, names = measured.survey(), pa.array(measured.sorted_names(), pa.string())
+    plan = make_plan(80.0, survey, a_part=a_part)
+    ranges, moments = survey.instants(3), survey.instants(spans)
+
+    def shuffled(batches: Iterable[pa.RecordBatch], parts: int) -> Iterator[list[pa.RecordBatch]]:
+        sent = pa.Table.from_batches(batches)
+        numbers = np.asarray(sent["part"]) % parts
+        return (sent.filter(pa.array(numbers == part)).to_batches(max_chunksize=3) for part in range(parts))
+
+    search, join = Search(plan, 3, ranges, moments), Join(3, ranges)
+    found = [batch for held in shuffled(Send(plan, names, 3)(rows), 3) for batch in search(held)]
+    whole = [batch for held in shuffled(found, 3) for batch in join(held)]
+    shown = [row for held in shuffled(whole, 3) for batch in Finish(names)(held) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in shown] == brute_force(segments, 80.0)
 
 
 def test_statistics_are_those_of_one_process(spark: Any) -> None:
@@ -144,5 +169,5 @@ def test_short_ways_to_sort_give_the_order_of_all_keys(most: int) -> None:
         nodes, times = draw.integers(0, most, (size, 2)), draw.integers(-most, most, (size, 2))
         rows = np.concatenate([nodes, times], axis=1)
         a, b, start, end = rows.T
-        assert (rows[_by_start(rows)] == rows[np.lexsort((b, a, end, start))]).all()
+        assert (rows[_by_start(_packed(rows))] == rows[np.lexsort((b, a, end, start))]).all()
         assert (np.lexsort((start, _pair(rows))) == np.lexsort((start, b, a))).all()

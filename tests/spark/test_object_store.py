@@ -231,7 +231,7 @@ def test_the_claim_of_a_dead_driver_is_void(bucket: str, monkeypatch: pytest.Mon
 def test_a_claim_is_renewed_and_given_up_when_it_cannot_be(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim, "_RENEWAL", 0.1)
     with claim.claimed(Store(f"s3://{bucket}/held")) as held:
-        begin, deadline = time.monotonic(), time.monotonic() + 60
+        begin, deadline = claim._now(), time.monotonic() + 60
         while held._renewed < begin:
             assert time.monotonic() < deadline, "nobody renews the claim"
             time.sleep(0.05)
@@ -252,15 +252,41 @@ def test_a_driver_that_was_away_too_long_stops_and_leaves_all_to_the_other(
 ) -> None:
     """As one that was stopped (SIGSTOP) and goes on after another has taken its claim away."""
     monkeypatch.setattr(claim, "_RENEWAL", 0.1)
+    monkeypatch.setattr(claim, "LEASE", 0.0)  # away all the time
     made, folder = load_study(study), SweepFolder(f"s3://{bucket}/away")
     with folder.claimed(made):
+        folder.store.write(".claims/other.json", b"{}")
         folder.store.delete(f".claims/{folder.token}.json")  # void by the clock of the store
         folder.store.write("events/under-way.parquet", b"the other has not written its marker yet")
         assert folder._claim is not None
         folder._claim._thread.join(60)
         with pytest.raises(claim.ClaimLost, match="another driver has taken the folder"):
             folder.check_claim()
-    assert folder.store.list(".claims") == {} and set(folder.store.list("events")) == {"under-way.parquet"}
+    assert set(folder.store.list(".claims")) == {"other.json"}
+    assert set(folder.store.list("events")) == {"under-way.parquet"}
+
+
+def test_a_claim_taken_between_the_look_and_the_writing_is_lost_too(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a driver that is stopped right after it has seen that its claim is there."""
+
+    class Interrupted(Store):
+        def exists(self, name: str) -> bool:
+            there = super().exists(name)
+            self.write(".claims/other.json", b"{}")
+            self.delete(name)
+            return there
+
+    monkeypatch.setattr(claim, "_RENEWAL", 0.01)
+    monkeypatch.setattr(claim, "LEASE", 0.0)
+    store = Interrupted(f"s3://{bucket}/between")
+    with claim.claimed(store) as held:
+        held._thread.join(60)
+        assert not held._thread.is_alive()
+        with pytest.raises(claim.ClaimLost, match="another driver has taken the folder"):
+            held.check()
+    assert set(store.list(".claims")) == {"other.json"}
 
 
 @pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (429, "TooManyRequests")])

@@ -9,8 +9,10 @@ process on this very machine is gone.
 On a disk a lock comes first: the system releases it when its holder dies, whatever the clocks say.
 
 A driver that was away for longer than that (a machine asleep, a network down) does not damage what another one has
-made meanwhile. Parts are the same whoever makes them; a claim that others took away is never written again, so the
-driver stops and tidies nothing up; and its tasks ask before each part whether the claim still stands.
+made meanwhile. Parts are the same whoever makes them. A claim that others took away is never written again. If it
+was renewed late, others may have taken it between the look and the writing. Theirs was there before that, so the
+driver looks for it. Whoever has lost the claim stops and tidies nothing up; and tasks ask before each part whether
+the claim still stands.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ class Claim:
         self._store = store
         self.token = uuid.uuid4().hex
         self._ended = threading.Event()
-        self._renewed = time.monotonic()
+        self._renewed = _now()
         self._taken = False
         self._trouble = "nobody answers"
         self._thread = threading.Thread(target=self._renew, daemon=True, name="antecast-claim")
 
     def write(self) -> None:
-        begin = time.monotonic()  # the store counts from later than this, so we give up before others take over
+        begin = _now()  # the store counts from later than this, so we give up before others take over
         self._store.write(f".claims/{self.token}.json", json.dumps(_ourselves()).encode())
         self._renewed = begin
 
@@ -76,7 +78,7 @@ class Claim:
     @property
     def stands(self) -> bool:
         """Whether nobody else can have the folder; on a disk the lock says so."""
-        in_time = time.monotonic() - self._renewed <= LEASE
+        in_time = _now() - self._renewed <= LEASE
         return self._store.local is not None or (in_time and not self._taken)
 
     def release(self) -> None:
@@ -92,9 +94,18 @@ class Claim:
                 if not self._store.exists(f".claims/{self.token}.json"):
                     self._taken = True
                     return
+                before = self._renewed
                 self.write()
+                if _now() - before > LEASE and self._store.list(".claims").keys() - {f"{self.token}.json"}:
+                    self._taken = True
+                    return
             except OutputError as error:
                 self._trouble = error.problem
+
+
+def _now() -> float:
+    """Seconds by a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def check_claim(store: Store, token: str) -> None:

@@ -6,8 +6,9 @@ the order of their names, until the last task puts the names back.
 
     Measure   rows of trajectories     -> what a plan needs to know, and the names of the nodes
     Send      rows of trajectories     -> segments, to every part that they matter to
-    Search    segments of some parts   -> intervals, to the bucket of their pair
-    Join      intervals of some pairs  -> contacts, to the range of time in which they start
+    Search    segments of some parts   -> contacts, to the range of time in which they start; those that may go on
+                                          in another part, to the bucket of their pair
+    Join      intervals of some pairs  -> contacts, to their range; whole ones pass
     Finish    contacts of a range      -> rows, sorted
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, TypeAlias
 
@@ -187,10 +188,18 @@ def _task_of(parts: Longs, tasks: int) -> Longs:
 
 @dataclass(frozen=True)
 class Search:
-    """The contacts of some parts, cut where the parts are."""
+    """The contacts of some parts, cut where the parts are.
+
+    Those that touch no edge of their part are whole: they are addressed to their range of time, `buckets` on, and
+    the next task has only to hand them on. The others go to the bucket of their pair.
+    """
 
     plan: Plan
     buckets: int
+    ranges: tuple[int, ...]
+    moments: tuple[int, ...] = ()
+    """Instants that divide a part further, so that what is searched together fits into the caches, which tasks
+    share. They are the same in all blocks, since on them depends in which one a pair is compared."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         segments = _together(batches, _SEGMENT)
@@ -202,9 +211,42 @@ class Search:
             motion = [np.ascontiguousarray(part[name]) for name, _ in _MOTION]
             slab, bx, by = (int(part[name][0]) for name in ("slab", "bx", "by"))
             moving = Segments([], part["node"].astype(np.int64), *motion)
-            found = search_part(moving, self.plan, slab, bx, by).intervals
-            yield from _dealt(_packed(found), _mixed(found) % self.buckets, self.buckets)
+            for found in self._pieces(moving, slab, bx, by):
+                yield from _dealt(
+                    _packed(found), self._bound_for(found, slab), self.buckets + len(self.ranges) + 1
+                )
         settle_in()
+
+    def _pieces(self, moving: Segments, slab: int, bx: int, by: int) -> Iterator[Longs]:
+        """The contacts of a part, one short time after another; last, those that reach from one to the next."""
+        low, high = self.plan.window(slab)
+        plan = replace(self.plan, slabs=(low, *(each for each in self.moments if low < each < high), high))
+        cut = [np.empty((0, 4), np.int64)]
+        for number in range(1, len(plan.slabs)):
+            since, until = plan.window(number)
+            there = np.flatnonzero((moving.t0 < until) & (moving.t1 > since))
+            found = search_part(moving.take(there), plan, number, bx, by).intervals
+            reaching = (found[:, 2] == since) | (found[:, 3] == until)
+            cut.append(found[reaching])
+            yield found[~reaching]
+        yield _joined(np.concatenate(cut))
+
+    def _bound_for(self, found: Longs, slab: int) -> Longs:
+        low, high = self.plan.window(slab)
+        # A pair that moves from block to block leaves a piece of its contact in each.
+        cut = np.full(len(found), True) if self.plan.block else (found[:, 2] == low) | (found[:, 3] == high)
+        bound = self.buckets + _range_of(found[:, 2], self.ranges)
+        bound[cut] = _mixed(found[cut]) % self.buckets
+        return bound
+
+
+def _joined(found: Longs) -> Longs:
+    return join(found[np.lexsort((found[:, 2], _pair(found)))])
+
+
+def _range_of(starts: Longs, ranges: tuple[int, ...]) -> Longs:
+    number: Longs = np.searchsorted(np.array(ranges, np.int64), starts, side="right")
+    return number
 
 
 def _pair(intervals: Longs) -> Longs:
@@ -213,14 +255,14 @@ def _pair(intervals: Longs) -> Longs:
     return both
 
 
-def _by_start(intervals: Longs) -> Longs:
+def _by_start(rows: NDArray[Any]) -> NDArray[np.intp]:
     """The order of contacts: by start, end and pair. Only the few that start together need all keys."""
-    order = np.argsort(intervals[:, 2])
-    start = intervals[order, 2]
+    order = np.argsort(rows["start"])
+    start = rows["start"][order]
     same = start[1:] == start[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
-    among = intervals[order[tied]]
-    order[tied] = order[tied][np.lexsort((_pair(among), among[:, 3], among[:, 2]))]
+    among = rows[order[tied]]
+    order[tied] = order[tied][np.lexsort([among[name] for name in ("b", "a", "end", "start")])]
     return order
 
 
@@ -233,16 +275,23 @@ def _mixed(intervals: Longs) -> Longs:
 
 @dataclass(frozen=True)
 class Join:
-    """One interval for those of a pair that touch."""
+    """One interval for those of a pair that touch; whole contacts pass."""
 
+    buckets: int
     ranges: tuple[int, ...]
     """The instants between which a contact starts decide where it goes."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        found = _intervals(batches)
-        whole = join(found[np.lexsort((found[:, 2], _pair(found)))])
-        number = np.searchsorted(np.array(self.ranges, np.int64), whole[:, 2], side="right")
-        yield from _dealt(_packed(whole), number, len(self.ranges) + 1)
+        cut: list[pa.RecordBatch] = []
+        for batch in batches:
+            is_cut = pc.less(batch["part"], self.buckets)
+            cut.append(batch.filter(is_cut))
+            passing = batch.filter(pc.invert(is_cut))
+            yield passing.set_column(
+                0, _SCHEMA[0], pc.subtract(passing["part"], pa.scalar(self.buckets, pa.int32()))
+            )
+        whole = _joined(_intervals(cut))
+        yield from _dealt(_packed(whole), _range_of(whole[:, 2], self.ranges), len(self.ranges) + 1)
 
 
 @dataclass(frozen=True)
@@ -252,11 +301,12 @@ class Finish:
     names: pa.Array
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        rows = _intervals(batches)
-        rows = rows[_by_start(rows)]
+        rows = _together(batches, _INTERVAL)
+        order = _by_start(rows)
         for first in range(0, len(rows), _SHOWN_ROWS):
-            a, b, start, end = rows[first : first + _SHOWN_ROWS].T
-            columns = [self.names.take(pa.array(a)), self.names.take(pa.array(b)), pa.array(start), pa.array(end)]
+            shown = rows[order[first : first + _SHOWN_ROWS]]
+            a, b, start, end = (pa.array(np.ascontiguousarray(shown[name])) for name in _INTERVAL.names or ())
+            columns = [self.names.take(a), self.names.take(b), start, end]
             yield pa.RecordBatch.from_arrays(columns, names=["a", "b", "start", "end"])
 
 

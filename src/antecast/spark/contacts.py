@@ -33,6 +33,9 @@ from antecast.traces.statistics import ContactStatistics, MovementStatistics, Sp
 SPARK_PART = 1 << 18
 """About how many segments a part holds: some 20 megabytes on the way, a few hundred while it is searched."""
 
+TOGETHER = 1 << 16
+"""Segments of a part that are searched together."""
+
 
 def contacts(trajectories: DataFrame, reach: float, *, a_part: int = SPARK_PART) -> DataFrame:
     """All contacts at a range in metres: `a`, `b`, `start`, `end`, sorted as the schema `CONTACTS` says.
@@ -45,11 +48,12 @@ def contacts(trajectories: DataFrame, reach: float, *, a_part: int = SPARK_PART)
     plan = make_plan(reach, survey, a_part=a_part)
     names = pa.array(measured.sorted_names(), pa.string())
     tasks = max(1, ceil(survey.segments / a_part))
-    ranges = {int(survey.starts[len(survey.starts) * each // tasks]) for each in range(1, tasks)}
+    ranges = survey.instants(tasks)
+    moments = survey.instants(ceil(survey.segments / max(TOGETHER, survey.at_once)))
 
     sent = _motion(trajectories).mapInArrow(Send(plan, names, tasks), PARCELS)
-    found = sent.repartitionById(tasks, "part").mapInArrow(Search(plan, tasks), PARCELS)
-    whole = found.repartitionById(tasks, "part").mapInArrow(Join(tuple(sorted(ranges))), PARCELS)
+    found = sent.repartitionById(tasks, "part").mapInArrow(Search(plan, tasks, ranges, moments), PARCELS)
+    whole = found.repartitionById(tasks, "part").mapInArrow(Join(tasks, ranges), PARCELS)
     in_order = whole.repartitionById(len(ranges) + 1, "part")
     return in_order.mapInArrow(Finish(names), "a string, b string, start long, end long")
 

@@ -69,6 +69,20 @@ class Survey:
     wide: float
     """Side of a square that holds most of the segments."""
 
+    @property
+    def at_once(self) -> float:
+        """Segments that are there at one time; strays in time do not count."""
+        within = (
+            self.starts[len(self.starts) * 19 // 20] - self.starts[len(self.starts) // 20] if self.starts else 0
+        )
+        return min(max(1, self.segments), self.lasted / max(1, within))
+
+    def instants(self, spans: int) -> tuple[int, ...]:
+        """Those that divide the trace into so many spans of time, with about as many starts in each."""
+        if not self.starts:
+            return ()
+        return tuple(sorted({int(self.starts[len(self.starts) * each // spans]) for each in range(1, spans)}))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -180,12 +194,9 @@ def make_plan(reach: float, of: Survey, *, a_part: int) -> Plan:
     segments = max(1, of.segments)
     cell = max(2 * reach, of.travelled / segments / 4, of.furthest * 1e-8)
     slabs = min(QUANTILES, ceil(segments / a_part))
-    borders = {int(of.starts[len(of.starts) * each // slabs]) for each in range(1, slabs)} if of.starts else set()
-    within = of.starts[len(of.starts) * 19 // 20] - of.starts[len(of.starts) // 20] if of.starts else 0
-    at_once = min(segments, of.lasted / max(1, within))  # strays in time do not count
-    blocks = ceil(sqrt((segments / slabs + at_once) / (2 * a_part)))  # along a side
+    blocks = ceil(sqrt((segments / slabs + of.at_once) / (2 * a_part)))  # along a side
     block = 0 if blocks == 1 else max(1, ceil(of.wide / blocks / cell))
-    return Plan(reach, cell, tuple(sorted(borders)), block)
+    return Plan(reach, cell, of.instants(slabs), block)
 
 
 def survey(segments: Segments) -> Survey:
