@@ -29,8 +29,7 @@ async def kill(node: Node) -> None:
     """End a node as kill -9 does: nothing more is written, sent or said."""
     engine = node._engine
     engine.stopped = True
-    for handle in engine._handles.values():
-        handle.cancel()
+    engine._timers.stop()
     links = list(node.links.values())
     engine.links.clear()
     for link in links:

@@ -151,7 +151,7 @@ class Node:
         return self.engine.journal.life
 
     @property
-    def links(self) -> dict[NodeId, Link]:
+    def links(self) -> Mapping[NodeId, Link]:
         """The links that are up, by peer."""
         return {} if self._engine is None else self._engine.links
 
@@ -417,8 +417,7 @@ class Node:
             link.close("the node does not run")
             return
         now, peer = engine.clock.read(), link.peer
-        before = engine.links.pop(peer, None)
-        engine.links[peer] = link
+        before = engine.attach(link)
         if before is not None:
             self._refusals.pop(before, None)
             before.close("replaced by a new connection")
@@ -438,7 +437,7 @@ class Node:
         engine = self._engine
         if engine is None or engine.links.get(link.peer) is not link:
             return
-        del engine.links[link.peer]
+        engine.detach(link.peer)
         self.counters["links_down"] += 1
         log.info("node %d: link to %d is down: %s", self.number, link.peer, reason)
         if not engine.stopped:

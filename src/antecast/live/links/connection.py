@@ -72,7 +72,7 @@ class TcpOptions:
     """What one peer may send; reading from it pauses when it sends more."""
 
 
-class Connection(asyncio.Protocol, Link):
+class Connection(asyncio.BufferedProtocol, Link):
     """Bytes in and out, the greeting, signs of life."""
 
     def __init__(self, owner: Tcp, *, dialled: Address | None = None, by: NodeId | None = None) -> None:
@@ -149,6 +149,8 @@ class Connection(asyncio.Protocol, Link):
             if not proof.done():
                 proof.set_result(False)
         self.ended.set()
+        # The TLS of asyncio holds on to its protocol, and 256 KiB of buffers: nothing here may hold on to it.
+        self._transport = self.ssl_object = None
         if self._up:
             self._up = False
             self.node.link_down(self, str(error) if error is not None else self._reason)
@@ -261,6 +263,12 @@ class Connection(asyncio.Protocol, Link):
             self.owner.loop.call_soon(self.data_received, b"")
 
     # Bytes in.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.owner.inlet
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self.owner.inlet[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self._closed:

@@ -40,6 +40,9 @@ _NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a name is tried beside the one that does not answer."""
 
 
+_INLET: Final = 1 << 18
+"""Bytes that are read from a connection at a time, at most."""
+
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _troubles = Seldom(log, most=3)
 
@@ -69,6 +72,9 @@ class Tcp(Transport):
         self.options = options if options is not None else TcpOptions()
         self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
+        self.inlet = memoryview(bytearray(_INLET))
+        """Where the bytes of any connection arrive: they are taken from it before another one is read. Memory that
+        is asked for anew at each read, as much as there may be, would cost several times the read itself."""
         self.doorsteps: dict[Doorstep, None] = {}
         """Handshakes under way, the oldest first."""
         self.strangers = Seldom(log)
