@@ -298,7 +298,7 @@ def _named(effects: list[Effect]) -> MessageId:
     """The name of the message that a broadcast made, from its effects."""
     for effect in effects:
         if effect.__class__ is Deliver:
-            message = effect.message  # type: ignore[union-attr]
+            message = effect.message
             return _new(MessageId, (message.origin, message.seq))
         if effect.__class__ is Accepted:
             break

@@ -144,7 +144,7 @@ class Tcp(Transport):
                     field=field,
                 )
 
-    def _take(self) -> asyncio.Protocol:
+    def _take(self) -> asyncio.BaseProtocol:
         if not self.open:
             return _Closed()
         context = self.node.security.server_context()
