@@ -183,7 +183,7 @@ class Engine(Commits):
                     message = effect.message  # type: ignore[union-attr]
                     number, payload = number + 1, message.payload
                     unread += len(payload)
-                    deliver(_new(Delivery, (number, message.origin, message.seq, now, payload, "")))
+                    deliver(Delivery(number, message.origin, message.seq, now, payload))
                 elif kind is Send and effect.frame is frame and effect.to in outboxes:  # type: ignore[union-attr]
                     outboxes[effect.to].append(packet)  # type: ignore[union-attr]  # passed on as it came
                 else:
@@ -256,7 +256,7 @@ class Engine(Commits):
                 message = effect.message  # type: ignore[union-attr]
                 number, payload = number + 1, message.payload
                 self.delivered_bytes += len(payload)
-                deliveries.append(_new(Delivery, (number, message.origin, message.seq, now, payload, "")))
+                deliveries.append(Delivery(number, message.origin, message.seq, now, payload))
             else:
                 self._perform_rare(effect)
         self.numbered = number

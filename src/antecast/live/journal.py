@@ -363,7 +363,7 @@ class Journal:
             if what.deliveries:
                 db.executemany(
                     "insert into deliveries values (?, ?, ?, ?, ?, ?)",
-                    [(*each[:5], checksum_of_delivery(each)) for each in what.deliveries],
+                    [(*each.row, checksum_of_delivery(each)) for each in what.deliveries],
                 )
             if what.positions:
                 db.executemany(
@@ -514,6 +514,6 @@ class Journal:
     def _keep_volatile(self) -> None:
         self._db.execute("delete from groups")
         self._db.execute("delete from snapshots")
-        rows = [(*each[:5], checksum_of_delivery(each)) for each in self._volatile]
+        rows = [(*each.row, checksum_of_delivery(each)) for each in self._volatile]
         self._db.executemany("insert or replace into deliveries values (?, ?, ?, ?, ?, ?)", rows)
         self._forget()

@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from antecast.core import (
     AntecastError,
     Codec,
@@ -356,10 +358,10 @@ class Node:
     def opened(self, each: Delivery) -> Delivery:
         """A delivery whose payload can be read, or that says why it cannot."""
         try:
-            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+            return replace(each, payload=self.security.open_payload(each.origin, each.seq, each.payload))
         except AntecastError as error:
             self.counters["unreadable"] += 1
-            return each._replace(payload=b"", problem=str(error))
+            return replace(each, payload=b"", problem=str(error))
 
     def acknowledge(self, number: int) -> None:
         """The application is done with all deliveries up to this number: they need not be kept."""

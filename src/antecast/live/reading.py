@@ -48,11 +48,11 @@ class Deliveries:
     async def _next(self) -> Delivery:
         ready, pacing = self._ready or await self._more(), self._pacing
         found = ready.pop()
-        self._last = number = found[0]
+        self._last = number = found.number
         self.in_hand = True
         if number == pacing.read + 1 and number > pacing.before and not pacing.paused and not pacing.waiters:
             pacing.read = number  # as `took` does, without a call per message
-            pacing.read_bytes += len(found[4])
+            pacing.read_bytes += len(found.payload)
         else:
             pacing.took(found)
         return self.node.opened(found) if self._secured else found
