@@ -472,6 +472,33 @@ def test_a_journal_that_cannot_be_written_stops_the_node_and_nothing_leaves(tmp_
     run(main)
 
 
+@pytest.mark.parametrize("gone", ["a", "a-wal", "a.mark"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_journal_that_is_deleted_under_a_running_node_stops_it_and_nothing_leaves(tmp_path, gone, replaced):
+    """What it says is in the journal is in none that a restart would find."""
+
+    async def main():
+        a, b = Node(0, journal=tmp_path / "a"), Node(1)
+        await a.start()
+        await b.start()
+        connect(a, b)
+        await a.broadcast(b"first")
+        await settled(a, b)
+        received = b.counters["frames_received"]
+        kept = (tmp_path / gone).read_bytes()
+        (tmp_path / gone).unlink()
+        if replaced:
+            (tmp_path / gone).write_bytes(kept)
+        with pytest.raises(JournalError, match="deleted, moved or replaced while its node ran"):
+            await a.broadcast(b"second")
+        await settled(b)
+        assert b.counters["frames_received"] == received
+        await a.stop()
+        await b.stop()
+
+    run(main)
+
+
 def test_a_running_node_cuts_its_journal_and_comes_back_from_the_cut(tmp_path):
     async def main():
         limits = Limits(snapshot_every=2000)

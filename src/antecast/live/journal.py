@@ -388,8 +388,17 @@ class Journal:
             raise JournalError("cannot write: what was called before could not be written", path=self.path)
 
     def _move_mark(self) -> None:
-        if self._mark is not None:
+        if self._mark is None:
+            return
+        try:
             self._mark.write(self.position, self.chain)
+        except (FileNotFoundError, NotADirectoryError):
+            name = self.path.name
+            raise JournalError(
+                f"{name}, {name}-wal or {name}.mark was deleted, moved or replaced while its node ran; put all "
+                "three back, or join under a number that was never used",
+                path=self.path,
+            ) from None
 
     def snapshot(self, state: bytes, *, now: int, events: int, exact: bool, history: int = HISTORY) -> None:
         """Keep a snapshot of the state after the last call, and drop what is older than the bytes that are kept as
