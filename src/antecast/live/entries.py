@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from antecast.core import AntecastError, MessageId, NodeId
 from antecast.live.calls import Group
@@ -46,6 +47,9 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     @property
     def id(self) -> MessageId:
         return MessageId(self.origin, self.seq)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(astuple(self))
 
     @property
     def row(self) -> tuple[int, NodeId, int, int, bytes]:
