@@ -19,12 +19,13 @@ QUICK = TcpOptions(
 )
 
 
-def run(main) -> None:
+def run(main, loop_factory=None) -> None:
     async def limited() -> None:
         async with asyncio.timeout(20):
             await main()
 
-    asyncio.run(limited())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(limited())
 
 
 @contextlib.asynccontextmanager
@@ -621,3 +622,32 @@ def test_of_several_addresses_one_that_does_not_answer_holds_nobody_up(monkeypat
                     await until(lambda: 0 in b.links)
 
     run(main)
+
+
+class PlainLoop(asyncio.SelectorEventLoop):
+    """It tries the addresses of a name one after the other, as uvloop does."""
+
+    async def create_connection(self, make, host=None, port=None, *, ssl=None, server_hostname=None):
+        return await super().create_connection(make, host, port, ssl=ssl, server_hostname=server_hostname)
+
+
+class BrokenLoop(asyncio.SelectorEventLoop):
+    async def create_connection(self, *_, **__):
+        raise RuntimeError("nobody expects this")
+
+
+def test_an_event_loop_that_knows_less_than_that_of_asyncio_serves_as_well():
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            await until(lambda: a.links and b.links)
+
+    run(main, PlainLoop)
+
+
+def test_a_mistake_in_the_program_that_ends_the_dialling_does_not_hide(caplog):
+    async def main():
+        async with node(0) as a, node(1, a):
+            await until(lambda: "nobody expects this" in caplog.text)
+
+    run(main, BrokenLoop)
+    assert "dials an address no longer" in caplog.text

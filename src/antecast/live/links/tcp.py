@@ -19,6 +19,7 @@ import random
 import secrets
 import ssl
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Final
 
 import msgspec
@@ -90,6 +91,7 @@ class Tcp(Transport):
         self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
         self.hello = hello_of(node.identity, node.life, self.instance)
         self.loop = asyncio.get_running_loop()
+        self._staggered = _staggered(self.loop)
         if self.loop.get_exception_handler() is None:
             self.loop.set_exception_handler(_in_trouble)
         if isinstance(node.security, Unsecured):
@@ -153,7 +155,13 @@ class Tcp(Transport):
     def dial(self, address: Address) -> None:
         """Connect to an address, and again whenever there is no link to the node behind it."""
         if address not in self._dialling and not self._stopping:
-            self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
+            task = self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
+            task.add_done_callback(self._dialled)
+
+    def _dialled(self, task: asyncio.Task[None]) -> None:
+        """Nothing that goes wrong with a connection ends the dialling; a mistake in this program must not hide."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("node %d dials an address no longer: %r", self.node.number, error, exc_info=error)
 
     def forget(self, address: Address) -> None:
         """Dial an address no longer; a link that is up stays."""
@@ -210,8 +218,8 @@ class Tcp(Transport):
                     address.host,
                     address.port,
                     ssl=context,
-                    happy_eyeballs_delay=_NEXT_ADDRESS,
                     server_hostname="" if context is not None else None,
+                    **self._staggered,
                 )
         except ssl.SSLError as error:
             self.failed_handshake(f"at {address}", error)
@@ -301,6 +309,15 @@ class Tcp(Transport):
             "dialling": [str(address) for address in self._dialling],
             "connections": len(self.connections),
         }
+
+
+def _staggered(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """Not every event loop can try the addresses of a name side by side: uvloop tries one after the other."""
+    try:
+        known = signature(loop.create_connection).parameters
+    except (TypeError, ValueError):  # written in C
+        return {}
+    return {"happy_eyeballs_delay": _NEXT_ADDRESS} if "happy_eyeballs_delay" in known else {}
 
 
 class _Closed(asyncio.Protocol):
