@@ -12,7 +12,7 @@ import pytest
 from antecast.core import ConfigurationError
 from antecast.live import Limits, Node
 from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
-from antecast.live.links.tcp import Address, Tcp, TcpOptions
+from antecast.live.links.tcp import Address, Tcp, TcpOptions, _Closed
 
 QUICK = TcpOptions(
     heartbeat=0.05, silence=5.0, greeting=0.3, proof=0.2, retry_least=0.01, retry_most=0.05, unknown=4
@@ -651,3 +651,26 @@ def test_a_mistake_in_the_program_that_ends_the_dialling_does_not_hide(caplog):
 
     run(main, BrokenLoop)
     assert "dials an address no longer" in caplog.text
+
+
+class ForeignTransport:
+    """One that is no `asyncio.Transport`, as those of uvloop are not."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def test_whoever_comes_to_a_node_that_does_not_run_is_sent_away_on_any_event_loop():
+    async def main():
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+        _Closed().connection_made(ForeignTransport(transport))
+        theirs.setblocking(False)
+        assert await loop.sock_recv(theirs, 1) == b""
+        theirs.close()
+
+    run(main)

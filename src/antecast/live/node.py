@@ -87,6 +87,10 @@ class Node:
             raise ConfigurationError(f"{self.spec.name} has no role {role!r}", field="role")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
+        if self.security.number not in (None, self.number):
+            raise ConfigurationError(
+                f"these keys are those of node {self.security.number}, not of node {self.number}", field="security"
+            )
         self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()

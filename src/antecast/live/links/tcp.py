@@ -18,6 +18,7 @@ import logging
 import random
 import secrets
 import ssl
+from asyncio import BaseEventLoop
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, Final
@@ -96,6 +97,13 @@ class Tcp(Transport):
             self.loop.set_exception_handler(_in_trouble)
         if isinstance(node.security, Unsecured):
             self._stay_on_loopback()
+        elif not isinstance(self.loop, BaseEventLoop):
+            # uvloop reads from a new connection though it was told to pause: handshakes would lose their begin.
+            given = type(self.loop).__module__
+            raise ConfigurationError(
+                f"a group with keys needs an event loop of asyncio; the one that runs is {given}",
+                field="transports",
+            )
         if self.listen is not None:
             try:
                 self._server = await self.loop.create_server(
@@ -323,8 +331,7 @@ def _staggered(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
 class _Closed(asyncio.Protocol):
     """For whoever comes to a node that does not run."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:
         transport.abort()
 
 
@@ -334,10 +341,9 @@ class Doorstep(asyncio.Protocol):
     def __init__(self, owner: Tcp, context: ssl.SSLContext) -> None:
         self._owner, self._context = owner, context
         self._task: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport | None = None
+        self._transport: Any = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:
         owner = self._owner
         if not owner.open:  # it has stopped since the connection was taken
             transport.abort()
@@ -364,7 +370,7 @@ class Doorstep(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+    async def _shake_hands(self, transport: Any) -> None:
         owner = self._owner
         try:
             connection = Connection(owner)
