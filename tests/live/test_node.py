@@ -87,11 +87,11 @@ def test_no_frame_leaves_before_its_call_is_committed(tmp_path):
             commit = journal.commit
 
             def watched(what):
-                seen.append((b.counters["frames_received"], len(a._recent)))
+                seen.append((b.counters["frames_received"], len(a.delivered._recent)))
                 commit(what)
 
             journal.commit = watched
-            before = b.counters["frames_received"], len(a._recent)
+            before = b.counters["frames_received"], len(a.delivered._recent)
             await a.broadcast(b"one")
             await read(b, 1)
             assert seen[0] == before
@@ -313,7 +313,7 @@ def test_without_a_number_of_its_own_an_application_sees_everything_at_least_onc
 def test_deliveries_that_are_no_longer_in_memory_come_from_the_journal(tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a", durability="normal") as a:
-            a._recent = Recent(most=10)
+            a.delivered._recent = Recent(most=10)
             payloads = [b"%d" % n for n in range(500)]
             await a.broadcast_all(payloads)
             assert await read(a, 500) == payloads
@@ -328,7 +328,7 @@ def test_what_was_acknowledged_is_gone_and_what_is_to_come_cannot_be_acknowledge
             with pytest.raises(LocalMisuse, match="delivery 3 does not exist yet; the last is 2"):
                 a.acknowledge(3)
             a.acknowledge(2)
-            a._recent.forget(2)
+            a.delivered._recent.forget(2)
             with pytest.raises(LocalMisuse, match="deliveries after 0 are gone"):
                 await read(a, 1, after=0)
 
@@ -341,7 +341,7 @@ def test_broadcasts_wait_for_an_application_that_does_not_read():
             sending = asyncio.ensure_future(a.broadcast_all([b"x"] * 50))
             await asyncio.sleep(0.05)
             assert not sending.done()
-            assert a._shown <= 12
+            assert a.delivered.shown <= 12
             assert len(await read(a, 50)) == 50
             await sending
 
@@ -353,7 +353,7 @@ def test_large_deliveries_count_by_their_bytes():
         async with Node(0, limits=Limits(unread_bytes=5000)) as a:
             sending = asyncio.ensure_future(a.broadcast_all([bytes(1000)] * 20))
             await asyncio.sleep(0.05)
-            assert a._shown <= 7
+            assert a.delivered.shown <= 7
             assert len(await read(a, 20)) == 20
             await sending
 
@@ -380,7 +380,7 @@ def test_reading_from_links_stops_while_the_application_is_behind():
                 await a.broadcast(b"%d" % n)
             await asyncio.sleep(0.02)
             assert b._pacing.paused
-            assert b._shown < 30
+            assert b.delivered.shown < 30
             assert len(await read(b, 60)) == 60
             assert not b._pacing.paused
 

@@ -62,10 +62,10 @@ class Deliveries:
         self.in_hand = False
         while not self._ready:  # another task may read the same
             if self._last is None:
-                self._last = self.node.read_from(self._after)
-            if self._closed or not await self.node.has_after(self._last):
+                self._last = self.node.delivered.read_from(self._after)
+            if self._closed or not await self.node.delivered.has_after(self._last):
                 raise StopAsyncIteration
-            self._ready = self.node.after(self._last)[::-1]
+            self._ready = self.node.delivered.after(self._last)[::-1]
         return self._ready
 
     async def aclose(self) -> None:

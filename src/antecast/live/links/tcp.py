@@ -27,9 +27,10 @@ import msgspec
 
 from antecast.core import AntecastError, ConfigurationError, NodeId
 from antecast.live.links.address import Address
-from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
+from antecast.live.links.connection import DUPLICATE, Connection
 from antecast.live.links.hello import BadHello, Hello, LostState, check_hello, hello_of
 from antecast.live.links.link import Transport
+from antecast.live.links.options import TcpOptions
 from antecast.live.links.seldom import Seldom
 from antecast.live.node import Node
 from antecast.live.security import PeerRefused, Unsecured
