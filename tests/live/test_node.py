@@ -13,6 +13,7 @@ from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.live import JournalError, Limits, Node, NodeStopped
 from antecast.live import node as node_module
+from antecast.live.delivered import Delivered
 from antecast.live.engine import Engine
 from antecast.live.links.memory import connect
 from antecast.live.links.tcp import Tcp
@@ -671,7 +672,9 @@ def test_an_application_far_ahead_of_its_acknowledgements_does_not_hold_up_its_n
                 await a.broadcast_all([b"x"] * 1000)
         async with Node(0, journal=tmp_path / "a", durability="normal", limits=Limits(unread=10)) as a:
             looked = []
-            monkeypatch.setattr(a, "after", lambda last: looked.append(last) or Node.after(a, last))
+            monkeypatch.setattr(
+                a.delivered, "after", lambda last: looked.append(last) or Delivered.after(a.delivered, last)
+            )
             assert await read(a, 1, after=4990) == [b"x"]
             assert len(looked) <= 2  # not once for every few that it has long had
             await a.broadcast(b"y")
