@@ -258,7 +258,7 @@ def test_a_wait_for_a_delivery_can_be_broken_off_and_taken_up_again():
             for _ in range(3):
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(anext(deliveries), 0.01)
-            assert not node._readers  # nobody waits any more
+            assert not node.delivered._readers  # nobody waits any more
             await node.broadcast_all([b"1", b"2"])
             assert [(await anext(deliveries)).payload for _ in range(2)] == [b"1", b"2"]
             await deliveries.aclose()

@@ -177,7 +177,7 @@ def test_noise_on_the_medium_is_counted_and_nothing_else(tmp_path):
 
 def test_a_node_with_keys_refuses_the_medium():
     class Keys:
-        group, overhead, serial, bulletin = "g", 0, 0, b""
+        number, group, overhead, serial, bulletin = 0, "g", 0, 0, b""
 
         def __getattr__(self, name):
             return lambda *_: b""

@@ -13,6 +13,7 @@ from antecast.history.log_audit import audit_log
 from antecast.history.log_files import open_log
 from antecast.live import JournalError, Limits, Node, NodeStopped
 from antecast.live import node as node_module
+from antecast.live.delivered import Delivered
 from antecast.live.engine import Engine
 from antecast.live.links.memory import connect
 from antecast.live.links.tcp import Tcp
@@ -29,8 +30,7 @@ async def kill(node: Node) -> None:
     """End a node as kill -9 does: nothing more is written, sent or said."""
     engine = node._engine
     engine.stopped = True
-    for handle in engine._handles.values():
-        handle.cancel()
+    engine._timers.stop()
     links = list(node.links.values())
     engine.links.clear()
     for link in links:
@@ -88,11 +88,11 @@ def test_no_frame_leaves_before_its_call_is_committed(tmp_path):
             commit = journal.commit
 
             def watched(what):
-                seen.append((b.counters["frames_received"], len(a._recent)))
+                seen.append((b.counters["frames_received"], len(a.delivered._recent)))
                 commit(what)
 
             journal.commit = watched
-            before = b.counters["frames_received"], len(a._recent)
+            before = b.counters["frames_received"], len(a.delivered._recent)
             await a.broadcast(b"one")
             await read(b, 1)
             assert seen[0] == before
@@ -314,7 +314,7 @@ def test_without_a_number_of_its_own_an_application_sees_everything_at_least_onc
 def test_deliveries_that_are_no_longer_in_memory_come_from_the_journal(tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a", durability="normal") as a:
-            a._recent = Recent(most=10)
+            a.delivered._recent = Recent(most=10)
             payloads = [b"%d" % n for n in range(500)]
             await a.broadcast_all(payloads)
             assert await read(a, 500) == payloads
@@ -329,7 +329,7 @@ def test_what_was_acknowledged_is_gone_and_what_is_to_come_cannot_be_acknowledge
             with pytest.raises(LocalMisuse, match="delivery 3 does not exist yet; the last is 2"):
                 a.acknowledge(3)
             a.acknowledge(2)
-            a._recent.forget(2)
+            a.delivered._recent.forget(2)
             with pytest.raises(LocalMisuse, match="deliveries after 0 are gone"):
                 await read(a, 1, after=0)
 
@@ -342,7 +342,7 @@ def test_broadcasts_wait_for_an_application_that_does_not_read():
             sending = asyncio.ensure_future(a.broadcast_all([b"x"] * 50))
             await asyncio.sleep(0.05)
             assert not sending.done()
-            assert a._shown <= 12
+            assert a.delivered.shown <= 12
             assert len(await read(a, 50)) == 50
             await sending
 
@@ -354,7 +354,7 @@ def test_large_deliveries_count_by_their_bytes():
         async with Node(0, limits=Limits(unread_bytes=5000)) as a:
             sending = asyncio.ensure_future(a.broadcast_all([bytes(1000)] * 20))
             await asyncio.sleep(0.05)
-            assert a._shown <= 7
+            assert a.delivered.shown <= 7
             assert len(await read(a, 20)) == 20
             await sending
 
@@ -381,7 +381,7 @@ def test_reading_from_links_stops_while_the_application_is_behind():
                 await a.broadcast(b"%d" % n)
             await asyncio.sleep(0.02)
             assert b._pacing.paused
-            assert b._shown < 30
+            assert b.delivered.shown < 30
             assert len(await read(b, 60)) == 60
             assert not b._pacing.paused
 
@@ -465,6 +465,33 @@ def test_a_journal_that_cannot_be_written_stops_the_node_and_nothing_leaves(tmp_
             await a.broadcast(bytes(1 << 19))
         with pytest.raises(JournalError, match="disk is full"):
             await a.broadcast(b"more")
+        await settled(b)
+        assert b.counters["frames_received"] == received
+        await a.stop()
+        await b.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("gone", ["a", "a-wal", "a.mark"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_journal_that_is_deleted_under_a_running_node_stops_it_and_nothing_leaves(tmp_path, gone, replaced):
+    """What it says is in the journal is in none that a restart would find."""
+
+    async def main():
+        a, b = Node(0, journal=tmp_path / "a"), Node(1)
+        await a.start()
+        await b.start()
+        connect(a, b)
+        await a.broadcast(b"first")
+        await settled(a, b)
+        received = b.counters["frames_received"]
+        kept = (tmp_path / gone).read_bytes()
+        (tmp_path / gone).unlink()
+        if replaced:
+            (tmp_path / gone).write_bytes(kept)
+        with pytest.raises(JournalError, match="deleted, moved or replaced while its node ran"):
+            await a.broadcast(b"second")
         await settled(b)
         assert b.counters["frames_received"] == received
         await a.stop()
@@ -645,7 +672,9 @@ def test_an_application_far_ahead_of_its_acknowledgements_does_not_hold_up_its_n
                 await a.broadcast_all([b"x"] * 1000)
         async with Node(0, journal=tmp_path / "a", durability="normal", limits=Limits(unread=10)) as a:
             looked = []
-            monkeypatch.setattr(a, "after", lambda last: looked.append(last) or Node.after(a, last))
+            monkeypatch.setattr(
+                a.delivered, "after", lambda last: looked.append(last) or Delivered.after(a.delivered, last)
+            )
             assert await read(a, 1, after=4990) == [b"x"]
             assert len(looked) <= 2  # not once for every few that it has long had
             await a.broadcast(b"y")

@@ -12,19 +12,20 @@ import pytest
 from antecast.core import ConfigurationError
 from antecast.live import Limits, Node
 from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
-from antecast.live.links.tcp import Address, Tcp, TcpOptions
+from antecast.live.links.tcp import Address, Tcp, TcpOptions, _Closed
 
 QUICK = TcpOptions(
     heartbeat=0.05, silence=5.0, greeting=0.3, proof=0.2, retry_least=0.01, retry_most=0.05, unknown=4
 )
 
 
-def run(main) -> None:
+def run(main, loop_factory=None) -> None:
     async def limited() -> None:
         async with asyncio.timeout(20):
             await main()
 
-    asyncio.run(limited())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(limited())
 
 
 @contextlib.asynccontextmanager
@@ -619,5 +620,57 @@ def test_of_several_addresses_one_that_does_not_answer_holds_nobody_up(monkeypat
                 tcp.dial(Address("localhost", port(a)))
                 async with asyncio.timeout(3):
                     await until(lambda: 0 in b.links)
+
+    run(main)
+
+
+class PlainLoop(asyncio.SelectorEventLoop):
+    """It tries the addresses of a name one after the other, as uvloop does."""
+
+    async def create_connection(self, make, host=None, port=None, *, ssl=None, server_hostname=None):
+        return await super().create_connection(make, host, port, ssl=ssl, server_hostname=server_hostname)
+
+
+class BrokenLoop(asyncio.SelectorEventLoop):
+    async def create_connection(self, *_, **__):
+        raise RuntimeError("nobody expects this")
+
+
+def test_an_event_loop_that_knows_less_than_that_of_asyncio_serves_as_well():
+    async def main():
+        async with node(0) as a, node(1, a) as b:
+            await until(lambda: a.links and b.links)
+
+    run(main, PlainLoop)
+
+
+def test_a_mistake_in_the_program_that_ends_the_dialling_does_not_hide(caplog):
+    async def main():
+        async with node(0) as a, node(1, a):
+            await until(lambda: "nobody expects this" in caplog.text)
+
+    run(main, BrokenLoop)
+    assert "dials an address no longer" in caplog.text
+
+
+class ForeignTransport:
+    """One that is no `asyncio.Transport`, as those of uvloop are not."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def test_whoever_comes_to_a_node_that_does_not_run_is_sent_away_on_any_event_loop():
+    async def main():
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+        _Closed().connection_made(ForeignTransport(transport))
+        theirs.setblocking(False)
+        assert await loop.sock_recv(theirs, 1) == b""
+        theirs.close()
 
     run(main)

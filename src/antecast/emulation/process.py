@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from antecast.core import AntecastError
-from antecast.live.links.connection import TcpOptions
+from antecast.live.links.options import TcpOptions
 from antecast.live.links.tcp import Address, Tcp
 from antecast.live.machine import Clock
 from antecast.live.node import Node

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
 
 from antecast.core import AntecastError, MessageId, NodeId
 from antecast.live.calls import Group
@@ -26,8 +29,11 @@ class Durability(StrEnum):
     NONE = "none"
 
 
-class Delivery(NamedTuple):
-    """A message as the application gets it. Numbers are the node's own, count from 1 and have no gaps."""
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """A message as the application gets it. Numbers are the node's own, count from 1 and have no gaps.
+
+    Thousands of them wait or are kept in memory, and hold nothing that could refer to them: the garbage collector
+    need not walk them over and over."""
 
     number: int
     origin: NodeId
@@ -41,6 +47,14 @@ class Delivery(NamedTuple):
     @property
     def id(self) -> MessageId:
         return MessageId(self.origin, self.seq)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(astuple(self))
+
+    @property
+    def row(self) -> tuple[int, NodeId, int, int, bytes]:
+        """What the journal keeps of it."""
+        return self.number, self.origin, self.seq, self.at, self.payload
 
 
 @dataclass(frozen=True)

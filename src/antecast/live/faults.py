@@ -47,3 +47,23 @@ def arm_from_environment() -> None:
     fatal, trace = os.environ.get(POINT), os.environ.get(TRACE)
     if fatal or trace:
         armed = Points(int(fatal) if fatal else None, Path(trace) if trace else None)
+
+
+def write_in_steps(packets: list[bytes], write: Callable[[bytes], None], point: Callable[[str], None]) -> None:
+    """Each frame on its own, so that a process can be killed at each boundary and in the middle."""
+    for packet in packets:
+        point("frame begin")
+        data = len(packet).to_bytes(4, "big") + packet
+        half = len(data) // 2
+        write(data[:half])
+        point("frame half sent")
+        write(data[half:])
+        point("frame sent")
+
+
+def take_in_steps(packets: list[bytes], take: Callable[[bytes], None], point: Callable[[str], None]) -> None:
+    """Each frame on its own, so that a process can be killed before and after it."""
+    for packet in packets:
+        point("frame arrived")
+        take(packet)
+        point("frame taken")

@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from antecast.core import (
     AntecastError,
     Codec,
@@ -31,11 +33,12 @@ from antecast.core import (
 from antecast.core.settings import plain_settings
 from antecast.live.calls import Call, CallKind
 from antecast.live.counters import Counters
+from antecast.live.delivered import Delivered
 from antecast.live.engine import Batch, Engine, NodeStopped
 from antecast.live.entries import Delivery, Durability, Identity
 from antecast.live.ephemeral import Ephemeral
 from antecast.live.eventlog import EventLog
-from antecast.live.given import checked_payloads, node_number, whole_number
+from antecast.live.given import checked_payloads, node_number
 from antecast.live.journal import Journal
 from antecast.live.links.link import Link, Transport
 from antecast.live.links.seldom import Seldom
@@ -43,16 +46,13 @@ from antecast.live.lives import Lives
 from antecast.live.machine import Clock, Machine
 from antecast.live.pacing import Limits, Pacing
 from antecast.live.reading import Deliveries, reads_here
-from antecast.live.recent import Recent
 from antecast.live.recovery import recover
 from antecast.live.security import ForgedPacket, Security, Unsecured
+from antecast.live.status import status_of
 from antecast.protocols.code import code_identity
 from antecast.protocols.registry import Specification, address, specification
 
 log = logging.getLogger("antecast.live")
-
-_KEPT_IN_MEMORY = 5_000
-"""Deliveries that a node without a journal keeps after they were read, in case they are asked for again."""
 
 
 class Node:
@@ -85,6 +85,10 @@ class Node:
             raise ConfigurationError(f"{self.spec.name} has no role {role!r}", field="role")
         self.role = role
         self.security: Security = security if security is not None else Unsecured()
+        if self.security.number not in (None, self.number):
+            raise ConfigurationError(
+                f"these keys are those of node {self.security.number}, not of node {self.number}", field="security"
+            )
         self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
@@ -97,14 +101,8 @@ class Node:
         self._engine: Engine | None = None
         self._failure: Exception | None = None
         self._stopping = False
-        self._recent = Recent()
-        self._keeps = True
-        """Whether deliveries are in a file, and the last of them in memory as well."""
         self._pacing = Pacing(self, self.limits)
-        self._shown = 0
-        """The last delivery that was committed."""
-        self._forgotten = 0
-        self._readers: list[asyncio.Future[None]] = []
+        self.delivered = Delivered(self, self._pacing)
         self._refusals: dict[Link, int] = {}
         self.wrongs = Seldom(log)
         """The log of what members do wrong: one that comes back again and again fills nobody's disk."""
@@ -138,6 +136,11 @@ class Node:
         return self._engine
 
     @property
+    def failure(self) -> Exception | None:
+        """What has ended it, if it has failed."""
+        return self._failure
+
+    @property
     def journal_path(self) -> Path | None:
         return self._path
 
@@ -151,7 +154,7 @@ class Node:
         return self.engine.journal.life
 
     @property
-    def links(self) -> dict[NodeId, Link]:
+    def links(self) -> Mapping[NodeId, Link]:
         """The links that are up, by peer."""
         return {} if self._engine is None else self._engine.links
 
@@ -200,8 +203,7 @@ class Node:
         recovery = recover(journal, fresh, note)
         if recovery.replayed:
             log.info("node %d: %d calls replayed", self.number, recovery.replayed)
-        self._keeps = journal.durability is not Durability.NONE
-        self._shown, self._forgotten = journal.delivered, journal.acknowledged
+        self.delivered.begin(journal)
         self._pacing.begin(acknowledged=journal.acknowledged, delivered=journal.delivered)
         self._engine = self.engine_class(
             self,
@@ -256,11 +258,8 @@ class Node:
         self._end_waits(error)
 
     def _end_waits(self, error: Exception) -> None:
-        for waiter in (*self._readers, *self._pacing.waiters):
-            if not waiter.done():
-                waiter.set_exception(error)
-        self._readers.clear()
-        self._pacing.waiters.clear()
+        self.delivered.end_waits(error)
+        self._pacing.end_waits(error)
 
     # The application's side.
 
@@ -309,72 +308,17 @@ class Node:
         """
         return Deliveries(self, after, self._pacing)
 
-    # What a reader of deliveries asks for.
-
-    def read_from(self, after: int | None) -> int:
-        """The number after which a new reader begins."""
-        if after is None:
-            return self.engine.journal.acknowledged
-        after = whole_number(after)
-        if after < 0:
-            raise LocalMisuse(f"expected the number of a delivery, or 0 for all of them, got {after}")
-        self.acknowledge(after)
-        return after
-
-    async def has_after(self, last: int) -> bool:
-        """Wait until there is a delivery after this number; False if there will be none, since the node stops."""
-        while last >= self._shown:
-            if self._failure is not None:
-                raise self._failure
-            if self._engine is None or self._engine.stopped:
-                return False
-            reader: asyncio.Future[None] = self._loop.create_future()
-            self._readers.append(reader)
-            try:
-                await reader
-            except NodeStopped:
-                if self._failure is not None:
-                    raise
-                return False
-            finally:
-                if reader in self._readers:
-                    self._readers.remove(reader)
-        return True
-
-    def after(self, last: int) -> list[Delivery]:
-        """Some deliveries after a number; there are any."""
-        recent = self._recent.after(last, 256)
-        if recent:
-            return recent
-        found = self.engine.journal.deliveries(last, 256)
-        if found and found[-1].number > self._shown:
-            found = [each for each in found if each.number <= self._shown]
-        if not found or found[0].number != last + 1:
-            raise LocalMisuse(f"deliveries after {last} are gone: they have been acknowledged")
-        return found
-
     def opened(self, each: Delivery) -> Delivery:
         """A delivery whose payload can be read, or that says why it cannot."""
         try:
-            return each._replace(payload=self.security.open_payload(each.origin, each.seq, each.payload))
+            return replace(each, payload=self.security.open_payload(each.origin, each.seq, each.payload))
         except AntecastError as error:
             self.counters["unreadable"] += 1
-            return each._replace(payload=b"", problem=str(error))
+            return replace(each, payload=b"", problem=str(error))
 
     def acknowledge(self, number: int) -> None:
         """The application is done with all deliveries up to this number: they need not be kept."""
-        engine = self.engine
-        if type(number) is not int:
-            number = whole_number(number)
-        if number > self._shown:
-            raise LocalMisuse(f"delivery {number} does not exist yet; the last is {self._shown}")
-        self._pacing.skip(number)
-        while self._pacing.read < number:  # what is acknowledged unread is no longer waiting to be read
-            for each in self.after(self._pacing.read):
-                if each.number <= number:
-                    self._pacing.took(each)
-        self._recent.forget(number)
-        engine.forget(number)
+        self.delivered.acknowledge(number)
 
     async def leave(self) -> None:
         """Say goodbye for good, and wait until the others have let this node go (where the protocol has it)."""
@@ -396,18 +340,11 @@ class Node:
         """A batch is durable: its deliveries are the application's."""
         if batch.deliveries:
             self.counters["deliveries"] += len(batch.deliveries)
-            if self._keeps:
-                self._recent.add(batch.deliveries)
-            self._shown = batch.deliveries[-1].number
-            readers, self._readers = self._readers, []
-            for reader in readers:
-                if not reader.done():
-                    reader.set_result(None)
+            self.delivered.add(batch.deliveries)
         if self._pacing.waiters or self._pacing.paused or batch.deliveries:
             self._pacing.relieve()
-        if self._path is None and self._pacing.read - self._forgotten > 2 * _KEPT_IN_MEMORY:
-            self._forgotten = self._pacing.read - _KEPT_IN_MEMORY
-            self.acknowledge(self._forgotten)
+        if self._path is None:
+            self.delivered.forget_read()
 
     # The transports' side.
 
@@ -417,8 +354,7 @@ class Node:
             link.close("the node does not run")
             return
         now, peer = engine.clock.read(), link.peer
-        before = engine.links.pop(peer, None)
-        engine.links[peer] = link
+        before = engine.attach(link)
         if before is not None:
             self._refusals.pop(before, None)
             before.close("replaced by a new connection")
@@ -438,7 +374,7 @@ class Node:
         engine = self._engine
         if engine is None or engine.links.get(link.peer) is not link:
             return
-        del engine.links[link.peer]
+        engine.detach(link.peer)
         self.counters["links_down"] += 1
         log.info("node %d: link to %d is down: %s", self.number, link.peer, reason)
         if not engine.stopped:
@@ -516,26 +452,4 @@ class Node:
         engine = self._engine
         if engine is None:
             raise NodeStopped("the node has not been started")
-        journal = engine.journal
-        return {
-            "node": self.number,
-            "protocol": self.spec.name,
-            "group": self.security.group,
-            "secured": self.secured,
-            "durability": journal.durability.value,
-            "journal": {
-                "path": str(journal.path),
-                "calls": journal.position,
-                "snapshot_age": engine.since_snapshot,
-            },
-            "deliveries": {"last": self._shown, "read": self._pacing.read, "acknowledged": journal.acknowledged},
-            "links": [link.describe() for link in self.links.values()],
-            "transports": [transport.describe() for transport in self.transports],
-            "buffers": {"uncommitted_bytes": engine.behind, "reading_paused": self._pacing.paused},
-            "gauges": engine.machine.protocol.gauges()
-            | dict(self.security.gauges())
-            | {name: value for transport in self.transports for name, value in transport.gauges().items()},
-            "timers": len(engine.machine.timers),
-            "other_lives": self.lives.doubted,
-            "counters": dict(self.counters),
-        }
+        return status_of(self, engine, self._pacing)

@@ -138,6 +138,12 @@ class Pacing:
             self._not_awaited[link.peer] = now + 60 * stalled
             self._node.reads_slowly(link)
 
+    def end_waits(self, error: Exception) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self.waiters.clear()
+
     def relieve(self) -> None:
         """Let wait no longer whoever waits for room."""
         if self.waiters:

@@ -32,7 +32,7 @@ class Deliveries:
         self._last: int | None = None
         self._ready: list[Delivery] = []
         """Those to come next, the last first."""
-        self._closed = False
+        self._closed, self._secured = False, node.secured
         self._reference = ref(self)
 
     def __aiter__(self) -> Deliveries:
@@ -46,14 +46,7 @@ class Deliveries:
         return self._next()
 
     async def _next(self) -> Delivery:
-        self.in_hand = False
-        node, ready, pacing = self.node, self._ready, self._pacing
-        while not ready:
-            if self._last is None:
-                self._last = node.read_from(self._after)
-            if self._closed or not await node.has_after(self._last):
-                raise StopAsyncIteration
-            self._ready = ready = node.after(self._last)[::-1]
+        ready, pacing = self._ready or await self._more(), self._pacing
         found = ready.pop()
         self._last = number = found.number
         self.in_hand = True
@@ -62,7 +55,18 @@ class Deliveries:
             pacing.read_bytes += len(found.payload)
         else:
             pacing.took(found)
-        return node.opened(found) if node.secured else found
+        return self.node.opened(found) if self._secured else found
+
+    async def _more(self) -> list[Delivery]:
+        """Wait for the next ones."""
+        self.in_hand = False
+        while not self._ready:  # another task may read the same
+            if self._last is None:
+                self._last = self.node.delivered.read_from(self._after)
+            if self._closed or not await self.node.delivered.has_after(self._last):
+                raise StopAsyncIteration
+            self._ready = self.node.delivered.after(self._last)[::-1]
+        return self._ready
 
     async def aclose(self) -> None:
         """Read no more."""

@@ -27,6 +27,10 @@ class ForgedPacket(RemoteFault):
 
 class Security(Protocol):
     @property
+    def number(self) -> NodeId | None:
+        """Whose keys these are; None if anybody may use them."""
+
+    @property
     def group(self) -> str:
         """The group's identity: nodes of other groups are refused."""
 
@@ -90,6 +94,7 @@ class Security(Protocol):
 class Unsecured:
     """No keys: for loopback, for tests, and for networks that are secured otherwise."""
 
+    number: NodeId | None = None
     overhead = 0
     serial = 0
     bulletin = b""

@@ -23,7 +23,7 @@ from typing import Any
 
 from antecast.core import AntecastError
 from antecast.live import faults
-from antecast.live.links.connection import TcpOptions
+from antecast.live.links.options import TcpOptions
 from antecast.live.links.tcp import Tcp
 from antecast.live.machine import Clock
 from antecast.live.node import Node

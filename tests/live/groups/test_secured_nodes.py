@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from antecast.core import MAX_PAYLOAD, LocalMisuse
+from antecast.core import MAX_PAYLOAD, ConfigurationError, LocalMisuse
 from antecast.live import Node, NodeStopped
 from antecast.live.groups import GroupSecurity, load_identity, new_group
 from antecast.live.groups.authority import read_bulletin_file
@@ -488,3 +488,19 @@ def test_a_group_key_that_is_rotated_while_a_node_is_away_costs_no_message(group
                     assert sorted(read) == [(b"with the new key", ""), (b"with the old key", "")]
 
     asyncio.run(main())
+
+
+def test_an_event_loop_on_which_handshakes_would_be_lost_is_refused(group, tmp_path, monkeypatch):
+    monkeypatch.setattr("antecast.live.links.tcp.BaseEventLoop", int)  # that of asyncio is now of another kind
+
+    async def main():
+        with pytest.raises(ConfigurationError, match="needs an event loop of asyncio"):
+            await make(tmp_path, "bob").start()
+
+    asyncio.run(main())
+
+
+def test_the_keys_of_another_node_are_refused_before_anything_is_begun(group, tmp_path):
+    keys = GroupSecurity.load(tmp_path / "bob.node", "vector")
+    with pytest.raises(ConfigurationError, match=f"those of node {keys.number}, not of node 77"):
+        Node(77, security=keys)

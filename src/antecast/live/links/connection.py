@@ -1,11 +1,6 @@
 """One TCP connection: a stranger until it has greeted, then a link.
 
-    length (4 bytes, big endian) | packet
-
-A length of 0 is a heartbeat; one of all ones asks for a heartbeat in return. With its highest bit set, a length
-is that of a bulletin of the group's authority, with the next one that of a word of the overlay, with the one after
-that of a word of lives. Any other length above the largest frame ends the connection before anything is read or
-kept. Bytes that are no greeting, and greetings that come late, end it before it was a link.
+Bytes that are no greeting, and greetings that come late, end it before it was a link.
 """
 
 from __future__ import annotations
@@ -13,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from antecast.core import AntecastError, NodeId, RemoteFault
 from antecast.live import faults
 from antecast.live.links.address import Address
+from antecast.live.links.framing import ASIDE, BULLETIN, HEARTBEAT, LENGTH, LIVES, PING, PING_LENGTH, flag_of
 from antecast.live.links.hello import (
     MAX_HELLO,
     BadHello,
@@ -30,7 +24,6 @@ from antecast.live.links.hello import (
     encode_refusal,
 )
 from antecast.live.links.link import Link
-from antecast.live.lives import LARGEST as _LARGEST_LIVES
 from antecast.live.lives import encode_refused
 from antecast.text.wording import escaped
 
@@ -40,39 +33,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("antecast.live.tcp")
 
 DUPLICATE: Final = "another connection between the two nodes is kept"
-_HEARTBEAT: Final = bytes(4)
-_LENGTH: Final = struct.Struct(">I")
-_PING: Final = b"\xff" * 4
-_PING_LENGTH: Final = (1 << 32) - 1
-_BULLETIN: Final = 1 << 31
-_LARGEST_BULLETIN: Final = 4 << 20
-_ASIDE: Final = 1 << 30
-_LARGEST_ASIDE: Final = 1 << 16
-_LIVES: Final = 1 << 29
 _TELL: Final = 0.2
 """Seconds between two words of how far the journal has come, while there is something to send."""
 
 
-@dataclass(frozen=True)
-class TcpOptions:
-    heartbeat: float = 5.0
-    """Seconds without anything to send before a heartbeat is sent."""
-    silence: float = 15.0
-    """Seconds without hearing anything before a link is given up."""
-    greeting: float = 5.0
-    """Seconds that a new connection has to become a link."""
-    proof: float = 2.0
-    """Seconds that a linked peer has to give a sign of life when another process claims its number."""
-    retry_least: float = 0.05
-    """Seconds before the first attempt to connect again; doubled each time, with jitter."""
-    retry_most: float = 10.0
-    unknown: int = 64
-    """Connections that have not greeted yet, at most; more are refused."""
-    bytes_per_second: int = 256 << 20
-    """What one peer may send; reading from it pauses when it sends more."""
-
-
-class Connection(asyncio.Protocol, Link):
+class Connection(asyncio.BufferedProtocol, Link):
     """Bytes in and out, the greeting, signs of life."""
 
     def __init__(self, owner: Tcp, *, dialled: Address | None = None, by: NodeId | None = None) -> None:
@@ -149,6 +114,8 @@ class Connection(asyncio.Protocol, Link):
             if not proof.done():
                 proof.set_result(False)
         self.ended.set()
+        # The TLS of asyncio holds on to its protocol, and 256 KiB of buffers: nothing here may hold on to it.
+        self._transport = self.ssl_object = None
         if self._up:
             self._up = False
             self.node.link_down(self, str(error) if error is not None else self._reason)
@@ -220,10 +187,10 @@ class Connection(asyncio.Protocol, Link):
         if self._closed or self._finishing:
             return
         if faults.armed is not None:
-            self._write_with_faults(packets, faults.armed)
+            faults.write_in_steps(packets, self._transport.write, faults.armed)
             return
         parts = packets * 2
-        parts[::2] = map(_LENGTH.pack, map(len, packets))
+        parts[::2] = map(LENGTH.pack, map(len, packets))
         parts[1::2] = packets
         data = b"".join(parts)
         self.node.counters["bytes_sent"] += len(data)
@@ -232,17 +199,6 @@ class Connection(asyncio.Protocol, Link):
             self._tell_at = now + _TELL
             self.node.lives.tell_position(self)
         self._transport.write(data)
-
-    def _write_with_faults(self, packets: list[bytes], point: Any) -> None:
-        """Each frame on its own, so that a process can be killed at each boundary and in the middle."""
-        for packet in packets:
-            point("frame begin")
-            data = len(packet).to_bytes(4, "big") + packet
-            half = len(data) // 2
-            self._transport.write(data[:half])
-            point("frame half sent")
-            self._transport.write(data[half:])
-            point("frame sent")
 
     def _put(self, packet: bytes) -> None:
         self._transport.write(len(packet).to_bytes(4, "big") + packet)
@@ -261,6 +217,12 @@ class Connection(asyncio.Protocol, Link):
             self.owner.loop.call_soon(self.data_received, b"")
 
     # Bytes in.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.owner.inlet
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self.owner.inlet[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self._closed:
@@ -284,7 +246,7 @@ class Connection(asyncio.Protocol, Link):
             buffer.clear()
         self._wanted = 0
         packets: list[bytes] = []
-        unpack = _LENGTH.unpack_from
+        unpack = LENGTH.unpack_from
         place, end, largest, asked = 0, len(data), self._largest, False
         while end - place >= 4:
             (length,) = unpack(data, place)
@@ -299,10 +261,10 @@ class Connection(asyncio.Protocol, Link):
             if not length:
                 place += 4
                 continue
-            if length == _PING_LENGTH:
+            if length == PING_LENGTH:
                 place, asked = place + 4, True
                 continue
-            flag = _flag(length)
+            flag = flag_of(length)
             if flag:
                 length ^= flag
                 if end - place - 4 < length:
@@ -322,24 +284,17 @@ class Connection(asyncio.Protocol, Link):
         if place < end:
             buffer += data[place:] if place else data
         if asked and not self._transport.get_write_buffer_size():  # else what waits there is a sign of life
-            self._transport.write(_HEARTBEAT)
+            self._transport.write(HEARTBEAT)
         if packets and faults.armed is not None:
-            self._receive_with_faults(packets, faults.armed)
+            faults.take_in_steps(packets, lambda packet: self.node.received(self, [packet]), faults.armed)
         elif packets:
             self.node.received(self, packets)
         self._throttle(end)
 
-    def _receive_with_faults(self, packets: list[bytes], point: Any) -> None:
-        """Each frame on its own, so that a process can be killed before and after it."""
-        for packet in packets:
-            point("frame arrived")
-            self.node.received(self, [packet])
-            point("frame taken")
-
     def _take_special(self, flag: int, data: bytes) -> None:
-        if flag == _BULLETIN:
+        if flag == BULLETIN:
             self._take_bulletin(data)
-        elif flag == _ASIDE:
+        elif flag == ASIDE:
             self._take_aside(data)
         else:
             self._take_lives(data)
@@ -358,7 +313,7 @@ class Connection(asyncio.Protocol, Link):
         """Hand over the newest bulletin of the group's authority."""
         data = self.node.security.bulletin
         if data:
-            self._write_special(_BULLETIN, data)
+            self._write_special(BULLETIN, data)
 
     def _write_special(self, flag: int, data: bytes) -> None:
         """Send what is no packet of the protocol. A peer that asks and does not read loses its link."""
@@ -375,7 +330,7 @@ class Connection(asyncio.Protocol, Link):
             self._close_for(fault)
 
     def write_lives(self, data: bytes) -> None:
-        self._write_special(_LIVES, data)
+        self._write_special(LIVES, data)
 
     def _take_aside(self, data: bytes) -> None:
         """A word of the overlay, for whoever has one."""
@@ -393,7 +348,7 @@ class Connection(asyncio.Protocol, Link):
 
     def write_aside(self, data: bytes) -> None:
         """Send a word of the overlay."""
-        self._write_special(_ASIDE, data)
+        self._write_special(ASIDE, data)
 
     def _throttle(self, size: int) -> None:
         """Bound what one peer can make this node do in a second."""
@@ -462,7 +417,7 @@ class Connection(asyncio.Protocol, Link):
             if not self.dialled:
                 self._put(encode_refusal(reason, self.node.number))
             elif self.hello is not None and reason != DUPLICATE:  # to the other end, this is a link already
-                self._transport.write(_LENGTH.pack(len(word := encode_refused(reason)) | _LIVES) + word)
+                self._transport.write(LENGTH.pack(len(word := encode_refused(reason)) | LIVES) + word)
         self._closed, self._reason = True, reason
         self._close_transport()
 
@@ -511,7 +466,7 @@ class Connection(asyncio.Protocol, Link):
         self.node.lives.tell_position(self)
         if now - self._spoke >= options.heartbeat:
             self._spoke = now
-            self._transport.write(_HEARTBEAT)
+            self._transport.write(HEARTBEAT)
         self._tick = self.owner.loop.call_later(options.heartbeat / 2, self._beat)
 
     async def is_alive(self, seconds: float) -> bool:
@@ -520,7 +475,7 @@ class Connection(asyncio.Protocol, Link):
             return self._paused
         proof: asyncio.Future[bool] = self.owner.loop.create_future()
         self._proofs.append(proof)
-        self._transport.write(_PING)
+        self._transport.write(PING)
         try:
             async with asyncio.timeout(seconds):
                 return await proof
@@ -534,12 +489,3 @@ class Connection(asyncio.Protocol, Link):
         address = str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else str(peer)
         quiet = self.owner.loop.time() - self._heard
         return super().describe() | {"address": address, "dialled": self.dialled, "quiet_seconds": round(quiet, 3)}
-
-
-def _flag(length: int) -> int:
-    """The bit that marks what is no packet of the protocol; 0 for a length that nobody announces."""
-    if length & _BULLETIN and length ^ _BULLETIN <= _LARGEST_BULLETIN:
-        return _BULLETIN
-    if 0 < length ^ _ASIDE <= _LARGEST_ASIDE:
-        return _ASIDE
-    return _LIVES if 0 < length ^ _LIVES <= _LARGEST_LIVES else 0

@@ -18,16 +18,19 @@ import logging
 import random
 import secrets
 import ssl
+from asyncio import BaseEventLoop
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Final
 
 import msgspec
 
 from antecast.core import AntecastError, ConfigurationError, NodeId
 from antecast.live.links.address import Address
-from antecast.live.links.connection import DUPLICATE, Connection, TcpOptions
+from antecast.live.links.connection import DUPLICATE, Connection
 from antecast.live.links.hello import BadHello, Hello, LostState, check_hello, hello_of
 from antecast.live.links.link import Transport
+from antecast.live.links.options import TcpOptions
 from antecast.live.links.seldom import Seldom
 from antecast.live.node import Node
 from antecast.live.security import PeerRefused, Unsecured
@@ -39,6 +42,9 @@ log = logging.getLogger("antecast.live.tcp")
 _NEXT_ADDRESS: Final = 0.25
 """Seconds before the next address of a name is tried beside the one that does not answer."""
 
+
+_INLET: Final = 1 << 18
+"""Bytes that are read from a connection at a time, at most."""
 
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _troubles = Seldom(log, most=3)
@@ -69,6 +75,9 @@ class Tcp(Transport):
         self.options = options if options is not None else TcpOptions()
         self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
+        self.inlet = memoryview(bytearray(_INLET))
+        """Where the bytes of any connection arrive: they are taken from it before another one is read. Memory that
+        is asked for anew at each read, as much as there may be, would cost several times the read itself."""
         self.doorsteps: dict[Doorstep, None] = {}
         """Handshakes under way, the oldest first."""
         self.strangers = Seldom(log)
@@ -84,10 +93,18 @@ class Tcp(Transport):
         self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
         self.hello = hello_of(node.identity, node.life, self.instance)
         self.loop = asyncio.get_running_loop()
+        self._staggered = _staggered(self.loop)
         if self.loop.get_exception_handler() is None:
             self.loop.set_exception_handler(_in_trouble)
         if isinstance(node.security, Unsecured):
             self._stay_on_loopback()
+        elif not isinstance(self.loop, BaseEventLoop):
+            # uvloop reads from a new connection though it was told to pause: handshakes would lose their begin.
+            given = type(self.loop).__module__
+            raise ConfigurationError(
+                f"a group with keys needs an event loop of asyncio; the one that runs is {given}",
+                field="transports",
+            )
         if self.listen is not None:
             try:
                 self._server = await self.loop.create_server(
@@ -138,7 +155,7 @@ class Tcp(Transport):
                     field=field,
                 )
 
-    def _take(self) -> asyncio.Protocol:
+    def _take(self) -> asyncio.BaseProtocol:
         if not self.open:
             return _Closed()
         context = self.node.security.server_context()
@@ -147,7 +164,13 @@ class Tcp(Transport):
     def dial(self, address: Address) -> None:
         """Connect to an address, and again whenever there is no link to the node behind it."""
         if address not in self._dialling and not self._stopping:
-            self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
+            task = self._dialling[address] = self.loop.create_task(self._keep_dialling(address))
+            task.add_done_callback(self._dialled)
+
+    def _dialled(self, task: asyncio.Task[None]) -> None:
+        """Nothing that goes wrong with a connection ends the dialling; a mistake in this program must not hide."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("node %d dials an address no longer: %r", self.node.number, error, exc_info=error)
 
     def forget(self, address: Address) -> None:
         """Dial an address no longer; a link that is up stays."""
@@ -204,8 +227,8 @@ class Tcp(Transport):
                     address.host,
                     address.port,
                     ssl=context,
-                    happy_eyeballs_delay=_NEXT_ADDRESS,
                     server_hostname="" if context is not None else None,
+                    **self._staggered,
                 )
         except ssl.SSLError as error:
             self.failed_handshake(f"at {address}", error)
@@ -297,11 +320,19 @@ class Tcp(Transport):
         }
 
 
+def _staggered(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """Not every event loop can try the addresses of a name side by side: uvloop tries one after the other."""
+    try:
+        known = signature(loop.create_connection).parameters
+    except (TypeError, ValueError):  # written in C
+        return {}
+    return {"happy_eyeballs_delay": _NEXT_ADDRESS} if "happy_eyeballs_delay" in known else {}
+
+
 class _Closed(asyncio.Protocol):
     """For whoever comes to a node that does not run."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:
         transport.abort()
 
 
@@ -311,10 +342,9 @@ class Doorstep(asyncio.Protocol):
     def __init__(self, owner: Tcp, context: ssl.SSLContext) -> None:
         self._owner, self._context = owner, context
         self._task: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport | None = None
+        self._transport: Any = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:
         owner = self._owner
         if not owner.open:  # it has stopped since the connection was taken
             transport.abort()
@@ -341,7 +371,7 @@ class Doorstep(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+    async def _shake_hands(self, transport: Any) -> None:
         owner = self._owner
         try:
             connection = Connection(owner)
