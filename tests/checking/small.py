@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from antecast.core import Codec, Deliver, Message, Protocol, Send, SetTimer
+from antecast.core import Codec, Deliver, Frame, Message, Protocol, Send, SetTimer
 from antecast.core.settings import Settings
 from antecast.protocols import Guarantee, Need, Specification
 
@@ -182,3 +182,69 @@ class Whim(Protocol):
 
     def gauges(self):
         return {}
+
+
+class Note(Frame, frozen=True, array_like=True, tag=1):
+    """Something to be remembered."""
+
+
+class Notes(Whim):
+    """A whim that also sends notes, which their receiver counts, and in which it is or is not interested."""
+
+    codec = Codec([Message[tuple[int, int]], Note])
+    thanks = False
+    """Whether a note is sent for each message, too, not only over a link that comes up."""
+    most = 1
+    """Up to how many are counted."""
+    kept = False
+    """Whether they are remembered when the link is gone."""
+    saved = False
+    """Whether they outlast a crash."""
+    dated = False
+    """Whether it is remembered when they came."""
+    matters = ""
+    """What they make a difference to, if anything: whom a broadcast is sent to, whether a message is delivered
+    again, what is sent over a link that comes up or goes down, or what is done with the next note."""
+
+    def __init__(self, node, settings):
+        super().__init__(node, settings)
+        self.noted = {}
+
+    def count(self, peer):
+        return self.noted.get(peer, (0, 0))[0]
+
+    def broadcast(self, payload, now, *, lifetime=None):
+        effects = super().broadcast(payload, now)
+        if self.matters != "broadcast":
+            return effects
+        return [each for each in effects if not isinstance(each, Send) or self.count(each.to)]
+
+    def receive(self, frame, sender, now):
+        if isinstance(frame, Note):
+            again = self.matters == "next" and self.count(sender) == 1 and self.last
+            self.noted[sender] = (min(self.most, self.count(sender) + 1), now if self.dated else 0)
+            return [Send(sender, self.again())] if again else []
+        effects = super().receive(frame, sender, now)
+        if self.matters == "deliver" and any(map(self.count, self.links)):
+            effects.append(Deliver(frame))
+        return [*effects, Send(sender, Note())] if self.thanks else effects
+
+    def link_up(self, peer, now):
+        effects = [] if self.matters == "up" and self.count(peer) else super().link_up(peer, now)
+        self.links[peer] = None
+        return [*effects, Send(peer, Note())]
+
+    def link_down(self, peer, now):
+        linked = peer in self.links
+        super().link_down(peer, now)
+        told = linked and self.matters == "down" and self.count(peer) and self.last
+        if linked and not self.kept:
+            self.noted.pop(peer, None)
+        return [Send(other, self.again()) for other in self.links] if told else []
+
+    def snapshot(self):
+        return super().snapshot() | ({"noted": sorted(self.noted.items())} if self.saved else {})
+
+    def restore(self, state):
+        super().restore(state)
+        self.noted = {peer: tuple(each) for peer, each in state.get("noted", [])}

@@ -42,7 +42,8 @@ def test_an_end_may_come_up_after_its_link_has_broken_or_never():
 
 def test_a_check_can_begin_at_rest():
     greeted = [
-        check(specification("barrier"), Scope(nodes=3, broadcasts=1, at_rest=each)) for each in (True, False)
+        check(specification("barrier"), Scope(nodes=3, broadcasts=1, at_rest=each), reduce=False)
+        for each in (True, False)
     ]
     assert [each.found.verdict for each in greeted] == ["exhausted", "exhausted"]
     assert 10 * greeted[0].found.states < greeted[1].found.states

@@ -8,6 +8,7 @@ from small import Whim, spec_of
 from antecast.checking.check import check
 from antecast.checking.counterexample import replay
 from antecast.checking.limits import Limits
+from antecast.checking.reduction import Images, inherited
 from antecast.checking.scope import Scope
 from antecast.protocols import Guarantee, Need, specification
 
@@ -101,3 +102,18 @@ def test_protocols_that_look_at_numbers_have_no_interchangeable_nodes():
     odd = type("Odd", (Whim,), {"table": table, "numbered": True})
     found = check(spec_of(odd), Scope(nodes=2, broadcasts=2)).found
     assert "the nodes turned out not to be interchangeable" in found.reduction
+
+
+def test_what_is_assumed_in_a_state_is_assumed_in_its_images_and_in_what_follows_these():
+    images = Images()
+    images.nodes = ((1, 0),)
+    images.states = {b"0": (b"1",), b"1": (b"0",), b"2": (b"3",)}
+    images.frames = {b"f": (b"g",), b"g": (b"f",)}
+    followed = {(b"1", b"2", None), (b"2", b"4", 0), (b"2", b"5", 1)}
+    held = inherited(followed, {b"0": {(0, 1, b"f")}}, images)
+    assert held == {
+        b"0": {(0, 1, b"f")},
+        b"1": {(1, 0, b"g")},
+        b"2": {(1, 0, b"g")},
+        b"5": {(1, 0, b"g")},  # in state 4 the link is gone, and nobody has been in state 3
+    }

@@ -16,15 +16,17 @@ def test_every_scope_of_the_large_setting_says_how_far_it_got():
         assert row["verdict"] == "exhausted" or (row["verdict"] == "not exhausted" and row["frontier"])
 
 
-def made(scope, verdict, states):
-    return {"protocol": "vector", "scope": scope, "verdict": verdict, "states": states}
+def made(scope, verdict, states, depth=5):
+    return {"protocol": "vector", "scope": scope, "verdict": verdict, "states": states, "depth": depth}
 
 
 def test_a_search_that_gets_less_far_leaves_the_row_as_it_is():
     exhausted, far = made("3 nodes", "exhausted", 10), made("4 nodes", "not exhausted", 500)
     rows = [exhausted, far]
     assert renewed(rows, made("4 nodes", "not exhausted", 400)) == rows
+    assert renewed(rows, made("4 nodes", "not exhausted", 600, depth=4)) == rows
     for better in (
+        made("4 nodes", "not exhausted", 300, depth=6),
         made("4 nodes", "not exhausted", 501),
         made("4 nodes", "exhausted", 30),
         made("4 nodes", "violated", 3),

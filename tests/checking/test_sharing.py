@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
-from small import SPEC, Whim, spec_of
+from small import SPEC, Notes, Whim, spec_of
+from test_noted import memories
 from test_reduction import promises, scopes, tables
 
 from antecast.checking.check import check
@@ -32,6 +33,7 @@ def counted(found):
         ("vector", Scope(nodes=2, broadcasts=1, answers=1, crashes=1)),
         ("pc-broadcast", Scope(nodes=3, broadcasts=1, answers=2)),
         ("vcube", Scope(nodes=3, broadcasts=1, answers=1)),
+        ("barrier", Scope(nodes=2, broadcasts=1, answers=1, breaks=1)),
         ("cellular", Scope(nodes=2, broadcasts=1, answers=0, moves=1)),
     ],
 )
@@ -66,6 +68,20 @@ def test_a_counterexample_is_as_short_and_the_same_however_many_share_it(spec, s
 @given(table=tables, scope=scopes(), promised=promises)
 def test_any_small_protocol_gets_the_same_verdict_from_two_processes(table, scope, promised):
     make = type("Drawn", (Whim,), {"table": table})
+    spec = spec_of(make, guarantees=frozenset(promised), needs=lambda settings: frozenset({Need.RELIABLE_LINKS}))
+    alone = check(spec, scope, limits=Limits(states=3000)).found
+    if alone.verdict == "not exhausted":
+        return
+    shared = check(spec, scope, jobs=2, share_from=1).found
+    assert shared.verdict == alone.verdict
+    if alone.verdict == "exhausted":
+        assert counted(shared) == counted(alone)
+
+
+@examples(max_examples=8)
+@given(tables, memories, scopes(), promises)
+def test_notes_make_no_difference_to_what_two_processes_find(table, memory, scope, promised):
+    make = type("Drawn", (Notes,), {"table": table, **memory})
     spec = spec_of(make, guarantees=frozenset(promised), needs=lambda settings: frozenset({Need.RELIABLE_LINKS}))
     alone = check(spec, scope, limits=Limits(states=3000)).found
     if alone.verdict == "not exhausted":
@@ -149,6 +165,7 @@ def order_of(name, scope, promises=None):
         ("vector", Scope(nodes=2, broadcasts=1, answers=1, crashes=1)),
         ("pc-broadcast", Scope(nodes=2, broadcasts=1, answers=1, breaks=1)),
         ("vcube", Scope(nodes=3, broadcasts=1, answers=1)),
+        ("barrier", Scope(nodes=2, broadcasts=1, answers=1, breaks=1)),
     ],
 )
 def test_worlds_that_are_told_by_their_ways_are_the_same(name, scope):
@@ -166,10 +183,11 @@ def test_tasks_that_know_nothing_of_each_other_find_the_same_violation():
 
 
 @pytest.mark.spark
-def test_a_search_on_spark_sees_what_one_process_sees(spark):
+@pytest.mark.parametrize("name", ["pc-broadcast", "barrier"])
+def test_a_search_on_spark_sees_what_one_process_sees(spark, name):
     from antecast.spark.checking import check_on_spark
 
     scope = Scope(nodes=3, broadcasts=1, answers=1)
-    alone = check(specification("pc-broadcast"), scope).found
-    found = check_on_spark(spark, order_of("pc-broadcast", scope), here=4)
+    alone = check(specification(name), scope).found
+    found = check_on_spark(spark, order_of(name, scope), here=4)
     assert (found.verdict, found.states, found.transitions, found.depth) == counted(alone)[:4]

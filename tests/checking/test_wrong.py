@@ -41,7 +41,12 @@ def test_what_is_right_is_exhausted(make, scope):
     ("make", "scope", "broken", "words"),
     [
         (wrong.WithoutPayload, Scope(nodes=2, broadcasts=1), "integrity", "with another payload"),
-        (wrong.OldPayload, Scope(nodes=2, broadcasts=2, probes=False), "integrity", "0:2 with another payload"),
+        (
+            wrong.OldPayload,
+            Scope(nodes=2, broadcasts=2, fifo=True, probes=False),
+            "integrity",
+            "0:2 with another payload",
+        ),
         (wrong.AcceptsAndForgets, Scope(nodes=2, broadcasts=1), "termination", "never delivers"),
         (wrong.ForgetsToReturn, Scope(nodes=2, broadcasts=1), "exception", "receive raised TypeError"),
         (wrong.RaisesLate, Scope(nodes=2, broadcasts=1), "exception", "RuntimeError: too late"),

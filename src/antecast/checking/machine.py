@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-from collections.abc import Iterable
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from antecast.checking.hidden import HiddenState, Raised, odd_gauges, outside_of
+from antecast.checking.steps import Down, Step
 from antecast.core import (
     Accepted,
     Alert,
@@ -71,54 +73,6 @@ def _said(message: Message[Any]) -> tuple[int, int | None]:
     return -1, None
 
 
-class Down(NamedTuple):
-    """A node that has crashed: what it saved, and deliveries that were not handed on."""
-
-    node: NodeId
-    saved: bytes
-    owed: tuple[int, ...]
-
-
-class Step:
-    """What a call does: the next state, and its effects in numbers."""
-
-    __slots__ = (
-        "effects",
-        "idle",
-        "kind",
-        "named",
-        "plain",
-        "problem",
-        "refused",
-        "sends",
-        "state",
-    )
-
-    def __init__(
-        self,
-        state: int,
-        effects: tuple[tuple[Any, ...], ...],
-        *,
-        problem: str | None = None,
-        kind: str = "exception",
-    ) -> None:
-        self.state = state
-        self.effects = effects
-        """In their order: ("send", peer, frame), ("timer", token, at or None), ("accepted", message), ("discard",
-        message), and ("deliver", message, which broadcast of its source has the payload, and if it is too late,
-        how long ago that was)."""
-        self.sends = tuple((each[1], each[2]) for each in effects if each[0] == "send")
-        self.named = tuple(each[1] for each in effects if each[0] == "accepted")
-        self.problem = problem
-        self.kind = kind
-        """Of the problem: an exception, or a breach of the contract."""
-        self.refused = ""
-        """Why a frame was not taken."""
-        self.idle = False
-        """Whether the call left everything as it was."""
-        self.plain = len(self.sends) == len(effects) and problem is None
-
-
 def _as_bytes(value: tuple[Any, ...]) -> bytes:
     """A value as bytes, the same for equal values."""
     try:
@@ -162,6 +116,8 @@ class Machine:
         self.latest: int | None = None
         """How long after its broadcast a message may be delivered, in true time, if that is judged."""
         self._odd_gauges: dict[int, str | None] = {}
+        self.aside = False
+        """Whether calls are made to judge a world or to verify something, not as part of the search."""
         self._cause: tuple[Any, ...] = ()
         self._twins: dict[int, Protocol] = {}
         """Objects that came to a state in another way than the first."""
@@ -238,6 +194,15 @@ class Machine:
     def clock(self, node: NodeId, now: int) -> int:
         return now + (self._clocks[node] if node < len(self._clocks) else 0)
 
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Calls are made aside, meanwhile."""
+        before, self.aside = self.aside, True
+        try:
+            yield
+        finally:
+            self.aside = before
+
     # Calls.
 
     def start(self, node: NodeId) -> int:
@@ -259,7 +224,11 @@ class Machine:
             found = self.memo[key] = self._call(state, node, now, method, arguments)
             if self.calls <= COMPARED or not self.calls % COMPARED:
                 self._compare(found, key, node)
-            found.idle = found.state == state and not (found.effects or found.problem or found.refused)
+            found.quiet = not (found.effects or found.problem or found.refused)
+            found.idle = found.quiet and found.state == state
+            found.aside = self.aside
+        elif found.aside and not self.aside:
+            found.aside = False
         return found
 
     def elsewhere(self) -> dict[tuple[int, str], object]:
@@ -435,8 +404,10 @@ class Machine:
             protocol = self.states[state]
             assert isinstance(protocol, Protocol)
             found = self.memo[key] = self._stopped(protocol, node, owed)
+            found.aside = self.aside
             if self.settled:
                 self._must_be(state, protocol, "snapshot() changed the state of a node")
+        found.aside = found.aside and self.aside
         return found.state
 
     def _stopped(self, protocol: Protocol, node: NodeId, owed: tuple[int, ...]) -> Step:
@@ -464,6 +435,8 @@ class Machine:
                 owed = [("deliver", each, None) for each in down.owed]
                 found = self._done(node, protocol, effects, "resume", owed)
             self.memo[key] = found
+            found.aside = self.aside
+        found.aside = found.aside and self.aside
         return found
 
 

@@ -15,9 +15,10 @@ from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 from antecast.checking.hidden import Raised
-from antecast.checking.machine import ABSENT, EVERYBODY, Down, Machine, Step
+from antecast.checking.machine import ABSENT, EVERYBODY, Machine
 from antecast.checking.records import Problem, Record, Records
 from antecast.checking.scope import BUDGET, UNREST, Scope
+from antecast.checking.steps import Down, Step
 from antecast.checking.wires import Wires
 from antecast.core import Leaving, NodeId, Protocol
 from antecast.protocols.registry import Guarantee, Need, Specification

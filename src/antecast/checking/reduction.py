@@ -30,6 +30,14 @@ class Unverified(Exception):
     """There was no time to verify what the reduction rests on."""
 
 
+class TooEager(Exception):
+    """Frames that were taken to mean nothing, or to be only noted, are more than that."""
+
+    def __init__(self, lively: set[Arriving], loud: set[Arriving]) -> None:
+        super().__init__()
+        self.lively, self.loud = lively, loud
+
+
 class Eager:
     """Frames that mean nothing to their receiver arrive at once.
 
@@ -40,19 +48,35 @@ class Eager:
     in which it was assumed. Local states are few, so this costs little beside the search. What turns out not to
     hold is no longer assumed, and the search is made again.
 
+    Frames that are only noted by their receiver arrive at once, too (`checking.noted`).
+
     States and frames have their contents for names here, so that what several processes found out can be put
     together.
     """
 
-    def __init__(self, lively: Iterable[Arriving] = (), *, alike: bool = True) -> None:
+    def __init__(
+        self,
+        lively: Iterable[Arriving] = (),
+        loud: Iterable[Arriving] = (),
+        *,
+        alike: bool = True,
+        noting: bool = False,
+    ) -> None:
         self.alike = alike
         """Whether worlds in which a node is down need not be seen: no property is about who is."""
+        self.noting = noting
+        """Whether frames that are only noted arrive at once."""
+        self.loud = frozenset(loud)
+        """Frames that turned out to be more than noted."""
+        self.noted: set[tuple[int, NodeId, int]] = set()
+        """States, senders and frames that were taken to be only noted in them."""
         self.assumed: dict[tuple[NodeId, NodeId, int], set[int]] = defaultdict(set)
         """For a receiver, a sender and a frame: the states in which the frame was taken to mean nothing."""
         self.lively = frozenset(lively)
         """Frames of which this does not hold."""
-        self.left_between: dict[tuple[int, ...], int] = {}
-        """What is left between two nodes in some states, once such frames have arrived: worked out once."""
+        self.left_between: dict[tuple[int, ...], tuple[int, int, int]] = {}
+        """What is left between two nodes in some states, once such frames have arrived, and their states then:
+        worked out once."""
         self.count = 0
         """Frames that were taken to mean nothing, by all workers of a shared search."""
         self._verified: dict[tuple[bytes, int], frozenset[Arriving]] = {}
@@ -73,11 +97,17 @@ class Eager:
         self.assumed[node, peer, frame].add(state)
         return True
 
-    def broken(
-        self, machine: Machine, followed: Followed, times: Iterable[int], enough: Callable[[], str | None]
-    ) -> set[Arriving]:
-        """The assumptions that do not hold in some state that can follow, at some time that there was."""
-        return self.failing(machine, inherited(followed.edges(machine), self.held(machine)), times, enough)
+    def may_be_noted(self, machine: Machine, node: NodeId, peer: NodeId, frame: int, state: int) -> bool:
+        if self.loud and (node, peer, machine.frame_bytes[frame]) in self.loud:
+            return False
+        self.noted.add((state, peer, frame))
+        return True
+
+    def frames(self, machine: Machine) -> set[Arriving]:
+        """All frames that were taken to arrive at once."""
+        data = machine.frame_bytes
+        found = {(node, peer, data[frame]) for node, peer, frame in self.assumed}
+        return found | {(machine.node(state), peer, data[frame]) for state, peer, frame in self.noted}
 
     def held(self, machine: Machine) -> Held:
         found: Held = defaultdict(set)
@@ -140,17 +170,106 @@ class Followed:
         return {(digests[before], digests[then], ended) for before, then, ended in self.pairs}
 
 
-def inherited(followed: Iterable[Edge], held: Held) -> Held:
-    """What is assumed in each local state: there, or in one that it can follow while the link lives."""
+class Images:
+    """What renamings make of local states and frames, by their contents.
+
+    What is assumed in a state is assumed in its images, too: a search looks at one of the worlds that are images
+    of each other, so a run goes on from the image of a world in which something was assumed.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: tuple[tuple[int, ...], ...] = ()
+        self.states: dict[bytes, tuple[bytes, ...]] = {}
+        self.frames: dict[bytes, tuple[bytes, ...]] = {}
+
+    @classmethod
+    def of(cls, machine: Machine, symmetry: Symmetry | None, states: Iterable[bytes], held: Held) -> Images:
+        found = cls()
+        if symmetry is None:
+            return found
+        renamings, digests, data = symmetry.renamings, machine.digests, machine.frame_bytes
+        found.nodes = tuple(renaming.nodes for renaming in renamings)
+        for digest in states:
+            state = machine.number_of(digest)
+            if state is not None:
+                found.states[digest] = tuple(digests[renaming.state(state)] for renaming in renamings)
+        waiting = {each[2] for frames in held.values() for each in frames}
+        while waiting:
+            frame = waiting.pop()
+            number = machine.frame_number(frame)
+            assert number is not None
+            found.frames[frame] = tuple(data[renaming.frame(number)] for renaming in renamings)
+            waiting.update(image for image in found.frames[frame] if image not in found.frames)
+        return found
+
+    def add(self, other: Images) -> None:
+        self.nodes = self.nodes or other.nodes
+        self.states |= other.states
+        self.frames |= other.frames
+
+    def image(self, place: int, arriving: Arriving) -> Arriving:
+        nodes, (node, peer, data) = self.nodes[place], arriving
+        return nodes[node], nodes[peer], self.frames[data][place]
+
+
+class _Sets:
+    """Sets of frames as the bits of numbers: there are few of them in very many states."""
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+        self._all: list[Arriving] = []
+        self._bits: dict[Arriving, int] = {}
+        self._made: dict[int, set[Arriving]] = {}
+        self._image_of: dict[tuple[int, int], int] = {}
+        self.by_peer: dict[NodeId | None, int] = defaultdict(int)
+
+    def bit(self, arriving: Arriving) -> int:
+        found = self._bits.get(arriving)
+        if found is None:
+            found = self._bits[arriving] = 1 << len(self._all)
+            self._all.append(arriving)
+            self.by_peer[arriving[1]] |= found
+        return found
+
+    def number(self, frames: Iterable[Arriving]) -> int:
+        return sum(self.bit(each) for each in set(frames))
+
+    def frames(self, number: int) -> set[Arriving]:
+        found = self._made.get(number)
+        if found is None:
+            found = self._made[number] = {each for place, each in enumerate(self._all) if number >> place & 1}
+        return found
+
+    def image(self, place: int, number: int) -> int:
+        found = self._image_of.get((place, number))
+        if found is None:
+            image = self._images.image
+            found = self.number(image(place, each) for each in self.frames(number))
+            self._image_of[place, number] = found
+        return found
+
+
+def inherited(followed: Iterable[Edge], held: Held, images: Images | None = None) -> Held:
+    """What is assumed in each local state: there, in one that it can follow while the link lives, or in an image
+    of it."""
     after: dict[bytes, list[tuple[bytes, NodeId | None]]] = defaultdict(list)
+    images = images or Images()
+    sets, bits = _Sets(images), dict.fromkeys(held, 0)
     for state, then, ended in followed:
         after[state].append((then, ended))
+        bits[state] = bits[then] = 0
+    for state, frames in held.items():
+        bits[state] = sets.number(frames)
     waiting = dict.fromkeys(held)
     while waiting:
         state, _ = waiting.popitem()
-        for then, ended in after[state]:
-            more = {each for each in held[state] if each[1] != ended} - held[then]
-            if more:
-                held[then] |= more
+        mine = bits[state]
+        reached = [(then, mine & ~sets.by_peer[ended]) for then, ended in after[state]]
+        for place, image in enumerate(images.states.get(state, ())):
+            if image in bits:
+                reached.append((image, sets.image(place, mine)))
+        for then, handed in reached:
+            if handed & ~bits[then]:
+                bits[then] |= handed
                 waiting[then] = None
-    return held
+    return {state: sets.frames(number) for state, number in bits.items() if number}

@@ -19,9 +19,20 @@ from antecast.checking.fingerprints import Fingerprints
 from antecast.checking.lassos import BY_ITSELF, REPEATS, Lassos, MayGoOn, Receptions
 from antecast.checking.limits import Meter, Progress
 from antecast.checking.machine import AGAIN
-from antecast.checking.properties import Property, are_local, broken_property, limited
+from antecast.checking.noted import Lags
+from antecast.checking.properties import BoundedBuffers, Property, are_local, broken_property, limited
 from antecast.checking.records import Problem
-from antecast.checking.reduction import Arriving, Eager, Followed, Unverified
+from antecast.checking.reduction import (
+    Arriving,
+    Eager,
+    Edge,
+    Followed,
+    Held,
+    Images,
+    TooEager,
+    Unverified,
+    inherited,
+)
 from antecast.checking.symmetry import NotSymmetric, Symmetry
 from antecast.checking.world import ANSWER, Action, World, Worlds
 
@@ -145,14 +156,6 @@ FIRST_VERIFIED = 1000
 """States after which assumptions are verified for the first time; then each time there are four times as many."""
 
 
-class TooEager(Exception):
-    """Frames that were taken to mean nothing mean something."""
-
-    def __init__(self, frames: set[Arriving]) -> None:
-        super().__init__()
-        self.frames = frames
-
-
 class Search:
     """One search of all worlds, with the reductions that it is given."""
 
@@ -217,7 +220,10 @@ class Search:
         problem = broken_property(self.worlds, world, self.properties)
         if problem is not None:
             return problem, []
-        return self.calm.judge(world) if self.calm.is_quiet(world) else None
+        if not self.calm.is_quiet(world):
+            return None
+        with self.worlds.machine.judging():
+            return self.calm.judge(world)
 
     def run(self, *, depth_first: bool = False) -> Found:
         """Look at all worlds: those reached in the fewest steps first, so that the first violation is a shortest;
@@ -285,12 +291,30 @@ class Search:
 
     def verify(self) -> None:
         """Raise `TooEager` or `NotSymmetric` if an assumption of the reduction does not hold, so far."""
-        eager = self.reducer.eager
-        lively = set() if eager is None else self._failing(eager)
-        if lively and eager is not None:
-            raise TooEager(eager.images(self.worlds.machine, self.symmetry, lively))
+        eager, machine = self.reducer.eager, self.worlds.machine
+        if eager is not None:
+            lags = self.lags()
+            lags.follow(eager.noted)
+            if lags.failed:
+                raise TooEager(set(), eager.images(machine, self.symmetry, lags.failed))
+            edges, held = self.followed.edges(machine) | lags.edges(), eager.held(machine)
+            held = inherited(edges, held, self.images(edges, held))
+            lively = eager.failing(machine, held, self.times, self.enough)
+            if lively:
+                raise TooEager(eager.images(machine, self.symmetry, lively), set())
         if self.symmetry is not None and self.symmetry.broken():
             raise NotSymmetric
+
+    def lags(self) -> Lags:
+        """The states that lag behind those of this search: none yet."""
+        judged = limited(self.properties)
+        return Lags(self.worlds, self.times, symmetry=self.symmetry, judged=judged, enough=self.enough)
+
+    def images(self, edges: Iterable[Edge], held: Held) -> Images:
+        """What renamings make of the states of this search."""
+        states = {state for edge in edges for state in edge[:2]} | set(held)
+        with self.worlds.machine.judging():
+            return Images.of(self.worlds.machine, self.symmetry, states, held)
 
     def compare_again(self, *, some: bool = True) -> None:
         """Refuse a protocol that does something else by now. If its classes or modules hold something else than at
@@ -299,9 +323,6 @@ class Search:
         changed = machine.elsewhere() != machine.at_first
         if changed or some:
             machine.compare_again(every=1 if changed else AGAIN)
-
-    def _failing(self, eager: Eager) -> set[Arriving]:
-        return eager.broken(self.worlds.machine, self.followed, self.times, self.enough)
 
     def violated(self, chain: Sequence[World | int], *, judged: bool) -> Found:
         """A violation at a real world that stands behind the last of a chain: by the world itself, or by something
@@ -338,8 +359,10 @@ def explore(
     """
     properties = tuple(properties)
     alike = are_local(properties)
-    eager = Eager(alike=alike) if reduce else None
+    noting = alike and all(isinstance(each, BoundedBuffers) for each in properties)
+    eager = Eager(alike=alike, noting=noting) if reduce else None
     lively: set[Arriving] = set()
+    loud: set[Arriving] = set()
     symmetric, lassos, notes, started = reduce and alike, False, [], time.process_time()
     meter = meter or Meter()
     while True:
@@ -366,18 +389,22 @@ def explore(
             continue
         except MayGoOn:
             lassos, symmetric, jobs = True, False, 1
+            if eager is not None:
+                noting, eager = False, Eager(lively, alike=alike)
             notes.append("that frames come to rest was seen in all worlds, not by local calls alone")
             continue
         except TooEager as failed:
-            lively |= failed.frames
-            eager = Eager(lively, alike=alike)
+            lively |= failed.lively
+            loud |= failed.loud
+            eager = Eager(lively, loud, alike=alike, noting=noting)
             continue
         except Unverified as late:
             found = search.unverified(late)
-        if lively:
-            notes.append(f"{len(lively)} frames turned out to mean something later")
+        if lively or loud:
+            notes.append(f"{len(lively | loud)} frames turned out to mean something later")
         if eager is not None:
-            notes.append(f"{eager.count or len(eager.assumed)} frames without effect arrive at once")
+            count = eager.count or len(eager.frames(worlds.machine))
+            notes.append(f"{count} frames without effect arrive at once")
         if search.calm.cut_short:
             notes.append(CUT_SHORT)
         if search.symmetry is not None:

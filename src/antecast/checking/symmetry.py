@@ -19,8 +19,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from antecast.checking.hidden import Raised
-from antecast.checking.machine import Step
 from antecast.checking.records import Record
+from antecast.checking.steps import Step
 from antecast.checking.wires import Life, Link
 from antecast.core import Leaving, LinkSafety, MessageId
 
@@ -44,6 +44,8 @@ class Renaming:
         self._links: dict[tuple[int, bool], int] = {}
         self._records: dict[int, int] = {}
         self._timers: dict[tuple[int, int], int] = {}
+        self._any_order = not (worlds.wires.fifo or (worlds.inside and worlds.scope.crashes))
+        """Whether it makes no difference in which order a call sends."""
         n = worlds.n
         self._places = [(2 * n + i, i) for i in range(n)]
         self._moved = []
@@ -87,6 +89,10 @@ class Renaming:
 
     def step(self, key: tuple[Any, ...]) -> Step:
         """The renamed call."""
+        with self.worlds.machine.judging():
+            return self._step(key)
+
+    def _step(self, key: tuple[Any, ...]) -> Step:
         machine = self.worlds.machine
         state, now, method, *arguments = key
         node = machine.node(state)
@@ -187,7 +193,13 @@ class Renaming:
         if len(image.effects) != len(step.effects) or bool(image.refused) != bool(step.refused):
             return False
         to = self.nodes[self.worlds.machine.node(key[0])]
-        for effect, renamed in zip(step.effects, image.effects, strict=True):
+        ours, others = step.effects, image.effects
+        if self._any_order:
+            sent = sorted((self._peer(peer), self.frame(frame)) for peer, frame in step.sends)
+            if sent != sorted(image.sends):
+                return False
+            ours, others = (tuple(e for e in effects if e[0] != "send") for effects in (ours, others))
+        for effect, renamed in zip(ours, others, strict=True):
             if effect[0] != renamed[0] or not self._same(to, effect, renamed):
                 return False
         return image.state == self.state(step.state)
@@ -216,11 +228,14 @@ class Renaming:
             return one.left == other.left
         return True
 
+    def _peer(self, peer: int) -> int:
+        """Who gets what is sent to a peer, or to everybody."""
+        return peer if peer < 0 else self.nodes[peer]
+
     def _same(self, to: int, effect: tuple[Any, ...], renamed: tuple[Any, ...]) -> bool:
         match effect[0]:
             case "send":
-                peer = effect[1] if effect[1] < 0 else self.nodes[effect[1]]
-                return bool(renamed[1] == peer and renamed[2] == self.frame(effect[2]))
+                return bool(renamed[1] == self._peer(effect[1]) and renamed[2] == self.frame(effect[2]))
             case "timer":
                 node = self.nodes.index(to)
                 return bool(renamed[1] == self.token(node, effect[1]) and renamed[2] == effect[2])
@@ -273,6 +288,10 @@ class Symmetry:
 
     def broken(self) -> bool:
         """Whether a renaming turned out not to be a symmetry of the protocol, by all calls and states so far."""
+        with self.worlds.machine.judging():
+            return self._broken()
+
+    def _broken(self) -> bool:
         memo = self.worlds.machine.memo
         try:
             while self._agreed < len(memo):  # images make calls of their own, which have to agree too

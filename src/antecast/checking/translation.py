@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from operator import getitem
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.machine import Down, Step
 from antecast.checking.records import Record
+from antecast.checking.steps import Down, Step
 from antecast.checking.wires import Life, Link
 from antecast.checking.world import World, Worlds
 from antecast.core import MessageId
@@ -66,6 +66,16 @@ class Outgoing:
                 if number >= self._common.below[kind] and number not in self._told[kind]:
                     definitions.extend(self._define(kind, number))
             numbers.extend(world)
+        return definitions, numbers.tobytes()
+
+    def lags(self, lags: Iterable[tuple[int, int, int]]) -> Parcel:
+        """Local states with a sender and a frame each, in place of worlds."""
+        definitions: list[Definition] = []
+        numbers = array("q")
+        for state, peer, frame in lags:
+            for kind, number in (("state", state), ("frame", frame)):
+                definitions.extend(self._define(kind, number))
+            numbers.extend((state, peer, frame))
         return definitions, numbers.tobytes()
 
     def _define(self, kind: str, number: int) -> Iterator[Definition]:
@@ -154,12 +164,23 @@ class Incoming:
         self._known = {kind: _Known(below) for kind, below in common.below.items()}
         self._tables: list[Any] = [*(self._known[kind] for kind in common.kinds), _Same()]
 
-    def worlds(self, parcel: Parcel) -> Iterator[World]:
+    def lags(self, parcel: Parcel) -> Iterator[tuple[int, int, int]]:
+        """What `Outgoing.lags` has packed."""
+        numbers, known = self._numbers(parcel), self._known
+        for start in range(0, len(numbers), 3):
+            state, peer, frame = numbers[start : start + 3]
+            yield known["state"][state], peer, known["frame"][frame]
+
+    def _numbers(self, parcel: Parcel) -> array[int]:
         definitions, data = parcel
         for kind, number, value in definitions:
             self._known[kind][number] = self._made(kind, value)
         numbers = array("q")
         numbers.frombytes(data)
+        return numbers
+
+    def worlds(self, parcel: Parcel) -> Iterator[World]:
+        numbers = self._numbers(parcel)
         width = len(self._tables)
         for start in range(0, len(numbers), width):
             yield tuple(map(getitem, self._tables, numbers[start : start + width]))

@@ -6,29 +6,31 @@ one depth are looked into by any number of tasks that know nothing of each other
 fingerprint, whoever keeps those. A task that is made twice does no harm.
 
 What the reduction rests on is verified by the tasks (symmetry, for all local calls that a task has made), and at
-the end by the first process (frames that mean nothing): tasks tell it which local states followed which, and a way
-to each.
+the end by the first process (frames that mean nothing, or are only noted): tasks tell it which local states
+followed which, and the calls that they made, and it makes these, too.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from antecast.checking.calls import Told, ToldLag, forget, make_all, told
 from antecast.checking.lassos import Receptions
 from antecast.checking.limits import Progress
+from antecast.checking.machine import Machine
+from antecast.checking.noted import Lag
 from antecast.checking.properties import BoundedBuffers, are_local, own_property
-from antecast.checking.reduction import Arriving, Eager, Edge, Held, inherited
+from antecast.checking.reduction import Arriving, Eager, Edge, Held, TooEager, inherited
 from antecast.checking.scope import Scope
 from antecast.checking.search import CUT_SHORT, Found, Search
 from antecast.checking.symmetry import NotSymmetric
 from antecast.checking.world import Action, World, Worlds
-from antecast.core import Protocol as Node
 from antecast.core.settings import read_settings
 from antecast.protocols import specification
 from antecast.protocols.registry import Guarantee
@@ -50,6 +52,7 @@ class Order:
     reduce: bool = True
     symmetric: bool = True
     lively: frozenset[Arriving] = frozenset()
+    loud: frozenset[Arriving] = frozenset()
 
 
 @dataclass
@@ -63,8 +66,8 @@ class Looked:
     """Whether something that can happen breaks a promise, not the world itself; and the way to it."""
     edges: set[Edge] = field(default_factory=set)
     held: Held = field(default_factory=lambda: defaultdict(set))
-    states: dict[bytes, tuple[int, Way]] = field(default_factory=dict)
-    """Local states by digest: the node, and a way to a world in which it is in that state."""
+    calls: set[Told] = field(default_factory=set)
+    noted: set[ToldLag] = field(default_factory=set)
     times: set[int] = field(default_factory=set)
     receptions: Receptions = field(default_factory=Receptions)
     cut_short: bool = False
@@ -77,7 +80,8 @@ class Looked:
         self.edges |= other.edges
         for state, frames in other.held.items():
             self.held[state] |= frames
-        self.states = other.states | self.states
+        self.calls |= other.calls
+        self.noted |= other.noted
         self.times |= other.times
         self.receptions.add(other.receptions)
         self.cut_short |= other.cut_short
@@ -137,7 +141,8 @@ class Explorer:
         if order.bounds:
             properties = (*properties, BoundedBuffers(order.bounds))
         alike = are_local(properties)
-        self.eager = Eager(order.lively, alike=alike) if order.reduce else None
+        noting = alike and not order.properties
+        self.eager = Eager(order.lively, order.loud, alike=alike, noting=noting) if order.reduce else None
         symmetric = order.reduce and order.symmetric and alike
         self.search = Search(self.worlds, eager=self.eager, symmetric=symmetric, properties=properties)
         self._walked: list[tuple[Action | None, World]] = [
@@ -169,8 +174,11 @@ class Explorer:
     def look(self, ways: Iterable[Way]) -> Looked:
         """Look into the worlds at the ends of some ways."""
         done, search, now = Looked(), self.search, self.worlds.NOW
+        forget(self.worlds.machine)
         if self.eager is not None:
             self.eager.assumed.clear()
+            self.eager.noted.clear()
+            self.eager.left_between.clear()
         self.search.followed.pairs.clear()
         try:
             for way in sorted(ways):
@@ -188,45 +196,45 @@ class Explorer:
                     known = done.reached.get(key)
                     if known is None or further < known:
                         done.reached[key] = further
-                    self._note(done, world, action, after, further)
+                    search.followed.note(world, action, after)
                     done.times.add(after[now])
             search.compare_again(some=False)
             done.symmetric = search.symmetry is None or not search.symmetry.broken()
         except NotSymmetric:
             done.symmetric = False
-        if self.eager is not None:
-            for state, frames in self.eager.held(self.worlds.machine).items():
-                done.held[state] |= frames
         done.edges = self.search.followed.edges(self.worlds.machine)
+        self.tell(done)
         done.receptions = Receptions.of(self.worlds.machine)
         done.cut_short = search.calm.cut_short
         return done
 
-    def _note(self, done: Looked, world: World, action: Action, after: World, way: Way) -> None:
-        """Which local states follow which by this action, and a way to them."""
-        machine = self.worlds.machine
-        self.search.followed.note(world, action, after)
-        for node in range(self.worlds.n):
-            digest = machine.digests[after[node]]
-            if digest not in done.states and isinstance(machine.states[after[node]], Node):
-                done.states[digest] = (node, way)
+    def tell(self, done: Looked) -> None:
+        """Note what was taken for granted, and the calls that were made."""
+        if self.eager is not None:
+            machine = self.worlds.machine
+            done.calls, data = told(machine), machine.frame_bytes
+            for state, frames in self.eager.held(machine).items():
+                done.held[state] |= frames
+            done.noted = {(machine.digests[state], peer, data[frame]) for state, peer, frame in self.eager.noted}
 
-    def failing(self, seen: Looked, enough: Callable[[], str | None]) -> set[Arriving]:
-        """The frames that were taken to mean nothing, and mean something in a state that can follow."""
+    def verify(self, seen: Looked, enough: Callable[[], str | None]) -> None:
+        """Raise `TooEager` if frames were taken to mean nothing, or to be only noted, and are more than that."""
         if self.eager is None:
-            return set()
-        machine = self.worlds.machine
-        held = {
-            state: frames
-            for state, frames in inherited(seen.edges, seen.held).items()
-            if state in seen.states  # the others are down, where nothing arrives
-        }
-        for state in sorted(held, key=lambda each: seen.states[each][1]):
-            self.world(seen.states[state][1])
-            assert machine.number_of(state) is not None
-        return self.eager.images(
-            machine, self.search.symmetry, self.eager.failing(machine, held, seen.times, enough)
-        )
+            return
+        machine, symmetry = self.worlds.machine, self.search.symmetry
+        make_all(machine, self.worlds.nodes, seen.calls)
+        self.search.times |= seen.times
+        noted, lags = list(_known(machine, seen.noted)), self.search.lags()
+        lags.follow(noted)
+        if lags.failed:
+            raise TooEager(set(), self.eager.images(machine, symmetry, lags.failed))
+        names = {(machine.node(state), peer, machine.frame_bytes[frame]) for state, peer, frame in noted}
+        self.eager.count = len(names.union(*seen.held.values()))
+        edges = seen.edges | lags.edges()
+        held = inherited(edges, seen.held, self.search.images(edges, seen.held))
+        failed = self.eager.failing(machine, held, self.search.times, enough)
+        if failed:
+            raise TooEager(self.eager.images(machine, symmetry, failed), set())
 
     def violated(self, violation: tuple[bool, Way], chain: list[int]) -> Found:
         return self.search.violated(chain, judged=not violation[0])
@@ -246,20 +254,22 @@ def explore_ways(
         explorer = Explorer(order)
         frontier = begin(order, *explorer.beginning())
         try:
-            found, failed, seen = _explored(order, explorer, frontier, progress)
+            found, seen = _explored(order, explorer, frontier, progress)
+        except TooEager as failed:
+            order = replace(order, lively=order.lively | failed.lively, loud=order.loud | failed.loud)
+            continue
+        except NotSymmetric:
+            seen = Looked(symmetric=False)
         finally:
             frontier.close()
         if not seen.symmetric:
             order = replace(order, symmetric=False)
             notes.append("the nodes turned out not to be interchangeable")
             continue
-        if failed:
-            order = replace(order, lively=order.lively | failed)
-            continue
-        if order.lively:
-            notes.append(f"{len(order.lively)} frames turned out to mean something later")
+        if order.lively or order.loud:
+            notes.append(f"{len(order.lively | order.loud)} frames turned out to mean something later")
         if explorer.eager is not None:
-            notes.append(f"{len(set().union(*seen.held.values()))} frames without effect arrive at once")
+            notes.append(f"{explorer.eager.count} frames without effect arrive at once")
         if seen.cut_short:
             notes.append(CUT_SHORT)
         if explorer.search.symmetry is not None:
@@ -269,13 +279,10 @@ def explore_ways(
 
 def _explored(
     order: Order, explorer: Explorer, frontier: Frontier, progress: Progress | None
-) -> tuple[Found, set[Arriving], Looked]:
-    """One search: what it found, the frames that mean something after all, and all that was noted."""
+) -> tuple[Found, Looked]:
+    """One search: what it found, and all that was told."""
     seen, states, waiting, depth, why = Looked(), 1, 1, 0, ""
-    seen.held.update(explorer.eager.held(explorer.worlds.machine) if explorer.eager is not None else {})
-    for node, state in enumerate(explorer.world(msgspec.msgpack.encode([]))[: explorer.worlds.n]):
-        if state:
-            seen.states[explorer.worlds.machine.digests[state]] = (node, msgspec.msgpack.encode([]))
+    explorer.tell(seen)
 
     def enough() -> str | None:
         return None if progress is None else progress(states, seen.transitions, waiting, depth)
@@ -284,11 +291,11 @@ def _explored(
         seen.add(frontier.look(order))
         counts: dict[str, Any] = {"transitions": seen.transitions, "depth": depth, "states": states}
         if not seen.symmetric:
-            return explorer.search.found("not exhausted", **counts), set(), seen
+            return explorer.search.found("not exhausted", **counts), seen
         if seen.violations:
             first = min(seen.violations)
             made = explorer.violated(first, explorer.chain(first[1]))
-            return replace(made, **counts), set(), seen
+            return replace(made, **counts), seen
         waiting, states = frontier.advance()
         counts["states"] = states
         if not waiting:
@@ -296,9 +303,16 @@ def _explored(
         depth += 1
         why = enough() or ""
         if why:
-            return explorer.search.found("not exhausted", **counts, why=why, frontier=waiting), set(), seen
-    failed = explorer.failing(seen, lambda: None)
-    if not failed and not seen.receptions.come_to_rest():
+            return explorer.search.found("not exhausted", **counts, why=why, frontier=waiting), seen
+    explorer.verify(seen, enough)
+    if not seen.receptions.come_to_rest():
         why = "local calls do not show that frames come to rest; without --master it is looked for in all worlds"
-        return explorer.search.found("not exhausted", **counts, why=why), failed, seen
-    return explorer.search.found("exhausted", **counts), failed, seen
+        return explorer.search.found("not exhausted", **counts, why=why), seen
+    return explorer.search.found("exhausted", **counts), seen
+
+
+def _known(machine: Machine, noted: Iterable[ToldLag]) -> Iterator[Lag]:
+    for digest, peer, data in noted:
+        state, frame = machine.number_of(digest), machine.frame_number(data)
+        assert state is not None and frame is not None  # each comes from a call that was made
+        yield state, peer, frame

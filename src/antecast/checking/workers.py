@@ -8,8 +8,8 @@ alike; of several violations at one depth the one with the smallest fingerprint 
 are.
 
 The first process looks into nothing any more: it passes parcels on, counts, and decides when to end. What the
-reduction rests on is verified by the workers, each for its own local calls (symmetry) or for some of the local
-states of all (frames that mean nothing).
+reduction rests on is verified by the workers, each for its own local calls (symmetry, and frames that are only
+noted) or for some of the local states of all (frames that mean nothing).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from antecast.checking.lassos import MayGoOn, Receptions
 from antecast.checking.limits import memory_used
-from antecast.checking.reduction import Arriving, Edge, Held, Unverified, inherited
+from antecast.checking.noted import Lag, Lags
+from antecast.checking.reduction import Arriving, Edge, Held, Images, TooEager, Unverified, inherited
 from antecast.checking.symmetry import NotSymmetric
 from antecast.checking.translation import Common, Incoming, Outgoing, Parcel
 from antecast.checking.world import World
@@ -68,6 +69,8 @@ class Worker:
         common = Common(search.worlds)
         self._outgoing = [Outgoing(search.worlds, common) for _ in range(jobs)]
         self._incoming = [Incoming(search.worlds, common) for _ in range(jobs)]
+        self._lags: Lags | None = None
+        self._lags_told: set[Lag] = set()
         self._told = time.monotonic()
 
     def serve(self, frontier: Sequence[tuple[World, int]]) -> None:
@@ -170,11 +173,39 @@ class Worker:
     def _receptions(self) -> tuple[Receptions, bool]:
         return Receptions.of(self._search.worlds.machine), self._search.calm.cut_short
 
-    def _assumed(self) -> tuple[set[Edge], dict[bytes, set[Arriving]], set[int]]:
+    def _times(self) -> set[int]:
+        return self._search.times
+
+    def _noted(self, boxes: list[Parcel] | None, times: set[int]) -> tuple[set[Arriving], list[Parcel]]:
+        """Follow the states that lag behind, here (at first) or at other workers: what failed, and states that lag
+        of which the others have not been told."""
+        search, machine = self._search, self._search.worlds.machine
+        if boxes is None or self._lags is None:
+            assert search.reducer.eager is not None
+            search.times |= times
+            self._lags, self._lags_told = search.lags(), set()
+            self._lags.follow(search.reducer.eager.noted)
+        else:
+            with machine.judging():
+                others = [
+                    lag
+                    for sender, box in enumerate(boxes)
+                    if sender != self._mine
+                    for lag in self._incoming[sender].lags(box)
+                ]
+            self._lags_told.update(others)
+            self._lags.follow(others)
+        new = [lag for lag in self._lags if lag not in self._lags_told]
+        self._lags_told.update(new)
+        boxes = [self._outgoing[each].lags(new if each != self._mine else ()) for each in range(self._jobs)]
+        return self._lags.failed, boxes
+
+    def _assumed(self) -> tuple[set[Edge], dict[bytes, set[Arriving]], set[Arriving], Images]:
         search = self._search
         machine, eager = search.worlds.machine, search.reducer.eager
-        assert eager is not None
-        return search.followed.edges(machine), dict(eager.held(machine)), self._search.times
+        assert eager is not None and self._lags is not None
+        edges, held = search.followed.edges(machine) | self._lags.edges(), eager.held(machine)
+        return edges, dict(held), eager.frames(machine), search.images(edges, held)
 
     def _failing(self, held: Held, times: set[int]) -> set[Arriving]:
         eager = self._search.reducer.eager
@@ -320,32 +351,50 @@ class Sharing:
         return [*first, *reversed(chain)]
 
     def _verify(self) -> None:
-        """Raise `TooEager` if a frame that was taken to mean nothing means something."""
-        from antecast.checking.search import TooEager
-
+        """Raise `TooEager` if a frame that was taken to mean nothing, or to be only noted, is more than that."""
         eager = self._search.reducer.eager
         if eager is None:
             return
+        times: set[int] = set().union(*self._ask([("times",)] * self._jobs))
+        loud = self._loud(times)
+        if loud:
+            raise TooEager(set(), self._images(loud))
         told = self._ask([("assumed",)] * self._jobs)
         held: Held = defaultdict(set)
-        times: set[int] = set()
         knows: dict[bytes, list[int]] = defaultdict(list)
-        for worker, (followed, assumed, seen) in enumerate(told):
-            times |= seen
-            for state, frames in assumed.items():
-                held[state] |= frames
+        images, frames = Images(), set()
+        for worker, (followed, assumed, arrived, renamed) in enumerate(told):
+            images.add(renamed)
+            frames |= arrived
+            for state, names in assumed.items():
+                held[state] |= names
             for state in {each for edge in followed for each in edge[:2]} | set(assumed):
                 knows[state].append(worker)
-        eager.count = len(set().union(*held.values()))
-        held = inherited((edge for followed, _, _ in told for edge in followed), held)
+        eager.count = len(frames)
+        held = inherited((edge for followed, *_ in told for edge in followed), held, images)
         shares: list[Held] = [{} for _ in range(self._jobs)]
-        for state, frames in held.items():
+        for state, names in held.items():
             able = knows[state]
-            shares[able[state[0] % len(able)]][state] = frames
-        failed = self._ask([("failing", share, times) for share in shares])
-        lively = set().union(*failed)
+            shares[able[state[0] % len(able)]][state] = names
+        lively: set[Arriving] = set().union(*self._ask([("failing", share, times) for share in shares]))
         if lively:
-            raise TooEager(set().union(*self._ask([("images", lively)] * self._jobs)))
+            raise TooEager(self._images(lively), set())
+
+    def _loud(self, times: set[int]) -> set[Arriving]:
+        """The frames that turned out to be more than noted. Each worker follows the states that lag behind by the
+        calls that it knows, and tells the others of those that it comes to, until none are new."""
+        boxes: list[list[Parcel]] | None = None
+        failed: set[Arriving] = set()
+        while True:
+            asked = [("noted", None if boxes is None else boxes[each], times) for each in range(self._jobs)]
+            done = self._ask(asked)
+            failed |= set().union(*(each[0] for each in done))
+            if not any(parcel[1] for _, parcels in done for parcel in parcels):
+                return failed
+            boxes = [[parcels[receiver] for _, parcels in done] for receiver in range(self._jobs)]
+
+    def _images(self, frames: set[Arriving]) -> set[Arriving]:
+        return set().union(*self._ask([("images", frames)] * self._jobs))
 
     def _end(self) -> None:
         self._stop.set()

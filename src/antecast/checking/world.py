@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from antecast.checking.lassos import ENDLESS, STORM
-from antecast.checking.machine import ABSENT, Down, Step
+from antecast.checking.machine import ABSENT
 from antecast.checking.performing import ANSWER, CALLS, GO_ON, LEAVING, PLACE, Action, Performing, World
 from antecast.checking.records import EMPTY, Problem
 from antecast.checking.reduction import Eager
 from antecast.checking.scope import BUDGET
+from antecast.checking.steps import Down, Step
 from antecast.checking.wires import NO_LINK, Arrival, Link
 from antecast.core import NodeId
 from antecast.protocols.registry import Need
@@ -215,35 +216,57 @@ class Worlds(Performing):
 
     def at_once(self, world: World, eager: Eager) -> tuple[World, list[Action]]:
         """The world when all has happened that may happen first without hiding anything: frames that mean nothing
-        to their receivers arrive, links come back, and nodes recover unless time can pass before."""
+        to their receivers, or are only noted, arrive, links come back, and nodes recover unless time can pass
+        before."""
         done: list[Action] = []
         if self.restless:
             world = self._restored(world, eager, done)
-        for node, peer, place, arrival in self._idle(world, eager):
-            done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
-            world = (*world[:place], arrival.after, *world[place + 1 :])
+        noting, changed = eager.noting and not self._may_lose(world), True
+        while changed:
+            changed = False
+            for pair, place in self.links.items():
+                for node, peer, arrival, state in self._without_effect(world, eager, pair, place, noting):
+                    done.append(self.label("receive", node, peer, arrival.life, arrival.position, GO_ON))
+                    changed |= state != world[node]
+                    new = list(world)
+                    new[place], new[node] = arrival.after, state
+                    world = tuple(new)
         return world, done
 
     def settled(self, world: World, eager: Eager) -> World:
-        """The same world, in less time: what is left between two nodes depends on nothing but these."""
+        """The same world, in less time: what is left between two nodes, and what becomes of these, depends on
+        nothing else."""
         if self.restless:
             world = self._restored(world, eager, [])
         laden, now, known = self.wires.laden, world[self.NOW], eager.left_between
+        noting, changed = eager.noting and not self._may_lose(world), True
         new: list[int] | None = None
-        for (low, high), place in self.links.items():
-            number = world[place]
-            if laden[number]:
-                key = (number, world[low], world[high], low, now)
-                left = known.get(key)
-                if left is None:
-                    left = number
-                    for *_, arrival in self._idle(world, eager, ((low, high), place)):
-                        left = arrival.after
-                    known[key] = left
-                if left != number:
-                    new = new or list(world)
-                    new[place] = left
+        here: World | list[int] = world
+        while changed:
+            changed = False
+            for (low, high), place in self.links.items():
+                number = here[place]
+                if laden[number]:
+                    key = (number, here[low], here[high], low, now, noting)
+                    left = known.get(key)
+                    if left is None:
+                        number, ends = here[place], {low: here[low], high: here[high]}
+                        for node, _, arrival, state in self._without_effect(
+                            tuple(here), eager, (low, high), place, noting
+                        ):
+                            number, ends[node] = arrival.after, state
+                        left = known[key] = (number, ends[low], ends[high])
+                    if left[0] != here[place]:
+                        here = new = new or list(world)
+                        changed |= left[1:] != (here[low], here[high])
+                        here[place], here[low], here[high] = left
         return world if new is None else tuple(new)
+
+    def _may_lose(self, world: World) -> bool:
+        """Whether a frame that is under way on a link may still be lost."""
+        if not self.scope.losses or (self.cells and Need.RELIABLE_LINKS in self.needs):
+            return False
+        return bool(self.left(world)[PLACE["losses"]])
 
     def _restored(self, world: World, eager: Eager, done: list[Action]) -> World:
         """Nodes have recovered and links come back."""
@@ -256,22 +279,24 @@ class Worlds(Performing):
             world = after
             done.append(action)
 
-    def _idle(
-        self, world: World, eager: Eager, only: tuple[tuple[NodeId, NodeId], int] | None = None
-    ) -> Iterator[tuple[NodeId, NodeId, int, Arrival]]:
-        """The frames that arrive at once, each after those before it."""
-        now, machine = world[self.NOW], self.machine
-        for (low, high), place in self.links.items() if only is None else (only,):
-            number, waiting = world[place], True
-            while waiting:
-                waiting = False
-                for arrival in self.wires.arrivals(number):
-                    node, peer = (high, low) if arrival.to_high else (low, high)
-                    step = machine.step(world[node], node, now, "receive", arrival.frame, peer)
-                    if step.idle and eager.may_go_first(machine, node, peer, arrival.frame, world[node]):
-                        yield node, peer, place, arrival
-                        number, waiting = arrival.after, True
-                        break
+    def _without_effect(
+        self, world: World, eager: Eager, pair: tuple[NodeId, NodeId], place: int, noting: bool
+    ) -> Iterator[tuple[NodeId, NodeId, Arrival, int]]:
+        """The frames between two nodes that arrive at once, each after those before it, and the state of its
+        receiver then."""
+        now, machine, (low, high) = world[self.NOW], self.machine, pair
+        states = {low: world[low], high: world[high]}
+        number, waiting = world[place], True
+        while waiting:
+            waiting = False
+            for arrival in self.wires.arrivals(number):
+                node, peer = (high, low) if arrival.to_high else (low, high)
+                step = machine.step(states[node], node, now, "receive", arrival.frame, peer)
+                may = eager.may_go_first if step.idle else eager.may_be_noted
+                if step.quiet and (noting or step.idle) and may(machine, node, peer, arrival.frame, states[node]):
+                    number, states[node], waiting = arrival.after, step.state, True
+                    yield node, peer, arrival, step.state
+                    break
 
     def _recovery(self, world: World) -> Action | None:
         """A node that is down can recover at once: nobody notices when it does, unless time goes by."""
@@ -289,7 +314,7 @@ class Worlds(Performing):
             for arrival in arrivals(world[place]):
                 node, peer = (high, low) if arrival.to_high else (low, high)
                 step = memo.get((world[node], now, "receive", arrival.frame, peer))
-                if step is None:
+                if step is None or step.aside:
                     step = self.machine.step(world[node], node, now, "receive", arrival.frame, peer)
                 found.append((node, peer, place, arrival, step))
         return found
