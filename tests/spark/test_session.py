@@ -13,6 +13,7 @@ import pytest
 
 from antecast.core import ConfigurationError
 from antecast.spark.session import (
+    _collector,
     _heap,
     check_java,
     is_connect,
@@ -191,7 +192,10 @@ for settings in ({}, {"spark.app.name": "second"}):
             java, name = SparkContext._jvm, spark.conf.get("spark.driver.memory", None)
         else:
             java, name = spark.sparkContext._jvm, spark.sparkContext.getConf().get("spark.driver.memory")
-        said.append([java.java.lang.Runtime.getRuntime().maxMemory() >> 20, name])
+        management = java.java.lang.management.ManagementFactory
+        given = [each for each in management.getRuntimeMXBean().getInputArguments() if each.startswith("-Xmx")]
+        collectors = [each.getName() for each in management.getGarbageCollectorMXBeans()]
+        said.append([given, name, collectors])
     if "SPARK_REMOTE" in os.environ:
         break
 print(json.dumps(said))
@@ -210,6 +214,8 @@ print(json.dumps(said))
         (8, None, {"SPARK_DRIVER_MEMORY": "1400m"}, "1400m"),
         (8, None, {"defaults": "1500m"}, "1500m"),
         (8, None, {"defaults": "1500m", "SPARK_REMOTE": "local[1]"}, "1500m"),
+        (8, None, {"PYSPARK_SUBMIT_ARGS": "--driver-java-options -XX:+UseG1GC pyspark-shell"}, "2048m"),
+        (8, None, {"JAVA_TOOL_OPTIONS": "-XX:+UseG1GC"}, "2048m"),
     ],
 )
 def test_a_java_of_our_own_takes_a_quarter_of_the_memory_unless_the_user_says_otherwise(
@@ -230,9 +236,11 @@ def test_a_java_of_our_own_takes_a_quarter_of_the_memory_unless_the_user_says_ot
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for megabytes, named in json.loads(done.stdout):
-        assert abs(megabytes - int(heap.removesuffix("m"))) <= 70  # without one of the survivors' spaces
+    for given, named, collectors in json.loads(done.stdout):
+        assert given == [f"-Xmx{heap}"]
         assert named in (heap, None)
+        wanted = "G1" if "G1" in str(environment) else "PS"  # as Java names the parallel collector
+        assert all(each.startswith(wanted) for each in collectors)
 
 
 @pytest.mark.parametrize(("gigabytes", "heap"), [(1, "1024m"), (2, "1024m"), (6, "1536m"), (64, "4096m")])
@@ -250,6 +258,20 @@ def test_the_heap_of_local_mode_has_a_least_and_a_most(
         assert _heap(master, {}) == {}
     monkeypatch.setattr("pyspark.SparkContext._gateway", object())
     assert _heap("local[2]", {}) == {}
+
+
+def test_our_garbage_collector_gives_way_to_any_java_options_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java does not start if it is told of two."""
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    ours = {"spark.driver.defaultJavaOptions": "-XX:+UseParallelGC"}
+    assert _collector("local[2,4]", {}) == _collector("local", {"spark.executor.memory": "3g"}) == ours
+    assert _collector("spark://a:7077", {}) == {}
+    for name in ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"):
+        assert _collector("local[2]", {name: "-XX:+UseZGC"}) == {}
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC")
+    assert _collector("local[2]", {}) == {}
 
 
 KILLED = """

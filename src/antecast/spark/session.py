@@ -202,7 +202,7 @@ def _find_or_start(
     master = _with_retries(master or theirs.get("spark.master") or "local[*]")
     check_java()
     _probe(master)
-    ours = _configuration(name, master) | _heap(master, theirs)
+    ours = _configuration(name, master) | _heap(master, theirs) | _collector(master, theirs)
     return _launch(ours | theirs | {"spark.master": master}, log), True
 
 
@@ -254,12 +254,34 @@ def _heap(master: str, theirs: Mapping[str, str]) -> dict[str, str]:
 
     A quarter of what we may use: Python, its workers and the cache of files need the rest.
     """
-    from pyspark import SparkContext
-
-    if not re.fullmatch(r"local(\[.*\])?", master) or SparkContext._gateway is not None or heap_is_set(theirs):
+    if not _is_ours(master) or heap_is_set(theirs):
         return {}
     megabytes = min(max(allowed_memory() // 4 >> 20, _LEAST_HEAP), _MOST_HEAP)
     return {"spark.driver.memory": f"{megabytes}m"}
+
+
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_SAYS_COLLECTOR = (_JAVA_OPTIONS, "spark.driver.extraJavaOptions")
+_ENVIRONMENT_OF_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+
+def _collector(master: str, theirs: Mapping[str, str]) -> dict[str, str]:
+    """The garbage collector of a JVM that does all the work of Spark here, unless the user gives Java options.
+
+    Jobs want throughput and can wait for a pause: the parallel collector takes up to a tenth less CPU time than
+    the default one. Java does not start if it is told of two collectors, so ours gives way to any options.
+    """
+    said = any(map(theirs.get, _SAYS_COLLECTOR)) or any(
+        "GC" in os.environ.get(name, "") for name in _ENVIRONMENT_OF_JAVA
+    )
+    return {} if said or not _is_ours(master) else {_JAVA_OPTIONS: "-XX:+UseParallelGC"}
+
+
+def _is_ours(master: str) -> bool:
+    """Whether all of Spark runs in one JVM that is about to be started."""
+    from pyspark import SparkContext
+
+    return re.fullmatch(r"local(\[.*\])?", master) is not None and SparkContext._gateway is None
 
 
 def _with_retries(master: str) -> str:
@@ -293,8 +315,11 @@ def _connect(url: str, settings: Mapping[str, str], log: Path | None) -> SparkSe
     try:
         if url.startswith("local"):
             check_java()
-            heap = _heap(url, user_settings() | dict(settings))
-            with _jvm({"spark.master": url} | heap, log), warnings.catch_warnings():
+            theirs = user_settings() | dict(settings)
+            with (
+                _jvm({"spark.master": url} | _heap(url, theirs) | _collector(url, theirs), log),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore")  # the client tries to set the address again, in vain
                 local: SparkSession = builder.config(
                     "spark.connect.grpc.binding.address", "127.0.0.1"

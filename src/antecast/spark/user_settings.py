@@ -23,6 +23,7 @@ _AS_SETTINGS = {
     "--master": "spark.master",
     "--name": "spark.app.name",
     "--driver-memory": "spark.driver.memory",
+    "--driver-java-options": "spark.driver.extraJavaOptions",
     "--executor-memory": "spark.executor.memory",
     "--executor-cores": "spark.executor.cores",
     "--num-executors": "spark.executor.instances",
