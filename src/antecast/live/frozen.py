@@ -86,7 +86,7 @@ class _Freezer:
         known = self._seen.get(id(thing))
         if known is not None:
             return [_REF, known]
-        if kind is tuple and set(map(type, thing)) == {int} and -(1 << 63) <= min(thing) and max(thing) < 1 << 64:
+        if kind is tuple and set(map(type, thing)) == {int} and min(thing) >= -(1 << 63) and max(thing) < 1 << 64:
             return [_TUPLE, None, thing]  # the name of a message, say
         if issubclass(kind, tuple):
             return [_TUPLE, None if kind is tuple else _name(kind), self._items(thing)]
