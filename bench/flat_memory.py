@@ -30,6 +30,8 @@ from bench.table import report
 
 NODES = 100
 PIECE = 1_000_000
+HEAP = "1g"
+"""Of Java, which uses what it may before it collects garbage: what does not fit ends the job."""
 
 
 def write_log(path: Path, events: int) -> None:
@@ -115,7 +117,11 @@ def one(subject: str, events: int) -> None:
     """One figure, in this process; printed as JSON."""
     from antecast.spark.session import spark_session
 
-    with tempfile.TemporaryDirectory() as folder, spark_session("flat memory", master="local[2]") as spark:
+    settings = {"spark.driver.memory": HEAP}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        spark_session("flat memory", master="local[2]", settings=settings) as spark,
+    ):
         with watched() as peak:
             SUBJECTS[subject](spark, Path(folder), events)
         print(json.dumps(peak))
@@ -138,7 +144,7 @@ def main() -> None:
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             rows.append({"what": subject, "events": events, **json.loads(done.stdout)})
     note = (
-        "The JVM grows as far as it may before it collects garbage (spark.driver.memory, default: 1 GB), and the "
+        f"The JVM grows as far as it may before it collects garbage (here spark.driver.memory = {HEAP}), and the "
         "tables are made in the driver's Python a million rows at a time. Goal: the same at every size."
     )
     report("flat_memory", "Peak memory on Spark", rows, note=note)

@@ -106,19 +106,19 @@ def _resident() -> dict[str, float]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                text = (entry / "stat").read_text()
+                text, program = (entry / "stat").read_text(), (entry / "exe").readlink().name
             except OSError:
                 continue  # it ended while we looked
             fields = text[text.rindex(")") + 2 :].split()
             parents[int(entry.name)] = int(fields[1])
-            names[int(entry.name)] = text[text.index("(") + 1 : text.rindex(")")]
+            names[int(entry.name)] = program  # a child that Java has just forked is Java still, and as large
             sizes[int(entry.name)] = int(fields[21]) * os.sysconf("SC_PAGESIZE") / 1e6
     ours = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    workers = [sizes[pid] for pid in ours - {os.getpid()} if "java" not in names[pid]]
+    workers = [sizes[pid] for pid in ours - {os.getpid()} if names[pid] != "java"]
     return {
-        "driver JVM MB": max((sizes[pid] for pid in ours if "java" in names[pid]), default=0.0),
+        "driver JVM MB": max((sizes[pid] for pid in ours if names[pid] == "java"), default=0.0),
         "driver Python MB": sizes[os.getpid()],
         "own MB": _own(),
         "worker MB": max(workers, default=0.0),
