@@ -1,8 +1,12 @@
-"""Writes docs/benchmarks.md from the results of the last benchmarks: figures are never typed."""
+"""Writes docs/benchmarks.md from the results of the last benchmarks: figures are never typed.
+
+What was not measured again stays on the page as it is.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +22,11 @@ A benchmark that is not on this page has not been measured on a machine without 
 """
 
 
-def section(result: dict[str, Any]) -> str:
+def section(name: str, result: dict[str, Any]) -> str:
     rows: list[dict[str, Any]] = result["rows"]
     heads = list(rows[0])
     command = " ".join([f"python -m bench.{result['benchmark']}", *result.get("arguments", ())])
-    lines = [f"## {result['title']}", "", f"`{command}`", ""]
+    lines = [f"<!-- {name} -->", f"## {result['title']}", "", f"`{command}`", ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     lines += ["| " + " | ".join(text(row.get(head, "")) for head in heads) + " |" for row in rows]
     if result["note"]:
@@ -31,9 +35,15 @@ def section(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
-    PAGE.write_text("\n\n".join([INTRODUCTION.strip(), *map(section, results)]) + "\n", encoding="utf-8")
-    print(f"{PAGE.name}: {len(results)} benchmarks")
+    found = re.split(r"^<!-- (\w+) -->$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    sections = {
+        name: f"<!-- {name} -->{text.rstrip()}" for name, text in zip(found[::2], found[1::2], strict=True)
+    }
+    measured = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+    sections |= {name: section(name, result) for name, result in measured.items()}
+    page = "\n\n".join([INTRODUCTION.strip(), *(text for _, text in sorted(sections.items()))])
+    PAGE.write_text(f"{page}\n", encoding="utf-8")
+    print(f"{PAGE.name}: {len(sections)} tables, {len(measured)} of them new")
 
 
 if __name__ == "__main__":
