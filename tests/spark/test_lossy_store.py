@@ -20,7 +20,8 @@ from antecast.sim.study import Study, make_study, plan
 from antecast.spark import claim
 from antecast.spark import folder as folder_module
 from antecast.spark.folder import SweepFolder
-from antecast.spark.sweep import SweepResult, _Reading, read_sweep, sweep
+from antecast.spark.sweep import SweepResult, read_sweep, sweep
+from antecast.spark.swept import _Reading
 
 TABLES = ("events", "samples", "parts")
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from antecast.torture.proxy import Proxy
+from antecast.torture.proxy import Proxy, _Frames
 
 FRAME = b"\x00\x00\x00\x08abcdefgh"
 
@@ -114,3 +114,11 @@ def test_a_closed_road_takes_no_connections():
             await reader.readexactly(1)
 
     through_a_proxy(test)
+
+
+def test_the_middle_of_a_record_of_tls_is_found_wherever_reads_end():
+    record = b"\x17\x03\x03\x00\x06abcdef"
+    for cut in range(1, len(record)):
+        frames = _Frames(secured=True)
+        assert (frames.middle(record[:cut]) is None) == (cut < 5)  # its length is not known yet
+        assert frames.middle(record[cut:] + record) == (8 if cut < 5 else 8 + len(record)) - cut

@@ -45,6 +45,22 @@ def test_whatever_comes(protocol, seed):
     assert sum(result.tally.faults.values()) >= 6
 
 
+def test_nodes_with_keys():
+    result = result_of("vector", "faults", 0, 5, rounds=4, keys=True)
+    assert result.tally.wrong == []
+    assert sum(result.tally.faults.values()) >= 4
+    assert result.audit == "causal"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is how they die
+@pytest.mark.parametrize("protocol", ["pc-broadcast", "vcube"])
+def test_nodes_that_keep_few_messages_say_what_they_give_up(protocol, monkeypatch):
+    monkeypatch.setattr("antecast.torture.session.MEMORY_ROUNDS", 10)
+    result = result_of(protocol, "memory", 0, 0, settings={"retain": 20, "patience": "1s"})
+    assert result.tally.wrong == []
+    assert result.tally.faults["kill in one process"] >= 10
+
+
 @pytest.mark.parametrize("control", sorted(CONTROLS))
 def test_a_node_that_breaks_a_rule_is_caught(control):
     wrong = Campaign(["vector"], 60, control=control, patience=3.0).run().wrong
@@ -83,6 +99,8 @@ def test_a_campaign_that_runs_out_of_time_is_inconclusive(antecast):
         (("nonsense",), "nonsense"),
         (("cellular",), "cellular needs cells"),
         (("vector", "--control", "kindness"), "no such control 'kindness'"),
+        (("vector", "--set", "retain=few"), "protocol.retain"),
+        (("vector", "vcube", "--set", "early=2000"), "early"),
     ],
 )
 def test_bad_usage_is_one_line(antecast, arguments, problem):

@@ -41,6 +41,13 @@ def torture(
         str | None,
         typer.Option(metavar="RULE", help="Use nodes that break a rule, to see that it is noticed."),
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="Nodes have keys: TLS, signed messages, encrypted payloads.")
+    ] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A setting of the protocols. Repeatable."),
+    ] = None,
     folder: OutFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -54,6 +61,7 @@ def torture(
 
     Exits with 0 if nothing was wrong, 1 if something was, 2 for wrong usage, 3 if --for ended it early.
     """
+    from antecast.cli.node import read_pairs
     from antecast.torture.campaign import Campaign, plain
     from antecast.torture.controls import CONTROLS
 
@@ -72,8 +80,8 @@ def torture(
             show("torture", share, f"{summary.faults} faults, {len(summary.wrong)} wrong; {state}")
 
         campaign = Campaign(
-            protocols, faults, seed=seed, nodes=nodes, points=points, control=control, folder=folder,
-            seconds=seconds, in_process=in_process, show=tell,
+            protocols, faults, seed=seed, nodes=nodes, points=points, control=control, keys=keys,
+            settings=read_pairs(overrides or []), folder=folder, seconds=seconds, in_process=in_process, show=tell,
         )  # fmt: skip
         summary = campaign.run()
     if as_json:

@@ -8,6 +8,7 @@ last number in it, as an application does that commits its state and the number 
     ["i", k]                                message k is about to be broadcast
     ["a", k, origin, seq]                   the node has said that message k is durable
     ["d", number, origin, seq, at, payload] a delivery
+    ["x", origin, seq]                      the node does without this message and those before it
 
 The payload is JSON too: the node, its k, whether it is an answer, and the last message of each origin that the
 application had been shown when it spoke. So each delivery can be checked for causal order by itself.
@@ -21,8 +22,32 @@ import os
 from pathlib import Path
 from typing import Any
 
+from antecast.core import Discard, Effect
+from antecast.live.engine import Engine
 from antecast.live.entries import Delivery
 from antecast.live.node import Node
+
+
+class _TellingEngine(Engine):
+    """Writes down at once what its node gives up. A crash may undo that, and the message may still come;
+    what is not undone is in the record."""
+
+    def _perform_rare(self, effect: Effect) -> None:
+        if isinstance(effect, Discard) and isinstance(self._owner, TellingNode):
+            line = json.dumps(["x", effect.id.origin, effect.id.seq]).encode() + b"\n"
+            with self._owner.record.open("ab", buffering=0) as file:
+                file.write(line)
+        super()._perform_rare(effect)
+
+
+class TellingNode(Node):
+    """A node of which the record also says what it has given up."""
+
+    engine_class = _TellingEngine
+
+    def __init__(self, number: int, protocol: str, *, record: Path, **options: Any) -> None:
+        super().__init__(number, protocol, **options)
+        self.record = record
 
 
 class Application:

@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,18 @@ class Standing(msgspec.Struct):
         self.wrong += [f"{session.name}: {text}{where}" for text in tally.wrong[:10]]
 
 
+_SAME = ("seed", "nodes", "control", "keys", "settings")
+"""What a campaign has to have in common with the summary that it goes on with."""
+
+
 class Summary(msgspec.Struct):
     seed: int
     nodes: int
     control: str | None
     protocols: dict[str, Standing] = msgspec.field(default_factory=dict)
     seconds: float = 0.0
+    keys: bool = False
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def faults(self) -> int:
@@ -95,6 +101,9 @@ class Campaign:
     in_process: bool = False
     """Whether random faults come to nodes in this process, many and cheap, instead of real ones."""
     control: str | None = None
+    keys: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Of every protocol, as in a scenario."""
     folder: Path | None = None
     """Where the summary and failed sessions are kept."""
     seconds: float | None = None
@@ -107,7 +116,7 @@ class Campaign:
 
     def run(self) -> Summary:
         for name in self.protocols:
-            _check(name)
+            _check(name, self.settings)
         return asyncio.run(self._run())
 
     async def _run(self) -> Summary:
@@ -120,7 +129,7 @@ class Campaign:
         for name in self.protocols:
             code = code_identity(specification(name))
             if name not in summary.protocols:
-                counted = await count_points(name, self.nodes, context)
+                counted = await count_points(self._session(name, "count", 0, 0), context)
                 summary.protocols[name] = Standing(code, counted)
         for session in self._sessions(summary):
             late = self.seconds is not None and time.monotonic() - self._begun > self.seconds
@@ -163,7 +172,18 @@ class Campaign:
                     yield self._session(name, kind, index, standing.points)
 
     def _session(self, name: str, kind: str, index: int, points: int) -> Session:
-        return Session(name, kind, index, self.seed, self.nodes, points, self.control, self.patience)
+        return Session(
+            name,
+            kind,
+            index,
+            self.seed,
+            self.nodes,
+            points,
+            self.control,
+            self.patience,
+            keys=self.keys,
+            settings=self.settings,
+        )
 
     # The summary on disk.
 
@@ -172,7 +192,7 @@ class Campaign:
         return None if self.folder is None else self.folder / "torture.json"
 
     def _resumed(self) -> Summary:
-        fresh = Summary(self.seed, self.nodes, self.control)
+        fresh = Summary(self.seed, self.nodes, self.control, keys=self.keys, settings=dict(self.settings))
         file = self._file
         if file is None or not file.exists():
             return fresh
@@ -180,10 +200,10 @@ class Campaign:
             found = msgspec.json.decode(file.read_bytes(), type=Summary)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{file}: not a summary of antecast torture ({error})") from None
-        same = (found.seed, found.nodes, found.control) == (self.seed, self.nodes, self.control)
+        same = all(getattr(found, each) == getattr(fresh, each) for each in _SAME)
         code = {name: code_identity(specification(name)) for name in found.protocols}
         if not same or any(each.code != code[name] for name, each in found.protocols.items()):
-            what = "other code" if same else "another seed, number of nodes or control"
+            what = "other code" if same else "another seed, number of nodes, control, keys or settings"
             raise ConfigurationError(f"{file}: of a campaign with {what}; give another folder", field="--out")
         return found
 
@@ -201,10 +221,10 @@ def plain(summary: Summary) -> dict[str, Any]:
     return built
 
 
-def _check(name: str) -> None:
+def _check(name: str, settings: Mapping[str, object]) -> None:
     """Torture needs a mesh of links between nodes that crash."""
     spec = specification(name)
-    unmet = spec.needs(spec.settings()) & {Need.CELLS, Need.STATIC_MEMBERS}
+    unmet = spec.needs(spec.configure(settings)) & {Need.CELLS, Need.STATIC_MEMBERS}
     if unmet:
         words = ", ".join(sorted(unmet))
         raise ConfigurationError(f"{name} needs {words}; torture has crashes and no cells", field="PROTOCOL")

@@ -15,6 +15,7 @@ from typing import Any
 
 from antecast.core import AntecastError
 from antecast.core.guarantees import Guarantee
+from antecast.live.groups import new_group
 from antecast.protocols.registry import specification
 from antecast.torture.ledger import Ledger
 from antecast.torture.member import Member, live
@@ -117,6 +118,19 @@ class Plan:
     snapshot_every: int = 3000
     patience: float = CALM_SECONDS
     """Seconds after which what has not arrived is lost."""
+    keys: bool = False
+    """Whether the nodes have keys: TLS, signed messages, encrypted payloads."""
+
+
+def keys_of(plan: Plan) -> dict[int, Path]:
+    """The file of each node of a group with keys, made here; none without."""
+    if not plan.keys:
+        return {}
+    authority = new_group(plan.folder / "torture.group", "torture", encrypt=True)
+    files = {number: plan.folder / f"{number}.node" for number in range(plan.nodes)}
+    for number, file in files.items():
+        assert authority.invite(f"node-{number}", file).number == number
+    return files
 
 
 class Group:
@@ -124,7 +138,7 @@ class Group:
 
     def __init__(self, plan: Plan, context: ForkServerContext) -> None:
         self.plan, self._context = plan, context
-        self.proxy = Proxy()
+        self.proxy = Proxy(secured=plan.keys)
         folder = plan.folder
         self.numbers = range(plan.nodes)
         (folder / "disk").mkdir(parents=True, exist_ok=True)
@@ -138,7 +152,7 @@ class Group:
         self._members: dict[int, Member] = {}
 
     async def start(self, armed: Mapping[int, tuple[int, Path]] | None = None) -> None:
-        plan = self.plan
+        plan, keys = self.plan, keys_of(self.plan)
         for number in self.numbers:
             ports = [await self.proxy.open(number, other) for other in range(number)]
             self._members[number] = Member(
@@ -151,6 +165,7 @@ class Group:
                 errors=plan.folder / f"errors-{number}.txt",
                 peers=tuple(f"127.0.0.1:{port}" for port in ports),
                 settings=dict(plan.settings or {}),
+                keys=keys.get(number),
                 control=plan.control,
                 snapshot_every=plan.snapshot_every,
             )

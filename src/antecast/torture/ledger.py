@@ -10,6 +10,9 @@ It needs no clock and no knowledge of the protocol. Whatever the nodes went thro
 
 When everything is calm, also: each message whose broadcast was acknowledged is delivered everywhere, and what one
 node has delivered, all have.
+
+A node that gives messages up says so, in a `Discard`: it need not deliver them any more, nor before what depends
+on them. With the default settings none does.
 """
 
 from __future__ import annotations
@@ -35,6 +38,12 @@ class _Page:
     open: set[int] = field(default_factory=set)
     """Messages of the present life that are about to be broadcast, and not acknowledged yet."""
     lives: int = 0
+    given_up: dict[int, int] = field(default_factory=dict)
+    """For each source, the last message that the node has said it does without; and so for those before it."""
+
+    def needs(self, name: Name) -> bool:
+        """Whether a message has to be delivered, and has not been."""
+        return name not in self.delivered and self.given_up.get(name[0], 0) < name[1]
 
 
 class Ledger:
@@ -70,6 +79,9 @@ class Ledger:
                     page.open.add(rest[0])
                 elif kind == "a":
                     self._accept(node, page, *rest)
+                elif kind == "x":
+                    origin, seq = rest
+                    page.given_up[origin] = max(seq, page.given_up.get(origin, 0))
                 else:
                     page.open.clear()
                     page.lives += 1
@@ -113,7 +125,7 @@ class Ledger:
         page.last[origin] = max(seq, page.last.get(origin, 0))
         if self._causal:
             for other, shown in past:
-                if (other, shown) not in page.delivered:
+                if page.needs((other, shown)):
                     self.wrong.append(f"{what} before {other}:{shown}, on which it depends")
 
     # What is not there yet.
@@ -121,7 +133,8 @@ class Ledger:
     def missing(self) -> dict[int, set[Name]]:
         """What each node has yet to deliver."""
         wanted = set(self.accepted).union(*(page.delivered for page in self._pages.values()))
-        return {node: wanted - page.delivered for node, page in self._pages.items() if wanted - page.delivered}
+        lacking = {node: {name for name in wanted if page.needs(name)} for node, page in self._pages.items()}
+        return {node: names for node, names in lacking.items() if names}
 
     def speaking(self) -> set[int]:
         """Nodes that are about to broadcast something."""

@@ -23,12 +23,14 @@ from typing import Any
 
 from antecast.core import AntecastError
 from antecast.live import faults
+from antecast.live.groups import GroupSecurity
 from antecast.live.links.options import TcpOptions
 from antecast.live.links.tcp import Tcp
 from antecast.live.machine import Clock
 from antecast.live.node import Node
 from antecast.live.pacing import Limits
-from antecast.torture.application import Application
+from antecast.live.security import Security
+from antecast.torture.application import Application, TellingNode
 from antecast.torture.controls import CONTROLS
 
 QUICK = TcpOptions(
@@ -53,6 +55,7 @@ class Member:
     errors: Path
     peers: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
+    keys: Path | None = None
     point: int | None = None
     """The fault point at which it dies."""
     trace: Path | None = None
@@ -90,14 +93,16 @@ def live(member: Member, pipe: Connection) -> None:
 
 async def _live(member: Member, pipe: Connection, clock: _DayClock) -> None:
     transport = Tcp(listen="127.0.0.1:0", peers=member.peers, options=QUICK)
-    node = Node(
+    node = TellingNode(
         member.number,
         member.protocol,
+        record=member.record,
         settings=member.settings,
         members=member.members,
         journal=member.journal,
         durability="normal",
         transports=[transport],
+        security=security_of(member.keys, member.protocol),
         events=member.events,
         limits=Limits(snapshot_every=member.snapshot_every, history=2 * member.snapshot_every),
         clock=partial(Clock, of_day=clock),
@@ -121,6 +126,10 @@ async def _live(member: Member, pipe: Connection, clock: _DayClock) -> None:
     except AntecastError as error:
         pipe.send(("failed", f"{type(error).__name__}: {error}"))
         os._exit(GONE_WRONG)
+
+
+def security_of(keys: Path | None, protocol: str) -> Security | None:
+    return None if keys is None else GroupSecurity.load(keys, protocol)
 
 
 def _obey(pipe: Connection, application: Application, clock: _DayClock, ended: asyncio.Event, node: Node) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 from antecast.core.guarantees import Guarantee
 from antecast.live import faults
 from antecast.live.links.memory import MemoryLink
-from antecast.live.node import Node
 from antecast.live.pacing import Limits
 from antecast.protocols.registry import specification
-from antecast.torture.application import Application
+from antecast.torture.application import Application, TellingNode
 from antecast.torture.damage import files_of
-from antecast.torture.group import Plan, Stuck
+from antecast.torture.group import Plan, Stuck, keys_of
 from antecast.torture.ledger import Ledger
+from antecast.torture.member import security_of
 
 _WRITES = ("commit", "snapshot", "acknowledge", "remember")
 
@@ -76,13 +76,15 @@ class MemoryLife:
         self.tasks: list[asyncio.Task[None]] = []
         plan = group.plan
         limits = Limits(snapshot_every=plan.snapshot_every, history=2 * plan.snapshot_every)
-        self.node = Node(
+        self.node = TellingNode(
             number,
             plan.protocol,
+            record=group.record(number),
             settings=plan.settings,
             members=plan.nodes,
             journal=self.journal,
             durability="normal",
+            security=security_of(group.keys.get(number), plan.protocol),
             limits=limits,
         )
         self.application: _Record | None = None
@@ -173,6 +175,7 @@ class MemoryGroup:
         self.deaths: list[str] = []
         for number in self.numbers:
             self.place(number).parent.mkdir(parents=True)
+        self.keys = keys_of(plan)
 
     def record(self, number: int) -> Path:
         return self.plan.folder / f"record-{number}.jsonl"

@@ -31,9 +31,11 @@ class Weather:
 
 
 class _Frames:
-    """Follows the lengths in a stream, to know where frames begin."""
+    """Follows the lengths in a stream, to know where frames begin. With keys these are the records of TLS."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, secured: bool) -> None:
+        self._secured = secured
+        self._head_size = 5 if secured else 4
         self._head = b""
         self._left = 0
 
@@ -45,16 +47,21 @@ class _Frames:
                 step = min(self._left, len(data) - place)
                 self._left, place = self._left - step, place + step
                 continue
-            missing = 4 - len(self._head)
+            missing = self._head_size - len(self._head)
             self._head += data[place : place + missing]
             place += missing
-            if len(self._head) < 4:
+            if len(self._head) < self._head_size:
                 break
-            length = int.from_bytes(self._head, "big")
-            self._head, self._left = b"", 0 if length == (1 << 32) - 1 else length & 0x7FFF_FFFF
-            if length and self._left and found is None:
+            self._left, self._head = self._length(), b""
+            if self._left and found is None:
                 found = min(len(data), place + self._left // 2)
         return found
+
+    def _length(self) -> int:
+        if self._secured:
+            return int.from_bytes(self._head[3:], "big")
+        length = int.from_bytes(self._head, "big")
+        return 0 if length == (1 << 32) - 1 else length & 0x7FFF_FFFF
 
 
 class _Passage:
@@ -73,7 +80,7 @@ class _Passage:
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(256)
         writing = loop.create_task(self._write(queue, writer))
-        frames, counts = _Frames(), self.road.proxy.counts
+        frames, counts = _Frames(secured=self.road.proxy.secured), self.road.proxy.counts
         try:
             while data := await reader.read(CHUNK):
                 middle = frames.middle(data)
@@ -171,7 +178,9 @@ class Road:
 class Proxy:
     """All roads of a group."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, secured: bool = False) -> None:
+        self.secured = secured
+        """Whether its connections are those of nodes with keys."""
         self.roads: dict[tuple[int, int], Road] = {}
         self.ports: dict[int, int] = {}
         """Where each node listens in its present life."""

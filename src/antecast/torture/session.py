@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
@@ -50,10 +50,24 @@ class Session:
     control: str | None = None
     patience: float = CALM_SECONDS
     rounds: int = ROUNDS
+    keys: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return f"{self.protocol} {self.kind} {self.index}"
+
+    def plan(self, folder: Path, *, events: bool = True) -> Plan:
+        return Plan(
+            self.protocol,
+            folder,
+            nodes=self.nodes,
+            settings=self.settings,
+            control=self.control,
+            events=events,
+            patience=self.patience,
+            keys=self.keys,
+        )
 
 
 @dataclass
@@ -72,7 +86,7 @@ async def run_session(session: Session, context: ForkServerContext, keep: Path |
         return await _run_in_process(session, keep)
     folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
     disk = SmallDisk(folder / "disk") if session.kind == "faults" else None
-    plan = Plan(session.protocol, folder, nodes=session.nodes, control=session.control, patience=session.patience)
+    plan = session.plan(folder)
     group = Group(plan, context)
     random = Random(f"{session.seed} {session.name}")
     trials = Trials(group, random, disk)
@@ -97,8 +111,7 @@ async def run_session(session: Session, context: ForkServerContext, keep: Path |
 async def _run_in_process(session: Session, keep: Path | None) -> Result:
     """The same, with nodes in this process: only kills and cuts, and many of them."""
     folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
-    plan = Plan(session.protocol, folder, nodes=session.nodes, patience=session.patience)
-    group, tally, random = MemoryGroup(plan), Tally(), Random(f"{session.seed} {session.name}")
+    group, tally, random = MemoryGroup(session.plan(folder)), Tally(), Random(f"{session.seed} {session.name}")
     faults.armed = group.point
     try:
         for number in group.numbers:
@@ -245,10 +258,10 @@ _KINDS: dict[str, Callable[[Session, Trials], Any]] = {
 }
 
 
-async def count_points(protocol: str, nodes: int, context: ForkServerContext) -> int:
+async def count_points(session: Session, context: ForkServerContext) -> int:
     """How many fault points a life passes, from its start to calm, with the work that trials give it."""
     folder = Path(tempfile.mkdtemp(prefix="antecast-torture-", dir=quiet_folder()))
-    group = Group(Plan(protocol, folder, nodes=nodes, events=False), context)
+    group = Group(session.plan(folder, events=False), context)
     most = 0
     try:
         await group.start()
