@@ -184,6 +184,8 @@ class Node:
             self._begin(journal)
             for transport in self.transports:
                 await transport.start(self)
+                if self._stopping:
+                    raise NodeStopped("the node was stopped while it started")
         except BaseException:
             if self._engine is None or self._engine.journal is not journal:
                 journal.abandon()
