@@ -249,6 +249,28 @@ class Tcp(Transport):
 
     async def decide(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a connection that has greeted is not taken; None if it is."""
+        silent: Connection | None = None
+        while True:  # what was found out before a wait may be another thing after it: a revocation, for instance
+            if (reason := self._unfit(connection, theirs)) is not None:
+                return reason
+            before = self.node.links.get(theirs.number)
+            if not isinstance(before, Connection) or before.hello is None or before is silent:
+                return None
+            if before.hello.instance == theirs.instance:
+                if before.dialled == connection.dialled:
+                    return None  # its other end has given the old one up
+                larger_dials = connection.dialled == (self.node.number > theirs.number)
+                if larger_dials:
+                    return None
+                self.node.counters["refused_duplicate"] += 1
+                return DUPLICATE
+            if await before.is_alive(self.options.proof):
+                self.node.counters["refused_in_use"] += 1
+                return f"number {theirs.number} is in use by another process"
+            silent = before
+
+    def _unfit(self, connection: Connection, theirs: Hello) -> str | None:
+        """Why a node may not be linked to this one, if so."""
         counters, lives = self.node.counters, self.node.lives
         if theirs.instance == self.instance:
             self._tell_itself(connection)
@@ -266,20 +288,6 @@ class Tcp(Transport):
                 lives.refused(theirs.number, theirs.life, theirs.instance, theirs.position)
             counters["refused_in_use" if isinstance(fault, LostState) else "refused_hello"] += 1
             return str(fault)
-        before = self.node.links.get(theirs.number)
-        if not isinstance(before, Connection) or before.hello is None:
-            return None
-        if before.hello.instance == theirs.instance:
-            if before.dialled == connection.dialled:
-                return None  # its other end has given the old one up
-            larger_dials = connection.dialled == (self.node.number > theirs.number)
-            if larger_dials:
-                return None
-            counters["refused_duplicate"] += 1
-            return DUPLICATE
-        if await before.is_alive(self.options.proof):
-            counters["refused_in_use"] += 1
-            return f"number {theirs.number} is in use by another process"
         return None
 
     def _tell_itself(self, taken: Connection) -> None:
