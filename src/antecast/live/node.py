@@ -89,6 +89,9 @@ class Node:
             raise ConfigurationError(
                 f"these keys are those of node {self.security.number}, not of node {self.number}", field="security"
             )
+        if self.security.protocol not in (None, self.spec.name, address(self.spec)):
+            problem = f"these keys sign messages of {self.security.protocol}, not of {self.spec.name}"
+            raise ConfigurationError(problem, field="security")
         self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()

@@ -504,3 +504,10 @@ def test_the_keys_of_another_node_are_refused_before_anything_is_begun(group, tm
     keys = GroupSecurity.load(tmp_path / "bob.node", "vector")
     with pytest.raises(ConfigurationError, match=f"those of node {keys.number}, not of node 77"):
         Node(77, security=keys)
+
+
+def test_keys_that_sign_for_another_protocol_are_refused_before_anything_is_begun(group, tmp_path):
+    """Each message would cost an honest peer's link."""
+    keys = GroupSecurity.load(tmp_path / "bob.node", "fifo")
+    with pytest.raises(ConfigurationError, match="sign messages of fifo, not of vector"):
+        Node(keys.number, "vector", security=keys)
