@@ -160,6 +160,15 @@ def test_replay_breaks_into_the_debugger(antecast, monkeypatch):
     assert seen == [(b"two", 1)]
 
 
+@pytest.mark.parametrize("words", [b"", b"q\n"])
+def test_whoever_leaves_the_debugger_ends_the_replay_quietly(antecast, typed, words):
+    told(Path("a"), b"one", b"two")
+    typed(words)
+    code, out, err = antecast("replay", "a", "--break", 1)
+    assert (code, err) == (0, "")
+    assert "broadcast" not in out
+
+
 def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
     told(Path("a"), b"one")
     monkeypatch.setattr("antecast.live.replay.code_identity", lambda spec: "other")
@@ -215,7 +224,8 @@ def test_status_shows_a_running_node(antecast, tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a") as a, Node(1) as b:
             connect(a, b)
-            control = Control(a, socket_of(tmp_path / "a"))
+            (tmp_path / "also a").symlink_to(tmp_path / "a")
+            control = Control(a, socket_of(tmp_path / "also a"))
             await control.start()
             await a.broadcast(b"x")
             asked = await asyncio.to_thread(ask_status, tmp_path / "a")

@@ -387,6 +387,16 @@ def test_a_second_name_is_no_second_journal(path, link):
         again.close()
 
 
+@pytest.mark.parametrize("name", [":memory:", "file:a?mode=memory#b", "50% of äöü?"])
+def test_a_journal_is_a_file_whatever_it_is_called(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    filled(Path(name)).close()
+    again = open_journal(Path(name))
+    assert len(calls_of(again)) == 3
+    again.close()
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}.mark"}
+
+
 @pytest.mark.parametrize("checkpointed", [True, False])
 def test_a_journal_that_was_torn_from_its_node_without_its_mark_is_refused(path, checkpointed):
     """The last calls, or all of them, are in SQLite's log beside it."""

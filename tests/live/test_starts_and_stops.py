@@ -73,3 +73,14 @@ def test_a_node_that_is_stopped_while_it_starts_says_so_and_listens_no_more(tmp_
             await node.broadcast(b"one")
 
     run(main)
+
+
+def test_a_file_of_somebody_else_among_the_event_logs_keeps_no_node_from_starting(tmp_path):
+    (tmp_path / "node-0-copy.parquet").touch()
+
+    async def main():
+        async with Node(0, events=tmp_path) as node:
+            await node.broadcast(b"one")
+
+    run(main)
+    assert {path.name for path in tmp_path.iterdir()} == {"node-0-copy.parquet", "node-0-000000000000.parquet"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from antecast.cli.console import Json, Quiet, note
-from antecast.cli.terminal import Output, as_row, as_text, broadcast_lines, watch_keys
+from antecast.cli.terminal import Output, as_row, as_text, broadcast_lines, end_on_signals, watch_keys
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -288,8 +287,7 @@ class _Terminal:
 
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ended.set)
+        end_on_signals(loop, ended)
         node = self._node
         await node.start()
         control = None if self._journal is None else Control(node, socket_of(self._journal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bdb import BdbQuit
 from pathlib import Path
 from typing import Annotated
 
@@ -55,5 +56,7 @@ def replay(
             out.print(f"{step.position} {describe_call(step)}", soft_wrap=True)
             for line in described:
                 out.print(f"    {line}", soft_wrap=True)
+    except BdbQuit:  # whoever was in the debugger has seen enough
+        pass
     finally:
         recording.close()

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import select
+import signal
 import stat
 import sys
 import threading
@@ -26,6 +27,13 @@ from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.live import Delivery, Node
+
+
+def end_on_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    """Ctrl-C, SIGTERM and the end of the terminal end a node cleanly. With nohup, it outlives its terminal."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
 
 
 class Output:

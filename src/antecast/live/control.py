@@ -25,6 +25,7 @@ class NotRunning(AntecastError):
 
 
 def socket_of(journal: Path) -> Path:
+    journal = journal.resolve()  # whatever it is called, there is one window
     return journal.with_name(f"{journal.name}.sock")
 
 

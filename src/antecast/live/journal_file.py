@@ -25,7 +25,8 @@ UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
 
 def connect(path: Path) -> sqlite3.Connection:
     try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        # Of names such as ":memory:" and "file:...", SQLite would make something else than a file.
+        db = sqlite3.connect(path.absolute(), isolation_level=None, check_same_thread=False, timeout=10)
         db.execute("pragma schema_version").fetchone()
     except sqlite3.Error as error:
         raise JournalError(f"cannot open: {error}", path=path) from None
