@@ -123,6 +123,13 @@ def test_a_reader_with_a_timeout_does_not_wait_for_itself_either():
     run(main)
 
 
+@pytest.mark.parametrize("given", [{"unread": -1}, {"uncommitted": -1}, {"stalled": float("nan")}])
+def test_limits_under_which_every_broadcast_would_wait_for_ever_are_refused(given):
+    (name,) = given
+    with pytest.raises(ConfigurationError, match=f"^{name}: expected at least 0"):
+        Limits(**given)
+
+
 def test_broadcasts_of_others_still_wait_for_the_reader():
     async def main():
         async with Node(0, limits=Limits(unread=10)) as node:

@@ -278,7 +278,7 @@ def test_a_node_that_restarted_takes_over_from_its_dead_connection(tmp_path):
     """Its old connection is half open: nothing says that it is gone, and it does not answer."""
 
     async def main():
-        async with node(0, options=TcpOptions(heartbeat=60, silence=60, proof=0.1)) as a:
+        async with node(0, options=TcpOptions(heartbeat=30, silence=60, proof=0.1)) as a:
             reader, writer = await dial(a)
             writer.write(packet(encode_hello(greeting(a))))
             await answer(reader)
@@ -445,6 +445,16 @@ def test_a_node_without_keys_stays_on_loopback():
                 await made.start()
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"unknown": 0}, {"bytes_per_second": 0}, {"heartbeat": 0}, {"silence": float("nan")}, {"silence": 5.0}],
+)
+def test_options_with_which_no_link_would_last_are_refused(given):
+    (name,) = given
+    with pytest.raises(ConfigurationError, match=f"^{name}: expected more than"):
+        TcpOptions(**given)
 
 
 def test_a_port_in_use_is_one_line(tmp_path):
