@@ -373,11 +373,14 @@ def test_a_member_that_takes_the_name_of_another_is_told_apart(tmp_path):
             await bob.broadcast(b'["ada", "Give it to Bob."]')
             while len(shown) < 3:
                 await asyncio.sleep(0.001)
+            await bob.broadcast(b'["ada: And the map.", ""]')
+            while len(shown) < 4:
+                await asyncio.sleep(0.001)
             following.cancel()
             talk.close()
 
     run(main)
-    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob."}
+    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob.", "ada (node 1): "}
 
 
 @pytest.mark.parametrize(

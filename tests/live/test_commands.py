@@ -278,6 +278,16 @@ def test_a_chat_shows_its_history_when_it_comes_back(antecast, typed):
         assert asked.result()["node"] == 0
 
 
+def test_a_chat_whose_journal_is_lost_goes_on_under_a_new_number(antecast, typed):
+    typed(b"hello\nanybody?\n")
+    antecast("chat", "ada", "--number", 0, "--for", 0.5)
+    for path in Path("ada.chat").glob("journal*"):
+        path.unlink()
+    typed(b"again\n")
+    code, out, err = antecast("chat", "ada", "--number", 7, "--for", 0.5)
+    assert (code, out, err) == (0, "ada: hello\nada: anybody?\nada (node 7): again\n", "")
+
+
 def ask_until_answered(journal, seconds=20.0):
     end = time.monotonic() + seconds
     while True:
