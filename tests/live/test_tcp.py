@@ -189,6 +189,21 @@ def test_two_nodes_that_dial_each_other_keep_one_connection_each():
     run(main)
 
 
+def test_a_node_that_dials_over_two_transports_is_one_process(caplog):
+    async def main():
+        async with node(1) as b:
+            tcps = [Tcp(peers=[b.transports[0].listen], options=QUICK) for _ in range(2)]
+            async with Node(0, transports=tcps) as a:
+                await until(lambda: b.counters["links_up"] == 2)  # of two in one direction, the newer one is kept
+                await until(lambda: 1 in a.links and 0 in b.links)
+                await a.broadcast(b"one")
+                assert await payloads(b, 1) == [b"one"]
+                assert not b.counters["refused_in_use"] and not b.lives.doubted
+
+    run(main)
+    assert not caplog.records
+
+
 def test_a_node_that_is_started_again_dials_and_is_dialled_as_before(tmp_path):
     async def main():
         async with node(0, journal=tmp_path / "a") as a, node(1, a, journal=tmp_path / "b") as b:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -95,6 +96,8 @@ class Node:
         self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
+        self.instance = b""
+        """Names the time from this start to the next stop, over whichever transport a peer comes to know it."""
         self._clock = clock
         self.transports = list(transports)
         self._path = None if journal is None else Path(journal)
@@ -176,6 +179,7 @@ class Node:
                 raise LocalMisuse("the node runs already")
             await self.stop()  # it has failed, and still holds its journal and its connections
         self._failure, self._stopping = None, False
+        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
         self._loop = asyncio.get_running_loop()
         if self._path is None:
             journal: Journal = Ephemeral()

@@ -68,7 +68,7 @@ class Lan(Transport):
         self._local = isinstance(node.security, Unsecured)
         # A hash: the network need not know what the group is called.
         self._group = blake2b(node.security.group.encode(), digest_size=8).hexdigest()
-        self._name = f"{self.tcp.instance.hex()}.{SERVICE}"
+        self._name = f"{node.instance.hex()}.{SERVICE}"
         self._info: Any = AsyncServiceInfo
         self._zeroconf = AsyncZeroconf(interfaces=_interfaces(self.tcp.places), ip_version=IPVersion.V4Only)
         announced = AsyncServiceInfo(

@@ -16,7 +16,6 @@ import asyncio
 import errno
 import logging
 import random
-import secrets
 import ssl
 from asyncio import BaseEventLoop
 from collections.abc import Callable, Sequence
@@ -73,7 +72,6 @@ class Tcp(Transport):
         self.listen = Address.parse(listen, field="listen") if isinstance(listen, str) else listen
         self.peers = [Address.parse(each, field="peer") if isinstance(each, str) else each for each in peers]
         self.options = options if options is not None else TcpOptions()
-        self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
         self.inlet = memoryview(bytearray(_INLET))
         """Where the bytes of any connection arrive: they are taken from it before another one is read. Memory that
@@ -90,8 +88,7 @@ class Tcp(Transport):
 
     async def start(self, node: Node) -> None:
         self.node, self._stopping = node, False
-        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
-        self.hello = hello_of(node.identity, node.life, self.instance)
+        self.hello = hello_of(node.identity, node.life, node.instance)
         self.loop = asyncio.get_running_loop()
         self._staggered = _staggered(self.loop)
         if self.loop.get_exception_handler() is None:
@@ -272,7 +269,7 @@ class Tcp(Transport):
     def _unfit(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a node may not be linked to this one, if so."""
         counters, lives = self.node.counters, self.node.lives
-        if theirs.instance == self.instance:
+        if theirs.instance == self.node.instance:
             self._tell_itself(connection)
             counters["refused_hello"] += 1
             return f"both ends are node {self.node.number}"
