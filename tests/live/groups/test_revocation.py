@@ -6,7 +6,9 @@ import asyncio
 import ssl
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
+from antecast.cli.terminal import watch_keys
 from antecast.live import Node
 from antecast.live.groups import GroupSecurity
 from antecast.live.groups.authority import read_bulletin_file
@@ -51,3 +53,30 @@ def test_whoever_is_revoked_while_it_waits_to_take_over_from_an_old_link_gets_no
             first.close(), second.close()
 
     asyncio.run(main())
+
+
+def test_keys_that_are_gone_for_a_while_are_told_once_and_taken_when_they_are_back(
+    group, tmp_path, monkeypatch, caplog
+):
+    keys, away, taken = tmp_path / "ada.node", tmp_path / "away", []
+
+    async def second(_):
+        """What happens in each second that passes."""
+        next(seconds)
+
+    def play():
+        keys.rename(away)
+        yield
+        yield
+        away.rename(keys)
+        yield
+        raise asyncio.CancelledError
+
+    seconds = play()
+    monkeypatch.setattr("antecast.cli.terminal.asyncio.sleep", second)
+    with suppress(asyncio.CancelledError):
+        asyncio.run(watch_keys(SimpleNamespace(take_bulletin=taken.append), keys))
+    assert len(taken) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{keys}: cannot be read any more: No such file or directory"
+    ]
