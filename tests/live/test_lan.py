@@ -177,7 +177,7 @@ def test_a_machine_without_a_network_is_one_line(monkeypatch):
 
     async def main():
         monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", none)
-        with pytest.raises(ConfigurationError, match="lan: this machine has no network .*: No such device"):
+        with pytest.raises(ConfigurationError, match=r"lan: this machine has no network .*: No such device"):
             await node(0).start()
 
     asyncio.run(main())
