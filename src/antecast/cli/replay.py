@@ -35,6 +35,8 @@ def replay(
     for name, value in (("--from", start), ("--until", until), ("--break", stop_at)):
         if value is not None and not recording.first <= value <= recording.last:
             problem = f"expected a call from {recording.first} to {recording.last}, got {value}"
+            if recording.last < recording.first:
+                problem = f"the journal has no calls to replay, and none of number {value}"
             raise ConfigurationError(problem, field=name)
     try:
         for step in recording.steps(until):

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from antecast.core import (
+    MAX_PAYLOAD,
     AntecastError,
     Codec,
     ConfigurationError,
@@ -100,6 +101,7 @@ class Node:
         """Names the time from this start to the next stop, over whichever transport a peer comes to know it."""
         self._clock = clock
         self.transports = list(transports)
+        self._largest = min((each.largest_payload for each in self.transports), default=MAX_PAYLOAD)
         self._path = None if journal is None else Path(journal)
         self._durability = Durability(durability)
         self._events = None if events is None else Path(events)
@@ -280,7 +282,7 @@ class Node:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
-        checked = checked_payloads(payloads, lifetime)
+        checked = checked_payloads(payloads, lifetime, self._largest)
         if self.secured and len(checked) > 1:  # what is wrong with any is raised before the first is sent
             self.security.seal_payload(max(checked, key=len))
         now, last, last_bytes = 0, 0, 0
