@@ -123,6 +123,19 @@ def test_a_reader_with_a_timeout_does_not_wait_for_itself_either():
     run(main)
 
 
+def test_a_call_from_another_thread_is_refused_before_anything_is_done():
+    async def main():
+        async with Node(0) as node:
+            with pytest.raises(LocalMisuse, match="run_coroutine_threadsafe"):
+                await asyncio.to_thread(lambda: asyncio.run(node.broadcast(b"one")))
+            assert await node.broadcast(b"two") == (0, 1)
+            with pytest.raises(LocalMisuse, match="call_soon_threadsafe"):
+                await asyncio.to_thread(node.acknowledge, 1)
+            assert await read(node, 1) == [b"two"]
+
+    run(main)
+
+
 @pytest.mark.parametrize("given", [{"unread": -1}, {"uncommitted": -1}, {"stalled": float("nan")}])
 def test_limits_under_which_every_broadcast_would_wait_for_ever_are_refused(given):
     (name,) = given

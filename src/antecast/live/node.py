@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from threading import get_ident
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -136,6 +137,11 @@ class Node:
             raise self._failure
         if self._engine is None or self._engine.stopped:
             raise NodeStopped("the node is not running")
+        if get_ident() != self._thread:  # it would run beside the event loop, in the midst of another call
+            raise LocalMisuse(
+                "a node belongs to the thread of its event loop; from another one, use"
+                " asyncio.run_coroutine_threadsafe or loop.call_soon_threadsafe"
+            )
         return self._engine
 
     @property
@@ -182,7 +188,7 @@ class Node:
             await self.stop()  # it has failed, and still holds its journal and its connections
         self._failure, self._stopping = None, False
         self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         if self._path is None:
             journal: Journal = Ephemeral()
         else:
