@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import socket
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from antecast.core import ConfigurationError
-from antecast.live import Limits, Node
+from antecast.live import Limits, Node, NodeStopped
 from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
 from antecast.live.links.tcp import Address, Tcp, TcpOptions, _Closed
 
@@ -357,6 +358,26 @@ def test_bytes_before_the_greeting_cost_the_connection_and_nothing_else(data):
             writer.close()
 
     run(main)
+
+
+def test_whoever_greets_a_node_that_has_failed_meanwhile_is_sent_away():
+    unhandled = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            await until(lambda: a.transports[0].connections)
+            hello = encode_hello(greeting(a))
+            a.engine.fail(NodeStopped("the disk is full"))
+            writer.write(packet(hello))
+            assert decode_hello(await answer(reader)) == Refusal("the node does not run", 0)
+            assert await reader.read() == b""
+            writer.close()
+
+    run(main)
+    gc.collect()
+    assert not unhandled
 
 
 def test_whoever_does_not_greet_is_dropped_in_time_and_only_so_many_wait():
