@@ -527,6 +527,11 @@ def test_addresses_that_are_none(text):
         Address.parse(text)
 
 
+def test_nobody_can_be_reached_at_port_0():
+    with pytest.raises(ConfigurationError, match="peer: port 0 is for listening"):
+        Tcp(listen="127.0.0.1:0", peers=["127.0.0.1:0"])
+
+
 def test_a_packet_in_a_thousand_pieces_is_put_together_once():
     """Otherwise a few bytes per second, of the largest packet, would keep a node's processor busy."""
 
