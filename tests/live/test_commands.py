@@ -178,6 +178,14 @@ def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
     assert antecast("replay", "a", "--any-code")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["\udcff\x1b[2J", "n" * 246], ids=["no text", "long"])
+def test_a_journal_is_audited_whatever_it_is_called(antecast, name):
+    told(Path(name), b"one")
+    code, out, err = antecast("audit", name)
+    assert (code, err) == (0, "")
+    assert out.startswith("causal: 1 deliver")
+
+
 def test_journals_that_cannot_be_audited_are_called_by_their_names(antecast, tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a") as a, Node(1, journal=tmp_path / "b", durability="none") as b:
