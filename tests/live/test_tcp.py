@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import logging
 import socket
 from dataclasses import replace
 
@@ -525,6 +526,19 @@ def test_a_port_in_use_is_one_line(tmp_path):
 def test_addresses_that_are_none(text):
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
         Address.parse(text)
+
+
+def test_a_peer_that_is_not_there_is_told_once(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def main():
+        with socket.socket() as probe:  # bound, and nobody listens
+            probe.bind(("127.0.0.1", 0))
+            async with Node(0, transports=[Tcp(peers=[Address(*probe.getsockname())], options=QUICK)]) as a:
+                await until(lambda: a.counters["dial_failures"] > 3)
+
+    run(main)
+    assert ["cannot connect" in record.getMessage() for record in caplog.records].count(True) == 1
 
 
 def test_nobody_can_be_reached_at_port_0():

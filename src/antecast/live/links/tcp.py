@@ -83,6 +83,8 @@ class Tcp(Transport):
         self.aside: Callable[[Connection, bytes], None] | None = None
         """Who takes the words of an overlay."""
         self._dialling: dict[Address, asyncio.Task[None]] = {}
+        self._unreached: dict[Address, str] = {}
+        """Why there was no connection to a peer, the last time."""
         self._server: asyncio.Server | None = None
         self._stopping = False
 
@@ -172,6 +174,7 @@ class Tcp(Transport):
     def forget(self, address: Address) -> None:
         """Dial an address no longer; a link that is up stays."""
         task = self._dialling.pop(address, None)
+        self._unreached.pop(address, None)
         if task is not None:
             task.cancel()
 
@@ -232,9 +235,16 @@ class Tcp(Transport):
             return None
         except (OSError, TimeoutError, ValueError, AntecastError) as error:  # a host that is none is a ValueError
             self.node.counters["dial_failures"] += 1
-            log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
+            self._say_unreached(address, str(error) or "it does not answer")
             return None
+        self._unreached.pop(address, None)
         return connection
+
+    def _say_unreached(self, address: Address, why: str) -> None:
+        """Once for a peer that is dialled over and over, until something else is the matter."""
+        if address in self._dialling and self._unreached.get(address) != why:
+            self._unreached[address] = why
+            log.info("node %d: cannot connect to %s: %s; it tries again", self.node.number, address, why)
 
     def failed_handshake(self, where: str, error: Exception) -> None:
         from antecast.live.groups.tls import explain
@@ -298,6 +308,7 @@ class Tcp(Transport):
         self._stopping = True
         dialling = list(self._dialling.values())
         self._dialling.clear()
+        self._unreached.clear()
         for task in dialling:
             task.cancel()
         if self._server is not None:
