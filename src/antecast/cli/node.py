@@ -199,6 +199,7 @@ def make_node(
     from antecast.live.links.tcp import Tcp
 
     settings: dict[str, object] = read_pairs(overrides or [])
+    said = number
     if journal is not None and journal.exists() and journal.stat().st_size:
         begun = Journal.look(journal)
         known = begun.identity()
@@ -213,8 +214,8 @@ def make_node(
         from antecast.live.groups import GroupSecurity
 
         mine = GroupSecurity.load(keys, protocol or "vector")
-        if number is not None and number != mine.number:
-            problem = f"expected {mine.number}, the number in {keys}, got {number}"
+        if said not in (None, mine.number):
+            problem = f"expected {mine.number}, the number in {keys}, got {said}"
             raise ConfigurationError(problem, field="--number")
         number, security = mine.number, mine
     if number is None:
