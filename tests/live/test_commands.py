@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import sqlite3
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from antecast.cli import terminal
 from antecast.live import Node
 from antecast.live.control import Control, NotRunning, ask_status, socket_of
 from antecast.live.links.memory import connect
+from antecast.live.machine import Machine
 from antecast.live.replay import Recording, describe_call
 
 
@@ -161,9 +163,11 @@ def test_replay_breaks_into_the_debugger(antecast, monkeypatch):
 
 
 @pytest.mark.parametrize("words", [b"", b"q\n"])
-def test_whoever_leaves_the_debugger_ends_the_replay_quietly(antecast, typed, words):
+def test_whoever_leaves_the_debugger_ends_the_replay_quietly(antecast, typed, monkeypatch, words):
     told(Path("a"), b"one", b"two")
     typed(words)
+    monkeypatch.setattr(sys, "breakpointhook", sys.__breakpointhook__)  # not that of the tests
+    monkeypatch.setattr(sys, "stdin", os.fdopen(os.dup(0)))
     code, out, err = antecast("replay", "a", "--break", 1)
     assert (code, err) == (0, "")
     assert "broadcast" not in out
@@ -184,6 +188,17 @@ def test_a_journal_is_audited_whatever_it_is_called(antecast, name):
     code, out, err = antecast("audit", name)
     assert (code, err) == (0, "")
     assert out.startswith("causal: 1 deliver")
+
+
+def test_a_snapshot_that_this_code_cannot_read_is_one_line_in_a_replay(antecast, monkeypatch):
+    told(Path("a"), b"one")
+    with sqlite3.connect("a") as db:  # a journal that has been cut: its recording begins with a snapshot
+        db.execute("delete from groups where first = 1")
+    monkeypatch.setattr(Machine, "load", lambda *_, **__: {}["a field that is new"])
+    code, _, err = antecast("replay", "a", "--any-code")
+    assert code == 2
+    assert "a: the snapshot after call 1 cannot be read by this code" in err
+    assert err.count("\n") == 1
 
 
 def test_journals_that_cannot_be_audited_are_called_by_their_names(antecast, tmp_path):
