@@ -248,6 +248,27 @@ def test_a_node_that_dials_itself_does_so_once(listen, caplog):
     assert "is this node itself" in caplog.text
 
 
+def test_a_name_that_stands_for_all_nodes_leads_to_the_others(monkeypatch, caplog):
+    """The system may well sort a node's own address first, as the nearest."""
+
+    async def main():
+        async with node(0) as a, node(1, listen=f"127.0.0.2:{port(a)}") as b:
+            loop = asyncio.get_running_loop()
+
+            async def resolve(host, port, **_):
+                hosts = (host,) if host[0] == "1" else ("127.0.0.1", "127.0.0.2")
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in hosts]
+
+            monkeypatch.setattr(loop, "getaddrinfo", resolve)
+            a.transports[0].dial(Address("localhost", port(a)))
+            await until(lambda: 1 in a.links)
+            b.links[0].close("cut")
+            await until(lambda: a.counters["links_up"] == 2)
+
+    run(main)
+    assert "is this node itself" not in caplog.text
+
+
 def test_a_number_given_twice_by_mistake_is_dialled_again_when_that_is_mended(caplog):
     async def main():
         async with node(0) as first, node(0, first, listen=None) as second:

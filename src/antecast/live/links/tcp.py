@@ -16,6 +16,7 @@ import asyncio
 import errno
 import logging
 import random
+import socket
 import ssl
 from asyncio import BaseEventLoop
 from collections.abc import Callable, Sequence
@@ -83,6 +84,8 @@ class Tcp(Transport):
         self.aside: Callable[[Connection, bytes], None] | None = None
         """Who takes the words of an overlay."""
         self._dialling: dict[Address, asyncio.Task[None]] = {}
+        self._own: set[tuple[str, int]] = set()
+        """Where this node was found when it dialled."""
         self._unreached: dict[Address, str] = {}
         """Why there was no connection to a peer, the last time."""
         self._server: asyncio.Server | None = None
@@ -190,13 +193,16 @@ class Tcp(Transport):
         peer: int | None = None
         while True:
             if peer is None or peer not in self.node.links:
-                connection = await self._connect(address)
+                host = await self._host_behind(address)
+                if host is None:
+                    log.warning("node %d: %s is this node itself", self.node.number, address)
+                    return
+                connection = await self._connect(address, host=host)
                 if connection is not None:
                     await connection.outcome
-                    peer = peer if connection.number is None else connection.number
                     if connection.itself:
-                        log.warning("node %d: %s is this node itself", self.node.number, address)
-                        return
+                        continue
+                    peer = peer if connection.number is None else connection.number
             if peer is not None and peer in self.node.links:
                 link = self.node.links[peer]
                 if not isinstance(link, Connection):
@@ -209,6 +215,17 @@ class Tcp(Transport):
             await asyncio.sleep(wait * (0.5 + random.random()))
             wait = min(2 * wait, options.retry_most)
 
+    async def _host_behind(self, address: Address) -> str | None:
+        """What to dial of a name: where it stands for several nodes, this one among them, one of the others."""
+        if not self._own:
+            return address.host
+        try:
+            found = await self.loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except OSError:
+            return address.host
+        others = [each[0] for *_, each in found if each[:2] not in self._own]
+        return str(random.choice(others)) if others else None
+
     async def connect_once(self, address: Address, by: NodeId | None = None) -> NodeId | None:
         """Try to connect, introduced by a neighbour; who is linked then, or this node itself, or nobody."""
         connection = await self._connect(address, by)
@@ -218,13 +235,15 @@ class Tcp(Transport):
             return connection.peer
         return self.node.number if connection.itself else None
 
-    async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
+    async def _connect(
+        self, address: Address, by: NodeId | None = None, *, host: str | None = None
+    ) -> Connection | None:
         try:
             context = self.node.security.client_context()
             async with asyncio.timeout(self.options.greeting):
                 _, connection = await self.loop.create_connection(
                     lambda: Connection(self, dialled=address, by=by),
-                    address.host,
+                    host or address.host,
                     address.port,
                     ssl=context,
                     server_hostname="" if context is not None else None,
@@ -303,12 +322,14 @@ class Tcp(Transport):
         for each in self.connections:
             if each.dialled and each.near == taken.far:
                 each.itself = True
+                self._own.add(each.far[:2])
 
     async def stop(self) -> None:
         self._stopping = True
         dialling = list(self._dialling.values())
         self._dialling.clear()
         self._unreached.clear()
+        self._own.clear()
         for task in dialling:
             task.cancel()
         if self._server is not None:
