@@ -1,6 +1,7 @@
 """The commands of live nodes: node, status, replay, audit of journals, chat."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -346,6 +347,21 @@ def test_a_node_without_a_place_for_its_window_runs_without(tmp_path, caplog):
 
     asyncio.run(main())
     assert "j.sock: nobody can look into this node: " in caplog.text
+
+
+def test_a_node_without_descriptors_for_its_window_runs_without(tmp_path, monkeypatch, caplog):
+    def none(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def main():
+        async with Node(0) as node:
+            with monkeypatch.context() as without:
+                without.setattr("antecast.live.control.socket.socket", none)
+                await Control(node, tmp_path / "j.sock").start()
+            await node.broadcast(b"x")
+
+    asyncio.run(main())
+    assert "j.sock: nobody can look into this node: Too many open files" in caplog.text
 
 
 @pytest.mark.parametrize("said", [b"", b'{"node": 0'])

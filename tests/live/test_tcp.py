@@ -562,6 +562,20 @@ def test_a_peer_that_is_not_there_is_told_once(caplog):
     assert ["cannot connect" in record.getMessage() for record in caplog.records].count(True) == 1
 
 
+def test_an_address_for_which_there_can_be_no_socket_is_one_line(monkeypatch):
+    """For instance of IPv6, where the system has none."""
+
+    def none(*_):
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    async def main():
+        with monkeypatch.context() as without, pytest.raises(ConfigurationError, match=r"listen on \[::1\]:0: no"):
+            without.setattr("asyncio.base_events.socket.socket", none)
+            await Node(0, transports=[Tcp(listen="[::1]:0")]).start()
+
+    run(main)
+
+
 def test_nobody_can_be_reached_at_port_0():
     with pytest.raises(ConfigurationError, match="peer: port 0 is for listening"):
         Tcp(listen="127.0.0.1:0", peers=["127.0.0.1:0"])

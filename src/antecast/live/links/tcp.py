@@ -115,6 +115,9 @@ class Tcp(Transport):
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigurationError(f"cannot listen on {self.listen}: {reason}", field="listen") from None
+            if not self._server.sockets:  # asyncio passes over what cannot even be a socket, IPv6 for instance
+                problem = f"cannot listen on {self.listen}: no socket can be made for it on this machine"
+                raise ConfigurationError(problem, field="listen")
             self.listen = Address(self.listen.host, self._server.sockets[0].getsockname()[1])
             log.info("node %d listens on %s", node.number, self.listen)
         for address in self.peers:
