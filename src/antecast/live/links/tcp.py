@@ -107,6 +107,9 @@ class Tcp(Transport):
                 f"a group with keys needs an event loop of asyncio; the one that runs is {given}",
                 field="transports",
             )
+        else:  # now: the file of the keys may be taken away once the node runs
+            node.security.server_context()
+            node.security.client_context()
         if self.listen is not None:
             try:
                 self._server = await self.loop.create_server(
