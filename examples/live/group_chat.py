@@ -5,6 +5,7 @@
 The node delivers a message once it has delivered all that the message depends on: nobody sees an answer before its
 question. The chat keeps its lines in a database of its own. Each line is saved together with the number of its
 delivery, so that after a crash the node hands over exactly what is missing: every line is there once, in order.
+Numbers are those of one journal, which the node calls its life; if it is lost, the chat goes on with another.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ class Chat:
     def __init__(self, node: Node, history: Path, name: str, show: Callable[[str], None] = print) -> None:
         self.node, self.name, self.show = node, name, show
         self._db = sqlite3.connect(history, isolation_level=None)
-        self._db.execute("create table if not exists lines (number integer primary key, name text, words text)")
+        self._db.execute(
+            "create table if not exists lines (life blob, number integer, name text, words text,"
+            " primary key (life, number))"
+        )
         self._db.execute("create table if not exists names (name text primary key, origin integer)")
 
     def lines(self) -> list[str]:
         """The conversation so far."""
-        rows = self._db.execute("select name, words from lines order by number")
+        rows = self._db.execute("select name, words from lines order by rowid")
         return [f"{name}: {words}" for name, words in rows]
 
     async def say(self, words: str) -> None:
@@ -41,11 +45,12 @@ class Chat:
 
     async def follow(self) -> None:
         """Save and show each new line. The number says what is there already."""
-        (last,) = self._db.execute("select coalesce(max(number), 0) from lines").fetchone()
+        life = self.node.life
+        (last,) = self._db.execute("select max(number) from lines where life = ?", (life,)).fetchone()
         async for delivery in self.node.deliveries(after=last):
             name, words = read(delivery)
             name = self._own(name, delivery.origin)
-            self._db.execute("insert into lines values (?, ?, ?)", (delivery.number, name, words))
+            self._db.execute("insert into lines values (?, ?, ?, ?)", (life, delivery.number, name, words))
             self.show(f"{name}: {words}")
             if delivery.number % 100 == 0:  # the node need not keep what is saved here
                 self.node.acknowledge(delivery.number)
@@ -62,10 +67,11 @@ class Chat:
 
 
 def read(delivery: Delivery) -> tuple[str, str]:
-    """Whoever is a member can send anything: what is no line of a chat is shown as it is."""
+    """Whoever is a member can send anything: what is no line of a chat is shown as it is. A name ends at a colon:
+    with what follows, it could pass for a line of somebody else."""
     try:
         name, words = json.loads(delivery.payload)
-        return plain(name), plain(words)
+        return " ".join(plain(name).partition(":")[0].split()) or f"node {delivery.origin}", plain(words)
     except (ValueError, TypeError, RecursionError):
         return f"node {delivery.origin}", delivery.problem or repr(delivery.payload[:200])
 

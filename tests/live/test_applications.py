@@ -123,6 +123,26 @@ def test_a_reader_with_a_timeout_does_not_wait_for_itself_either():
     run(main)
 
 
+def test_a_call_from_another_thread_is_refused_before_anything_is_done():
+    async def main():
+        async with Node(0) as node:
+            with pytest.raises(LocalMisuse, match="run_coroutine_threadsafe"):
+                await asyncio.to_thread(lambda: asyncio.run(node.broadcast(b"one")))
+            assert await node.broadcast(b"two") == (0, 1)
+            with pytest.raises(LocalMisuse, match="call_soon_threadsafe"):
+                await asyncio.to_thread(node.acknowledge, 1)
+            assert await read(node, 1) == [b"two"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("given", [{"unread": -1}, {"uncommitted": -1}, {"stalled": float("nan")}])
+def test_limits_under_which_every_broadcast_would_wait_for_ever_are_refused(given):
+    (name,) = given
+    with pytest.raises(ConfigurationError, match=f"^{name}: expected at least 0"):
+        Limits(**given)
+
+
 def test_broadcasts_of_others_still_wait_for_the_reader():
     async def main():
         async with Node(0, limits=Limits(unread=10)) as node:
@@ -366,11 +386,14 @@ def test_a_member_that_takes_the_name_of_another_is_told_apart(tmp_path):
             await bob.broadcast(b'["ada", "Give it to Bob."]')
             while len(shown) < 3:
                 await asyncio.sleep(0.001)
+            await bob.broadcast(b'["ada: And the map.", ""]')
+            while len(shown) < 4:
+                await asyncio.sleep(0.001)
             following.cancel()
             talk.close()
 
     run(main)
-    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob."}
+    assert set(shown) == {"ada: I have the key.", "bob: Good.", "ada (node 1): Give it to Bob.", "ada (node 1): "}
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The commands of live nodes: node, status, replay, audit of journals, chat."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
+import sqlite3
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ from antecast.cli import terminal
 from antecast.live import Node
 from antecast.live.control import Control, NotRunning, ask_status, socket_of
 from antecast.live.links.memory import connect
+from antecast.live.machine import Machine
 from antecast.live.replay import Recording, describe_call
 
 
@@ -160,6 +163,17 @@ def test_replay_breaks_into_the_debugger(antecast, monkeypatch):
     assert seen == [(b"two", 1)]
 
 
+@pytest.mark.parametrize("words", [b"", b"q\n"])
+def test_whoever_leaves_the_debugger_ends_the_replay_quietly(antecast, typed, monkeypatch, words):
+    told(Path("a"), b"one", b"two")
+    typed(words)
+    monkeypatch.setattr(sys, "breakpointhook", sys.__breakpointhook__)  # not that of the tests
+    monkeypatch.setattr(sys, "stdin", os.fdopen(os.dup(0)))
+    code, out, err = antecast("replay", "a", "--break", 1)
+    assert (code, err) == (0, "")
+    assert "broadcast" not in out
+
+
 def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
     told(Path("a"), b"one")
     monkeypatch.setattr("antecast.live.replay.code_identity", lambda spec: "other")
@@ -167,6 +181,25 @@ def test_a_journal_of_other_code_is_not_replayed_unasked(antecast, monkeypatch):
     assert code == 2
     assert "was written by other code of vector" in err
     assert antecast("replay", "a", "--any-code")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["\udcff\x1b[2J", "n" * 246], ids=["no text", "long"])
+def test_a_journal_is_audited_whatever_it_is_called(antecast, name):
+    told(Path(name), b"one")
+    code, out, err = antecast("audit", name)
+    assert (code, err) == (0, "")
+    assert out.startswith("causal: 1 deliver")
+
+
+def test_a_snapshot_that_this_code_cannot_read_is_one_line_in_a_replay(antecast, monkeypatch):
+    told(Path("a"), b"one")
+    with sqlite3.connect("a") as db:  # a journal that has been cut: its recording begins with a snapshot
+        db.execute("delete from groups where first = 1")
+    monkeypatch.setattr(Machine, "load", lambda *_, **__: {}["a field that is new"])
+    code, _, err = antecast("replay", "a", "--any-code")
+    assert code == 2
+    assert "a: the snapshot after call 1 cannot be read by this code" in err
+    assert err.count("\n") == 1
 
 
 def test_journals_that_cannot_be_audited_are_called_by_their_names(antecast, tmp_path):
@@ -215,7 +248,8 @@ def test_status_shows_a_running_node(antecast, tmp_path):
     async def main():
         async with Node(0, journal=tmp_path / "a") as a, Node(1) as b:
             connect(a, b)
-            control = Control(a, socket_of(tmp_path / "a"))
+            (tmp_path / "also a").symlink_to(tmp_path / "a")
+            control = Control(a, socket_of(tmp_path / "also a"))
             await control.start()
             await a.broadcast(b"x")
             asked = await asyncio.to_thread(ask_status, tmp_path / "a")
@@ -268,6 +302,16 @@ def test_a_chat_shows_its_history_when_it_comes_back(antecast, typed):
         assert asked.result()["node"] == 0
 
 
+def test_a_chat_whose_journal_is_lost_goes_on_under_a_new_number(antecast, typed):
+    typed(b"hello\nanybody?\n")
+    antecast("chat", "ada", "--number", 0, "--for", 0.5)
+    for path in Path("ada.chat").glob("journal*"):
+        path.unlink()
+    typed(b"again\n")
+    code, out, err = antecast("chat", "ada", "--number", 7, "--for", 0.5)
+    assert (code, out, err) == (0, "ada: hello\nada: anybody?\nada (node 7): again\n", "")
+
+
 def ask_until_answered(journal, seconds=20.0):
     end = time.monotonic() + seconds
     while True:
@@ -303,6 +347,21 @@ def test_a_node_without_a_place_for_its_window_runs_without(tmp_path, caplog):
 
     asyncio.run(main())
     assert "j.sock: nobody can look into this node: " in caplog.text
+
+
+def test_a_node_without_descriptors_for_its_window_runs_without(tmp_path, monkeypatch, caplog):
+    def none(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def main():
+        async with Node(0) as node:
+            with monkeypatch.context() as without:
+                without.setattr("antecast.live.control.socket.socket", none)
+                await Control(node, tmp_path / "j.sock").start()
+            await node.broadcast(b"x")
+
+    asyncio.run(main())
+    assert "j.sock: nobody can look into this node: Too many open files" in caplog.text
 
 
 @pytest.mark.parametrize("said", [b"", b'{"node": 0'])

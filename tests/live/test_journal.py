@@ -387,6 +387,50 @@ def test_a_second_name_is_no_second_journal(path, link):
         again.close()
 
 
+@pytest.mark.parametrize("name", [":memory:", "file:a?mode=memory#b", "50% of äöü?"])
+def test_a_journal_is_a_file_whatever_it_is_called(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    filled(Path(name)).close()
+    again = open_journal(Path(name))
+    assert len(calls_of(again)) == 3
+    again.close()
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}.mark"}
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """A folder to which nothing can be written: SQLite opens no journal there in the usual way."""
+
+    def open_there(name, *, uri, connect=sqlite3.connect, **more):
+        if not uri:
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(name, uri=uri, **more)
+
+    def begin():
+        monkeypatch.setattr("antecast.live.journal_file.sqlite3.connect", open_there)
+        monkeypatch.setattr("antecast.live.journal_file.os.access", lambda *_: False)
+
+    return begin
+
+
+def test_a_backup_to_which_nothing_can_be_written_is_read(tmp_path, read_only):
+    path = tmp_path / "50% of #1?"
+    journal = filled(path)
+    journal.close(state=b"state")
+    read_only()
+    looked_at = Journal.look(path)
+    assert (looked_at.position, len(looked_at.deliveries(0))) == (3, 3)
+    looked_at.close()
+
+
+def test_a_backup_of_a_killed_node_to_which_nothing_can_be_written_says_what_to_do(path, read_only):
+    journal = filled(path)
+    read_only()
+    with pytest.raises(JournalError, match=r"last calls are in .*-wal, .* copy both somewhere else"):
+        Journal.look(path)
+    journal.close()
+
+
 @pytest.mark.parametrize("checkpointed", [True, False])
 def test_a_journal_that_was_torn_from_its_node_without_its_mark_is_refused(path, checkpointed):
     """The last calls, or all of them, are in SQLite's log beside it."""

@@ -1,6 +1,7 @@
 """Nodes that find each other on a network, here the loopback interface."""
 
 import asyncio
+import errno
 import secrets
 import socket
 from ipaddress import ip_address
@@ -166,5 +167,44 @@ def test_an_announcement_that_is_none_is_left_aside():
         async with Node(5, transports=[tcp, lan]):
             await lan._look(lan._zeroconf.zeroconf, "\x1b[2J.elsewhere._tcp.local.")
             assert not lan.known
+
+    asyncio.run(main())
+
+
+def test_a_machine_without_a_network_is_one_line(monkeypatch):
+    def none(**_):
+        raise OSError(errno.ENODEV, "No such device")
+
+    async def main():
+        monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", none)
+        with pytest.raises(ConfigurationError, match=r"lan: this machine has no network .*: No such device"):
+            await node(0).start()
+
+    asyncio.run(main())
+
+
+def test_what_was_begun_before_an_announcement_failed_is_ended(monkeypatch):
+    ended = []
+
+    class Failing:
+        def __init__(self, **_):
+            self.zeroconf = None
+
+        async def async_register_service(self, info):
+            raise RuntimeError("the name is taken")
+
+        async def async_unregister_all_services(self):
+            ended.append("services")
+
+        async def async_close(self):
+            ended.append("zeroconf")
+
+    async def main():
+        monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf", Failing)
+        made = node(0)
+        with pytest.raises(RuntimeError, match="taken"):
+            await made.start()
+        await made.stop()
+        assert ended == ["services", "zeroconf"]
 
     asyncio.run(main())

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from antecast.core import ConfigurationError
+from antecast.core import ConfigurationError, LocalMisuse
 from antecast.live import Node
 from antecast.live.links.medium import Medium, MediumOptions
 from antecast.live.links.tcp import Tcp, TcpOptions
@@ -177,7 +177,7 @@ def test_noise_on_the_medium_is_counted_and_nothing_else(tmp_path):
 
 def test_a_node_with_keys_refuses_the_medium():
     class Keys:
-        number, group, overhead, serial, bulletin = 0, "g", 0, 0, b""
+        number, protocol, group, overhead, serial, bulletin = 0, "cellular", "g", 0, 0, b""
 
         def __getattr__(self, name):
             return lambda *_: b""
@@ -185,5 +185,22 @@ def test_a_node_with_keys_refuses_the_medium():
     async def main():
         with pytest.raises(ConfigurationError, match="a shared medium has no keys yet"):
             await Node(0, "cellular", security=Keys(), transports=[Medium()]).start()
+
+    run(main)
+
+
+def test_a_message_that_fits_in_no_datagram_is_refused_and_holds_up_nothing(tmp_path):
+    async def main():
+        field = Field(tmp_path)
+        await field.station(100)
+        ada, ben = await field.host(0, 100), await field.host(1, 100)
+        await in_session(ada)
+        with pytest.raises(LocalMisuse, match="70000 bytes exceeds the limit of 60000 on a shared medium"):
+            await ada.broadcast(bytes(70_000))
+        await ada.broadcast(bytes(60_000))
+        await ada.broadcast(b"after")
+        assert list(map(len, await read_until(ben, b"after")))[-2:] == [60_000, 5]
+        assert not any(each.counters["dropped_oversize"] for each in field.nodes.values())
+        await field.stop()
 
     run(main)

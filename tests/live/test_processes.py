@@ -88,6 +88,14 @@ def test_what_was_broken_off_is_delivered_again_and_printed_lines_are_acknowledg
     assert again.delivered[0]["number"] == 2
 
 
+def test_a_node_whose_terminal_is_closed_stops_cleanly(start):
+    for _ in range(2):  # without a clean stop, the second is refused
+        node = start(0, "--durability", "none")
+        node.address()
+        node.process.send_signal(signal.SIGHUP)
+        assert node.ended() == 0
+
+
 def test_the_log_is_one_object_per_line(start):
     node = start(0, "--verbose", "--log", "json")
     node.address()

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import errno
+import gc
+import logging
 import socket
 from dataclasses import replace
 
@@ -10,7 +12,7 @@ import msgspec
 import pytest
 
 from antecast.core import ConfigurationError
-from antecast.live import Limits, Node
+from antecast.live import Limits, Node, NodeStopped
 from antecast.live.links.hello import Hello, Refusal, decode_hello, encode_hello
 from antecast.live.links.tcp import Address, Tcp, TcpOptions, _Closed
 
@@ -189,6 +191,21 @@ def test_two_nodes_that_dial_each_other_keep_one_connection_each():
     run(main)
 
 
+def test_a_node_that_dials_over_two_transports_is_one_process(caplog):
+    async def main():
+        async with node(1) as b:
+            tcps = [Tcp(peers=[b.transports[0].listen], options=QUICK) for _ in range(2)]
+            async with Node(0, transports=tcps) as a:
+                await until(lambda: b.counters["links_up"] == 2)  # of two in one direction, the newer one is kept
+                await until(lambda: 1 in a.links and 0 in b.links)
+                await a.broadcast(b"one")
+                assert await payloads(b, 1) == [b"one"]
+                assert not b.counters["refused_in_use"] and not b.lives.doubted
+
+    run(main)
+    assert not caplog.records
+
+
 def test_a_node_that_is_started_again_dials_and_is_dialled_as_before(tmp_path):
     async def main():
         async with node(0, journal=tmp_path / "a") as a, node(1, a, journal=tmp_path / "b") as b:
@@ -229,6 +246,27 @@ def test_a_node_that_dials_itself_does_so_once(listen, caplog):
 
     run(main)
     assert "is this node itself" in caplog.text
+
+
+def test_a_name_that_stands_for_all_nodes_leads_to_the_others(monkeypatch, caplog):
+    """The system may well sort a node's own address first, as the nearest."""
+
+    async def main():
+        async with node(0) as a, node(1, listen=f"127.0.0.2:{port(a)}") as b:
+            loop = asyncio.get_running_loop()
+
+            async def resolve(host, port, **_):
+                hosts = (host,) if host[0] == "1" else ("127.0.0.1", "127.0.0.2")
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in hosts]
+
+            monkeypatch.setattr(loop, "getaddrinfo", resolve)
+            a.transports[0].dial(Address("localhost", port(a)))
+            await until(lambda: 1 in a.links)
+            b.links[0].close("cut")
+            await until(lambda: a.counters["links_up"] == 2)
+
+    run(main)
+    assert "is this node itself" not in caplog.text
 
 
 def test_a_number_given_twice_by_mistake_is_dialled_again_when_that_is_mended(caplog):
@@ -278,7 +316,7 @@ def test_a_node_that_restarted_takes_over_from_its_dead_connection(tmp_path):
     """Its old connection is half open: nothing says that it is gone, and it does not answer."""
 
     async def main():
-        async with node(0, options=TcpOptions(heartbeat=60, silence=60, proof=0.1)) as a:
+        async with node(0, options=TcpOptions(heartbeat=30, silence=60, proof=0.1)) as a:
             reader, writer = await dial(a)
             writer.write(packet(encode_hello(greeting(a))))
             await answer(reader)
@@ -342,6 +380,26 @@ def test_bytes_before_the_greeting_cost_the_connection_and_nothing_else(data):
             writer.close()
 
     run(main)
+
+
+def test_whoever_greets_a_node_that_has_failed_meanwhile_is_sent_away():
+    unhandled = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+        async with node(0) as a:
+            reader, writer = await dial(a)
+            await until(lambda: a.transports[0].connections)
+            hello = encode_hello(greeting(a))
+            a.engine.fail(NodeStopped("the disk is full"))
+            writer.write(packet(hello))
+            assert decode_hello(await answer(reader)) == Refusal("the node does not run", 0)
+            assert await reader.read() == b""
+            writer.close()
+
+    run(main)
+    gc.collect()
+    assert not unhandled
 
 
 def test_whoever_does_not_greet_is_dropped_in_time_and_only_so_many_wait():
@@ -447,6 +505,16 @@ def test_a_node_without_keys_stays_on_loopback():
     run(main)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"unknown": 0}, {"bytes_per_second": 0}, {"heartbeat": 0}, {"silence": float("nan")}, {"silence": 5.0}],
+)
+def test_options_with_which_no_link_would_last_are_refused(given):
+    (name,) = given
+    with pytest.raises(ConfigurationError, match=f"^{name}: expected more than"):
+        TcpOptions(**given)
+
+
 def test_a_port_in_use_is_one_line(tmp_path):
     async def main():
         async with node(0) as a:
@@ -479,6 +547,38 @@ def test_a_port_in_use_is_one_line(tmp_path):
 def test_addresses_that_are_none(text):
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
         Address.parse(text)
+
+
+def test_a_peer_that_is_not_there_is_told_once(caplog):
+    caplog.set_level(logging.INFO)
+
+    async def main():
+        with socket.socket() as probe:  # bound, and nobody listens
+            probe.bind(("127.0.0.1", 0))
+            async with Node(0, transports=[Tcp(peers=[Address(*probe.getsockname())], options=QUICK)]) as a:
+                await until(lambda: a.counters["dial_failures"] > 3)
+
+    run(main)
+    assert ["cannot connect" in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+def test_an_address_for_which_there_can_be_no_socket_is_one_line(monkeypatch):
+    """For instance of IPv6, where the system has none."""
+
+    def none(*_):
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    async def main():
+        with monkeypatch.context() as without, pytest.raises(ConfigurationError, match=r"listen on \[::1\]:0: no"):
+            without.setattr("asyncio.base_events.socket.socket", none)
+            await Node(0, transports=[Tcp(listen="[::1]:0")]).start()
+
+    run(main)
+
+
+def test_nobody_can_be_reached_at_port_0():
+    with pytest.raises(ConfigurationError, match="peer: port 0 is for listening"):
+        Tcp(listen="127.0.0.1:0", peers=["127.0.0.1:0"])
 
 
 def test_a_packet_in_a_thousand_pieces_is_put_together_once():

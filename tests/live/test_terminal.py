@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -91,3 +92,18 @@ def test_closed_standard_streams_are_not_taken_by_a_journal(tmp_path):
     program = f"import os; [os.close(file) for file in range(3)]; os.execv({command[0]!r}, {command})"
     ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path)
     assert ended.returncode == 0
+
+
+def test_with_nohup_a_node_outlives_its_terminal():
+    async def main():
+        terminal.end_on_signals(asyncio.get_running_loop(), ended := asyncio.Event())
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await ended.wait()
+        return signal.getsignal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert asyncio.run(main()) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import runpy
-import signal
 import sqlite3
 import threading
 from pathlib import Path
@@ -16,7 +15,7 @@ import typer
 from antecast.cli.console import Quiet, note, out
 from antecast.cli.examples import source_folder
 from antecast.cli.node import Durable, log_to_standard_error, make_node, named_by_options
-from antecast.cli.terminal import broadcast_lines, watch_keys
+from antecast.cli.terminal import broadcast_lines, end_on_signals, watch_keys
 from antecast.core import ConfigurationError, InputError, OutputError
 
 
@@ -79,8 +78,7 @@ async def _talk(node: Any, folder: Path, name: str, keys: Path | None, seconds: 
 
     chat_class = runpy.run_path(str(source_folder() / "live" / "group_chat.py"))["Chat"]
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+    end_on_signals(loop, ended)
 
     def show(line: str) -> None:
         out.print(line, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from antecast.cli.console import Json, Quiet, note
-from antecast.cli.terminal import Output, as_row, as_text, broadcast_lines, watch_keys
+from antecast.cli.terminal import Output, as_row, as_text, broadcast_lines, end_on_signals, watch_keys
 from antecast.core import ConfigurationError
 
 if TYPE_CHECKING:
@@ -200,6 +199,7 @@ def make_node(
     from antecast.live.links.tcp import Tcp
 
     settings: dict[str, object] = read_pairs(overrides or [])
+    said = number
     if journal is not None and journal.exists() and journal.stat().st_size:
         begun = Journal.look(journal)
         known = begun.identity()
@@ -214,8 +214,8 @@ def make_node(
         from antecast.live.groups import GroupSecurity
 
         mine = GroupSecurity.load(keys, protocol or "vector")
-        if number is not None and number != mine.number:
-            problem = f"expected {mine.number}, the number in {keys}, got {number}"
+        if said not in (None, mine.number):
+            problem = f"expected {mine.number}, the number in {keys}, got {said}"
             raise ConfigurationError(problem, field="--number")
         number, security = mine.number, mine
     if number is None:
@@ -288,8 +288,7 @@ class _Terminal:
 
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ended.set)
+        end_on_signals(loop, ended)
         node = self._node
         await node.start()
         control = None if self._journal is None else Control(node, socket_of(self._journal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bdb import BdbQuit
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,8 @@ def replay(
     for name, value in (("--from", start), ("--until", until), ("--break", stop_at)):
         if value is not None and not recording.first <= value <= recording.last:
             problem = f"expected a call from {recording.first} to {recording.last}, got {value}"
+            if recording.last < recording.first:
+                problem = f"the journal has no calls to replay, and none of number {value}"
             raise ConfigurationError(problem, field=name)
     try:
         for step in recording.steps(until):
@@ -55,5 +58,7 @@ def replay(
             out.print(f"{step.position} {describe_call(step)}", soft_wrap=True)
             for line in described:
                 out.print(f"    {line}", soft_wrap=True)
+    except BdbQuit:  # whoever was in the debugger has seen enough
+        pass
     finally:
         recording.close()

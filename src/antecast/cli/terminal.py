@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import select
+import signal
 import stat
 import sys
 import threading
@@ -26,6 +27,13 @@ from antecast.text.wording import escaped
 
 if TYPE_CHECKING:
     from antecast.live import Delivery, Node
+
+
+def end_on_signals(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    """Ctrl-C, SIGTERM and the end of the terminal end a node cleanly. With nohup, it outlives its terminal."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
 
 
 class Output:
@@ -114,15 +122,20 @@ async def watch_keys(node: Node, keys: Path) -> None:
     """Take over bulletins that antecast group update puts into the node's file, and pass them on."""
     from antecast.live.groups import load_identity
 
-    seen = 0
+    log = logging.getLogger("antecast.live")
+    seen: int | None = 0
     while True:
         try:
             changed = keys.stat().st_mtime_ns
             if changed != seen:
                 seen = changed
                 node.take_bulletin(load_identity(keys).signed_bulletin)
-        except (OSError, AntecastError) as error:
-            logging.getLogger("antecast.live").warning("%s: not taken over: %s", keys, error)
+        except AntecastError as error:
+            log.warning("%s: not taken over: %s", keys, error)
+        except OSError as error:
+            if seen is not None:  # said once, however long it is gone
+                log.warning("%s: cannot be read any more: %s", keys, error.strerror)
+            seen = None
         await asyncio.sleep(1.0)
 
 

@@ -25,6 +25,7 @@ class NotRunning(AntecastError):
 
 
 def socket_of(journal: Path) -> Path:
+    journal = journal.resolve()  # whatever it is called, there is one window
     return journal.with_name(f"{journal.name}.sock")
 
 
@@ -55,15 +56,17 @@ class Control:
     async def start(self) -> None:
         """The journal is locked, so a socket that is there belongs to a node that is gone. Where there can be
         none, on a file system without sockets for instance, the node does without."""
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening: socket.socket | None = None
         try:
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             with suppress(FileNotFoundError):
                 self._path.unlink()
             with _short(self._path) as name:
                 listening.bind(name)
             self._path.chmod(0o600)
         except OSError as error:
-            listening.close()
+            if listening is not None:
+                listening.close()
             log.warning("%s: nobody can look into this node: %s", self._path, error.strerror or error)
             return
         self._server = await asyncio.start_unix_server(self._answer, sock=listening)

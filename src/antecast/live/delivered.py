@@ -36,7 +36,8 @@ class Delivered:
         self._readers: list[asyncio.Future[None]] = []
 
     def begin(self, journal: Journal) -> None:
-        """Go on from a journal."""
+        """Go on from a journal. It may have more than was shown: what a stop did not wait for was written yet."""
+        self._recent = Recent()
         self._keeps = journal.durability is not Durability.NONE
         self.shown, self._forgotten = journal.delivered, journal.acknowledged
 

@@ -70,7 +70,8 @@ class EventLog:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 for part in folder.glob(f"node-{number}-*.parquet"):
-                    if int(part.stem.rpartition("-")[2]) >= pos:
+                    begin = part.stem.rpartition("-")[2]
+                    if begin.isdecimal() and int(begin) >= pos:  # else it is somebody else's
                         part.unlink()
                 for part in folder.glob(f".node-{number}-*.partial"):
                     part.unlink()

@@ -26,7 +26,7 @@ def whole_number(number: SupportsIndex) -> int:
         raise LocalMisuse(f"expected the number of a delivery, got {number!r}") from None
 
 
-def checked_payloads(payloads: Iterable[bytes], lifetime: int | None) -> list[bytes]:
+def checked_payloads(payloads: Iterable[bytes], lifetime: int | None, most: int = MAX_PAYLOAD) -> list[bytes]:
     """Payloads that can be broadcast, or none of them: a mistake in the last must not send the first."""
     checked = list(payloads)
     if {*map(type, checked)} - {bytes}:
@@ -35,8 +35,9 @@ def checked_payloads(payloads: Iterable[bytes], lifetime: int | None) -> list[by
                 raise LocalMisuse(f"a payload is bytes, not {type(payload).__name__}")
         checked = list(map(bytes, checked))
     largest = max(map(len, checked), default=0)
-    if largest > MAX_PAYLOAD:
-        raise LocalMisuse(f"payload of {largest} bytes exceeds the limit of {MAX_PAYLOAD}")
+    if largest > most:
+        where = " on a shared medium" if largest <= MAX_PAYLOAD else ""
+        raise LocalMisuse(f"payload of {largest} bytes exceeds the limit of {most}{where}")
     if lifetime is not None and type(lifetime) is not int:
         raise LocalMisuse(f"a lifetime is a whole number of nanoseconds, not {lifetime!r}")
     return checked

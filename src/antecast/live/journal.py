@@ -46,7 +46,7 @@ from antecast.live.journal_checks import (
     check_guards,
     check_owner,
 )
-from antecast.live.journal_file import SCHEMA, UNREADABLE, check_pages, connect
+from antecast.live.journal_file import SCHEMA, UNREADABLE, check_pages, connect, connect_to_read
 from antecast.live.journal_reading import Damaged, ReadableJournal
 from antecast.live.mark import Mark, boot
 from antecast.live.recent import Window
@@ -64,7 +64,7 @@ class Journal(ReadableJournal):
         self.notes: list[str] = []
         """What a person should know about how it was opened."""
         self._mark = mark
-        self._db = connect(path)
+        self._db = connect_to_read(path) if mark is None else connect(path)
         self._reader = self._db
         self.position = self.chain = self.delivered = self.acknowledged = 0
         self._volatile = Window()

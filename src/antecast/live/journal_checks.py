@@ -43,6 +43,8 @@ def check_owner(journal: Journal, wanted: Identity) -> None:
     if (found.number, found.group, found.protocol, found.role) != (
         wanted.number, wanted.group, wanted.protocol, wanted.role,
     ):  # fmt: skip
+        if found.group and not wanted.group:
+            raise JournalError(f"belongs to {found.words}; its node needs its keys", path=journal.path)
         problem = f"belongs to {found.words}, not to {wanted.words}"
         raise JournalError(f"{problem}; give each node a journal of its own", path=journal.path)
     ours = json.loads(json.dumps(wanted.settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Final
@@ -25,10 +26,36 @@ UNREADABLE: Final = (sqlite3.DatabaseError, ValueError, TypeError, KeyError)
 
 def connect(path: Path) -> sqlite3.Connection:
     try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-        db.execute("pragma schema_version").fetchone()
+        # Of names such as ":memory:" and "file:...", SQLite would make something else than a file.
+        return _connect(path.absolute())
     except sqlite3.Error as error:
         raise JournalError(f"cannot open: {error}", path=path) from None
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """The same where nothing may be written, for instance to a backup. SQLite wants files of its own beside a
+    journal; it can do without if nothing is left in its log."""
+    try:
+        return connect(path)
+    except JournalError:
+        if os.access(path.resolve().parent, os.W_OK):
+            raise
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            problem = (
+                f"its last calls are in {log.name}, and nothing can be written here: copy both somewhere else"
+            )
+            raise JournalError(problem, path=path) from None
+        try:
+            return _connect(f"{path.absolute().as_uri()}?immutable=1")
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot open: {error}", path=path) from None
+
+
+def _connect(name: Path | str) -> sqlite3.Connection:
+    uri = isinstance(name, str)
+    db = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=10, uri=uri)
+    db.execute("pragma schema_version").fetchone()
     return db
 
 

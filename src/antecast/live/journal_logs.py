@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from antecast.core import InputError
+from antecast.text.wording import escaped
 
 
 def with_journals_as_logs(paths: Sequence[str]) -> list[str]:
@@ -26,7 +27,7 @@ def with_journals_as_logs(paths: Sequence[str]) -> list[str]:
     found = []
     for number, path in enumerate(paths):
         if is_journal(Path(path)):
-            log = folder / f"{number}-{Path(path).name}.parquet"
+            log = folder / f"{number}-{escaped(Path(path).name)[:100]}.parquet"
             if not write_event_log(Path(path), log) and len(paths) == 1:
                 raise InputError(
                     "has no events to judge: with durability none, a journal keeps no calls", path=path

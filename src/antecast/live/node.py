@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from threading import get_ident
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from antecast.core import (
+    MAX_PAYLOAD,
     AntecastError,
     Codec,
     ConfigurationError,
@@ -89,11 +92,17 @@ class Node:
             raise ConfigurationError(
                 f"these keys are those of node {self.security.number}, not of node {self.number}", field="security"
             )
+        if self.security.protocol not in (None, self.spec.name, address(self.spec)):
+            problem = f"these keys sign messages of {self.security.protocol}, not of {self.spec.name}"
+            raise ConfigurationError(problem, field="security")
         self.secured = not isinstance(self.security, Unsecured)
         self.limits = limits if limits is not None else Limits()
         self.counters = Counters()
+        self.instance = b""
+        """Names the time from this start to the next stop, over whichever transport a peer comes to know it."""
         self._clock = clock
         self.transports = list(transports)
+        self._largest = min((each.largest_payload for each in self.transports), default=MAX_PAYLOAD)
         self._path = None if journal is None else Path(journal)
         self._durability = Durability(durability)
         self._events = None if events is None else Path(events)
@@ -128,6 +137,11 @@ class Node:
             raise self._failure
         if self._engine is None or self._engine.stopped:
             raise NodeStopped("the node is not running")
+        if get_ident() != self._thread:  # it would run beside the event loop, in the midst of another call
+            raise LocalMisuse(
+                "a node belongs to the thread of its event loop; from another one, use"
+                " asyncio.run_coroutine_threadsafe or loop.call_soon_threadsafe"
+            )
         return self._engine
 
     @property
@@ -173,7 +187,8 @@ class Node:
                 raise LocalMisuse("the node runs already")
             await self.stop()  # it has failed, and still holds its journal and its connections
         self._failure, self._stopping = None, False
-        self._loop = asyncio.get_running_loop()
+        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         if self._path is None:
             journal: Journal = Ephemeral()
         else:
@@ -184,6 +199,8 @@ class Node:
             self._begin(journal)
             for transport in self.transports:
                 await transport.start(self)
+                if self._stopping:
+                    raise NodeStopped("the node was stopped while it started")
         except BaseException:
             if self._engine is None or self._engine.journal is not journal:
                 journal.abandon()
@@ -271,7 +288,7 @@ class Node:
         """Broadcast several messages, in order; returns when all of them are in the journal."""
         names: list[MessageId] = []
         engine, pacing, limits = self.engine, self._pacing, self.limits
-        checked = checked_payloads(payloads, lifetime)
+        checked = checked_payloads(payloads, lifetime, self._largest)
         if self.secured and len(checked) > 1:  # what is wrong with any is raised before the first is sent
             self.security.seal_payload(max(checked, key=len))
         now, last, last_bytes = 0, 0, 0

@@ -10,10 +10,10 @@ others over and over.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from antecast.core import NodeId
+from antecast.core import ConfigurationError, NodeId
 from antecast.live.engine import Engine
 from antecast.live.entries import Delivery
 from antecast.live.journal import HISTORY
@@ -46,6 +46,11 @@ class Limits:
     """Bytes of calls and snapshots before the last snapshot that are kept to be replayed."""
     refusals: int = 1000
     """Frames of one link that the protocol may refuse before the link is closed."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value >= 0:
+                raise ConfigurationError(f"expected at least 0, got {value}", field=name)
 
 
 class Pacing:

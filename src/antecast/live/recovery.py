@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from antecast.core import AntecastError, Effect
 from antecast.live.calls import Call
-from antecast.live.entries import JournalError
+from antecast.live.entries import JournalError, Recovered
 from antecast.live.journal import Journal
 from antecast.live.machine import Machine
 
@@ -34,15 +34,7 @@ def recover(
 ) -> Recovery:
     """Make the calls of a journal again, from its last snapshot on, and take what survives a crash."""
     start = journal.recovered()
-    if start.state is not None:
-        try:
-            machine.load(start.state, exact=start.exact)
-        except Exception as error:
-            raise JournalError(
-                f"the snapshot after call {start.position} cannot be read by this code ({error!r}); go on with "
-                f"the code that wrote it, Antecast {journal.written_by}",
-                path=journal.path,
-            ) from error
+    load(machine, start, journal)
     now, replayed = start.now, 0
     for position, call in journal.calls(start):
         effects = replay(machine, position, call, journal)
@@ -54,6 +46,20 @@ def recover(
     if renewed:
         machine = machine.renewed(saved)
     return Recovery(machine, saved, start.state is not None or replayed > 0, replayed, renewed, now)
+
+
+def load(machine: Machine, start: Recovered, journal: Journal) -> None:
+    """Take over a snapshot of a journal, if there is one."""
+    if start.state is None:
+        return
+    try:
+        machine.load(start.state, exact=start.exact)
+    except Exception as error:
+        raise JournalError(
+            f"the snapshot after call {start.position} cannot be read by this code ({error!r}); go on with "
+            f"the code that wrote it, Antecast {journal.written_by}",
+            path=journal.path,
+        ) from error
 
 
 def replay(machine: Machine, position: int, call: Call, journal: Journal) -> list[Effect]:

@@ -28,7 +28,7 @@ from antecast.live.entries import Identity, JournalError
 from antecast.live.eventlog import EventLog, live_schema
 from antecast.live.journal import Journal
 from antecast.live.machine import Machine
-from antecast.live.recovery import replay
+from antecast.live.recovery import load, replay
 from antecast.live.security import Security, Unsecured
 from antecast.protocols.code import code_identity
 from antecast.protocols.registry import specification
@@ -77,8 +77,7 @@ class Recording:
     def steps(self, until: int | None = None) -> Iterator[Step]:
         """All calls in order, made again; up to and with a position."""
         start, machine = self.journal.recovered(self.first - 1), self._fresh
-        if start.state is not None:
-            machine.load(start.state, exact=start.exact)
+        load(machine, start, self.journal)
         for position, call in self.journal.calls(start):
             if position - 1 in self._renewals:  # here the node came back from a crash or a stop
                 machine = machine.renewed(machine.save())

@@ -31,6 +31,10 @@ class Security(Protocol):
         """Whose keys these are; None if anybody may use them."""
 
     @property
+    def protocol(self) -> str | None:
+        """The protocol whose messages they sign; None if nothing is signed."""
+
+    @property
     def group(self) -> str:
         """The group's identity: nodes of other groups are refused."""
 
@@ -95,6 +99,7 @@ class Unsecured:
     """No keys: for loopback, for tests, and for networks that are secured otherwise."""
 
     number: NodeId | None = None
+    protocol: str | None = None
     overhead = 0
     serial = 0
     bulletin = b""

@@ -102,3 +102,13 @@ def test_a_bulletin_of_another_group(group):
         2,
         ["error: others.group/bulletin.pem: a bulletin that is not signed by the authority of this group"],
     )
+
+
+def test_a_journal_and_keys_that_do_not_belong_together(group, antecast):
+    assert antecast("node", "--keys", "ada.node", "--journal", "j", "--for", 0)[0] == 0
+    code, _, err = antecast("node", "--keys", "bob.node", "--journal", "j", "--for", 0)
+    assert code == 2
+    assert "j: belongs to node 0 of group" in err and ", not to node 1 of group" in err
+    code, _, err = antecast("node", "--compact", "--journal", "j")
+    assert code == 2
+    assert "j: belongs to node 0 of group" in err and err.endswith("its node needs its keys\n")

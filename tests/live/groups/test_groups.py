@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from antecast.core import ConfigurationError, InputError, LocalMisuse, OutputError
-from antecast.live.groups import Refused, Unreadable, load_identity, new_group, open_group
+from antecast.live.groups import Refused, Unreadable, files, load_identity, new_group, open_group
 from antecast.live.groups.authority import read_bulletin_file
 from antecast.live.groups.payloads import MAX_PLAIN, Payloads
 from antecast.live.groups.security import GroupSecurity
@@ -49,6 +51,51 @@ def test_a_number_is_lost_rather_than_used_twice(group, tmp_path):
         again.invite("eve", tmp_path / "no such folder" / "eve.node")
     with open_group(group.folder) as again:
         assert again.invite("dan", tmp_path / "dan.node").number == 3
+        assert again.invite("eve", tmp_path / "eve.node").number == 4  # nobody has that name
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_left_behind(group, tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OutputError, match=r"eve.node: .*No space left"):
+        patched.setattr(os, "fsync", full)
+        files.write_new(tmp_path / "eve.node", "secret")
+    assert not (tmp_path / "eve.node").exists()
+    assert group.invite("eve", tmp_path / "eve.node").number == 2
+
+
+def test_a_bulletin_that_could_not_be_written_is_made_by_the_next_command(group, monkeypatch):
+    """The register has the revocation already."""
+
+    def full(path, text, *, mode=0o600, replace=files.replace):
+        if path == group.bulletin_path:
+            raise OutputError("cannot write: No space left on device", path=path)
+        replace(path, text, mode=mode)
+
+    with monkeypatch.context() as patched, pytest.raises(OutputError), open_group(group.folder) as authority:
+        patched.setattr(files, "replace", full)
+        authority.revoke("bob")
+    with pytest.raises(ConfigurationError, match="revoked already"), open_group(group.folder) as authority:
+        authority.revoke("bob")
+    ada = load_identity(group.folder.parent / "ada.node")
+    assert ada.updated(read_bulletin_file(group.bulletin_path)).bulletin.revoked.keys() == {1}
+
+
+def test_a_register_from_an_older_copy_is_refused(group, tmp_path):
+    register = group.folder / "register.json"
+    older = register.read_bytes()
+    group.invite("eve", tmp_path / "eve.node")
+    register.write_bytes(older)
+    with pytest.raises(InputError, match="older than bulletin 4 beside it"), open_group(group.folder):
+        pass
+
+
+def test_a_name_that_is_also_a_number_means_nobody_until_it_is_told_apart(group, tmp_path):
+    group.invite("1", tmp_path / "one.node")
+    with pytest.raises(ConfigurationError, match=r"1 may be node 1 \(bob\) or node 2 \(1\); say bob or 2$"):
+        group.revoke("1")
+    assert group.revoke("2").name == "1"
 
 
 def test_two_invitations_at_once_give_two_numbers(group, tmp_path):
@@ -100,6 +147,12 @@ def test_a_damaged_file_is_refused_whatever_is_damaged(group, tmp_path):
         path.write_text("\n".join([*lines[:begin], *other[begin:end], *lines[end:]]))
         with pytest.raises(InputError, match=r"bob\.node: "):
             load_identity(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="not a file"):
+        load_identity(tmp_path / "pipe")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):

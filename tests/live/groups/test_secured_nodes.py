@@ -504,3 +504,21 @@ def test_the_keys_of_another_node_are_refused_before_anything_is_begun(group, tm
     keys = GroupSecurity.load(tmp_path / "bob.node", "vector")
     with pytest.raises(ConfigurationError, match=f"those of node {keys.number}, not of node 77"):
         Node(77, security=keys)
+
+
+def test_keys_that_sign_for_another_protocol_are_refused_before_anything_is_begun(group, tmp_path):
+    """Each message would cost an honest peer's link."""
+    keys = GroupSecurity.load(tmp_path / "bob.node", "fifo")
+    with pytest.raises(ConfigurationError, match="sign messages of fifo, not of vector"):
+        Node(keys.number, "vector", security=keys)
+
+
+def test_a_node_whose_file_is_taken_away_once_it_runs_goes_on(group, tmp_path):
+    async def main():
+        async with make(tmp_path, "bob") as bob:
+            (tmp_path / "bob.node").unlink()  # before anyone has connected
+            async with make(tmp_path, "ada", peers=[place(bob)]) as ada:
+                await ada.broadcast(b"question")
+                assert await asyncio.wait_for(take(bob, 1), 10) == [(0, 1)]
+
+    asyncio.run(main())

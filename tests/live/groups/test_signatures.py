@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from signed_bench import SignedBench, identity
 
 from antecast.core import LocalMisuse, Message
+from antecast.live.groups import packets
 from antecast.live.groups.certificates import Refused
 from antecast.live.groups.entries import RESTAMPED, entries, kept_by
 from antecast.live.groups.packets import Packet, decode_packet
@@ -16,6 +17,7 @@ from antecast.live.groups.security import GroupSecurity
 from antecast.live.groups.signatures import DEEPEST, Signatures, Unauthentic
 from antecast.protocols import specification, specifications
 from antecast.protocols.registry import Need
+from antecast.protocols.vcube.packets import fill
 from antecast.testing import assert_contract, conformance, plans
 
 SECOND = 10**9
@@ -349,6 +351,16 @@ def test_a_batch_beyond_the_deepest_tree_takes_more_signatures():
     signer = Signatures(identity(0), "fifo")
     signer.sign(Message(0, seq, b"", None) for seq in range(1, (1 << DEEPEST) + 2))
     assert signer.signed == 2
+
+
+def test_the_fullest_packet_of_any_protocol_can_be_sealed_and_opened():
+    codec = specification("vcube").make(0, specification("vcube").configure({})).codec
+    signer, verifier = Signatures(identity(0), "vcube"), Signatures(identity(3), "vcube")
+    frame = next(fill([Message(0, seq, b"\0", {}) for seq in range(1, 7000)], 65_535))
+    signer.sign(frame.messages)
+    packet = decode_packet(packets.seal(frame, codec.encode(frame), signer))
+    packets.verify(codec.decode(packet.frame), packet, verifier)
+    assert len(verifier) == len(frame.messages) > 6000
 
 
 @given(st.binary(max_size=500))

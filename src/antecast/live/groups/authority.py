@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
 )
 
-from antecast.core import ConfigurationError, InputError, NodeId, OutputError
+from antecast.core import AntecastError, ConfigurationError, InputError, NodeId, OutputError
 from antecast.live.groups import files
 from antecast.live.groups.bulletin import MAX_BULLETIN, Bulletin, read_bulletin, seal_keys, sign_bulletin
 from antecast.live.groups.certificates import (
@@ -140,7 +140,12 @@ class Authority:
         identity = Identity(
             path, register.group, member, self.certificate, key, exchange, endorsement, signed, bulletin
         )
-        identity.save_new()
+        try:
+            identity.save_new()
+        except OutputError:
+            register.nodes.remove(entry)  # nobody has it: its name is free, its number stays given
+            self._publish(now)
+            raise
         return identity
 
     def revoke(self, who: str, *, now: datetime | None = None) -> Entry:
@@ -175,10 +180,27 @@ class Authority:
         """A node that is not revoked, by its name or number."""
         found = [each for each in self.register.nodes if who in (each.name, str(each.number))]
         valid = [each for each in found if each.revoked is None]
+        if valid and len({each.name for each in found}) > 1:
+            meant = " or ".join(f"node {each.number} ({each.name})" for each in found)
+            other = " or ".join(each.name if who == str(each.number) else str(each.number) for each in found)
+            raise ConfigurationError(f"{who} may be {meant}; say {other}")
         if valid:
             return valid[0]
         what = f"{who} is revoked already" if found else f"there is no node {who}"
         raise ConfigurationError(f"{what} in {self.register.group}; see antecast group list")
+
+    def catch_up(self) -> None:
+        """Write the bulletin that the register speaks of, if that failed when the register was written, on a full
+        disk for instance: no revocation waits for the next change."""
+        try:
+            written = self._read(read_bulletin_file(self.bulletin_path)).serial
+        except AntecastError:
+            written = -1
+        if written > self.register.serial:
+            problem = f"older than bulletin {written} beside it: it would give numbers again that others have"
+            raise InputError(problem, path=self.folder / _REGISTER)
+        if written < self.register.serial:
+            self._publish(datetime.now(UTC))
 
     def _add_key(self) -> None:
         self.register.keys[self.current + 1] = secrets.token_bytes(32)
@@ -250,7 +272,9 @@ def open_group(folder: Path) -> Iterator[Authority]:
         raise InputError(f"cannot read: {error.strerror}; expected the folder of a group", path=folder) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield _load(folder)
+        authority = _load(folder)
+        authority.catch_up()
+        yield authority
     finally:
         os.close(descriptor)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import stat
 from pathlib import Path
 
 from antecast.core import InputError, OutputError
@@ -27,7 +28,10 @@ def block(label: str, data: bytes) -> str:
 def read_blocks(path: Path) -> list[tuple[str, bytes]]:
     """The blocks of a file, with their labels."""
     try:
-        if path.stat().st_size > _MOST:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+            raise InputError("not a file; expected a file of antecast group", path=path)
+        if found.st_size > _MOST:
             raise InputError(f"larger than {_MOST >> 20} MiB; expected a file of antecast group", path=path)
         text = path.read_text(encoding="ascii")
     except OSError as error:
@@ -50,7 +54,11 @@ def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:
         raise OutputError("is there already, and is not overwritten", path=path) from None
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from None
-    _fill(descriptor, text, path, mode)
+    try:
+        _fill(descriptor, text, mode)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OutputError(f"cannot write: {error.strerror}", path=path) from None
 
 
 def replace(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -58,7 +66,7 @@ def replace(path: Path, text: str, *, mode: int = 0o600) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-        _fill(descriptor, text, beside, mode)
+        _fill(descriptor, text, mode)
         beside.replace(path)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -70,7 +78,7 @@ def replace(path: Path, text: str, *, mode: int = 0o600) -> None:
         raise OutputError(f"cannot write: {error.strerror}", path=path) from None
 
 
-def _fill(descriptor: int, text: str, path: Path, mode: int) -> None:
+def _fill(descriptor: int, text: str, mode: int) -> None:
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         os.fchmod(file.fileno(), mode)  # whatever the umask and an older file say
         file.write(text)

@@ -21,8 +21,9 @@ from antecast.live.groups.certificates import ENDORSEMENT
 from antecast.live.groups.entries import entries
 from antecast.live.groups.signatures import MAX_SIGNATURE, Signatures, Unauthentic
 
-OVERHEAD: Final = 1 << 20
-"""Bytes that signatures and endorsements add to a frame, at most."""
+OVERHEAD: Final = 1 << 22
+"""Bytes that signatures and endorsements add to a frame, at most: to a packet of VCube with the largest `mtu`,
+filled with the smallest messages, each with the longest path to its root."""
 
 _MOST = OVERHEAD // 64
 

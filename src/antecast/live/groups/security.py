@@ -39,6 +39,7 @@ class GroupSecurity:
 
     def __init__(self, identity: Identity, protocol: str) -> None:
         self.identity = identity
+        self.protocol = protocol
         self.group = identity.group_id.hex()
         self.names: dict[NodeId, str] = {}
         """The names of the nodes that have connected, from their certificates."""

@@ -26,6 +26,8 @@ class Address:
         if not colon or not known or (":" in bare) != bracketed:
             problem = f"expected HOST:PORT, such as 127.0.0.1:7000 or [::1]:7000, got {text!r}"
             raise ConfigurationError(problem, field=field)
+        if not int(port) and field != "listen":
+            raise ConfigurationError(f"port 0 is for listening on any; got {text!r}", field=field)
         return cls(bare, int(port))
 
     @property

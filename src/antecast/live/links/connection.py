@@ -426,7 +426,10 @@ class Connection(asyncio.BufferedProtocol, Link):
             reason = await self.owner.decide(self, theirs)
         except AntecastError as error:
             reason = str(error)
-        if self._closed:
+        if self.closed:
+            return
+        if not self.owner.open:
+            self._end_with("the node does not run")
             return
         if reason is not None:
             if reason != DUPLICATE:

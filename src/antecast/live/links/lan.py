@@ -51,6 +51,8 @@ class Lan(Transport):
         self.known: dict[str, Address] = {}
         """Where the members are that are announced now, by the name of their announcement."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._zeroconf: Any = None
+        self._browser: Any = None
 
     async def start(self, node: Node) -> None:
         """After its `Tcp`: give both to the node, in this order."""
@@ -68,9 +70,13 @@ class Lan(Transport):
         self._local = isinstance(node.security, Unsecured)
         # A hash: the network need not know what the group is called.
         self._group = blake2b(node.security.group.encode(), digest_size=8).hexdigest()
-        self._name = f"{self.tcp.instance.hex()}.{SERVICE}"
+        self._name = f"{node.instance.hex()}.{SERVICE}"
         self._info: Any = AsyncServiceInfo
-        self._zeroconf = AsyncZeroconf(interfaces=_interfaces(self.tcp.places), ip_version=IPVersion.V4Only)
+        try:
+            self._zeroconf = AsyncZeroconf(interfaces=_interfaces(self.tcp.places), ip_version=IPVersion.V4Only)
+        except OSError as error:
+            problem = f"this machine has no network to announce itself on: {error.strerror or error}"
+            raise ConfigurationError(problem, field="lan") from None
         announced = AsyncServiceInfo(
             SERVICE,
             self._name,
@@ -130,12 +136,14 @@ class Lan(Transport):
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if hasattr(self, "_browser"):
+        zeroconf, browser, self._zeroconf, self._browser = self._zeroconf, self._browser, None, None
+        if zeroconf is not None:
             try:
-                await self._browser.async_cancel()
-                await self._zeroconf.async_unregister_all_services()
+                if browser is not None:
+                    await browser.async_cancel()
+                await zeroconf.async_unregister_all_services()
             finally:
-                await self._zeroconf.async_close()
+                await zeroconf.async_close()
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "lan", "known": sorted(str(address) for address in self.known.values())}

@@ -12,9 +12,9 @@ A link that is closed drops what is written to it. A connection that breaks and 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from antecast.core import NodeId
+from antecast.core import MAX_PAYLOAD, NodeId
 
 if TYPE_CHECKING:
     from antecast.live.node import Node
@@ -58,6 +58,9 @@ class Link(ABC):
 
 class Transport(ABC):
     """Makes links for one node."""
+
+    largest_payload: ClassVar[int] = MAX_PAYLOAD
+    """The largest that it can carry. What no transport takes would hold up all that comes after it, for ever."""
 
     @abstractmethod
     async def start(self, node: Node) -> None: ...

@@ -76,6 +76,8 @@ class Cell(Link):
 class Medium(Transport, asyncio.DatagramProtocol):
     """One node's radio: a multicast group and port that all share."""
 
+    largest_payload = 60_000  # with a stamp of hosts, the frame is still a datagram
+
     def __init__(
         self, group: Address | str = "239.255.77.77:7077", *, options: MediumOptions | None = None
     ) -> None:

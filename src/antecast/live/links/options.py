@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+
+from antecast.core import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,11 @@ class TcpOptions:
     """Connections that have not greeted yet, at most; more are refused."""
     bytes_per_second: int = 256 << 20
     """What one peer may send; reading from it pauses when it sends more."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise ConfigurationError(f"expected more than 0, got {value}", field=name)
+        if not self.heartbeat < self.silence:
+            problem = f"expected more than heartbeat ({self.heartbeat:g} s), or every idle link ends"
+            raise ConfigurationError(f"{problem}; got {self.silence:g}", field="silence")

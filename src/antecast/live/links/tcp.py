@@ -16,7 +16,7 @@ import asyncio
 import errno
 import logging
 import random
-import secrets
+import socket
 import ssl
 from asyncio import BaseEventLoop
 from collections.abc import Callable, Sequence
@@ -73,7 +73,6 @@ class Tcp(Transport):
         self.listen = Address.parse(listen, field="listen") if isinstance(listen, str) else listen
         self.peers = [Address.parse(each, field="peer") if isinstance(each, str) else each for each in peers]
         self.options = options if options is not None else TcpOptions()
-        self.instance = secrets.token_bytes(8)
         self.connections: set[Connection] = set()
         self.inlet = memoryview(bytearray(_INLET))
         """Where the bytes of any connection arrive: they are taken from it before another one is read. Memory that
@@ -85,13 +84,16 @@ class Tcp(Transport):
         self.aside: Callable[[Connection, bytes], None] | None = None
         """Who takes the words of an overlay."""
         self._dialling: dict[Address, asyncio.Task[None]] = {}
+        self._own: set[tuple[str, int]] = set()
+        """Where this node was found when it dialled."""
+        self._unreached: dict[Address, str] = {}
+        """Why there was no connection to a peer, the last time."""
         self._server: asyncio.Server | None = None
         self._stopping = False
 
     async def start(self, node: Node) -> None:
         self.node, self._stopping = node, False
-        self.instance = secrets.token_bytes(8)  # a node that was started again is another one to its peers
-        self.hello = hello_of(node.identity, node.life, self.instance)
+        self.hello = hello_of(node.identity, node.life, node.instance)
         self.loop = asyncio.get_running_loop()
         self._staggered = _staggered(self.loop)
         if self.loop.get_exception_handler() is None:
@@ -105,6 +107,9 @@ class Tcp(Transport):
                 f"a group with keys needs an event loop of asyncio; the one that runs is {given}",
                 field="transports",
             )
+        else:  # now: the file of the keys may be taken away once the node runs
+            node.security.server_context()
+            node.security.client_context()
         if self.listen is not None:
             try:
                 self._server = await self.loop.create_server(
@@ -113,6 +118,9 @@ class Tcp(Transport):
             except OSError as error:
                 reason = error.strerror or error
                 raise ConfigurationError(f"cannot listen on {self.listen}: {reason}", field="listen") from None
+            if not self._server.sockets:  # asyncio passes over what cannot even be a socket, IPv6 for instance
+                problem = f"cannot listen on {self.listen}: no socket can be made for it on this machine"
+                raise ConfigurationError(problem, field="listen")
             self.listen = Address(self.listen.host, self._server.sockets[0].getsockname()[1])
             log.info("node %d listens on %s", node.number, self.listen)
         for address in self.peers:
@@ -175,6 +183,7 @@ class Tcp(Transport):
     def forget(self, address: Address) -> None:
         """Dial an address no longer; a link that is up stays."""
         task = self._dialling.pop(address, None)
+        self._unreached.pop(address, None)
         if task is not None:
             task.cancel()
 
@@ -190,13 +199,16 @@ class Tcp(Transport):
         peer: int | None = None
         while True:
             if peer is None or peer not in self.node.links:
-                connection = await self._connect(address)
+                host = await self._host_behind(address)
+                if host is None:
+                    log.warning("node %d: %s is this node itself", self.node.number, address)
+                    return
+                connection = await self._connect(address, host=host)
                 if connection is not None:
                     await connection.outcome
-                    peer = peer if connection.number is None else connection.number
                     if connection.itself:
-                        log.warning("node %d: %s is this node itself", self.node.number, address)
-                        return
+                        continue
+                    peer = peer if connection.number is None else connection.number
             if peer is not None and peer in self.node.links:
                 link = self.node.links[peer]
                 if not isinstance(link, Connection):
@@ -209,6 +221,17 @@ class Tcp(Transport):
             await asyncio.sleep(wait * (0.5 + random.random()))
             wait = min(2 * wait, options.retry_most)
 
+    async def _host_behind(self, address: Address) -> str | None:
+        """What to dial of a name: where it stands for several nodes, this one among them, one of the others."""
+        if not self._own:
+            return address.host
+        try:
+            found = await self.loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except OSError:
+            return address.host
+        others = [each[0] for *_, each in found if each[:2] not in self._own]
+        return str(random.choice(others)) if others else None
+
     async def connect_once(self, address: Address, by: NodeId | None = None) -> NodeId | None:
         """Try to connect, introduced by a neighbour; who is linked then, or this node itself, or nobody."""
         connection = await self._connect(address, by)
@@ -218,13 +241,15 @@ class Tcp(Transport):
             return connection.peer
         return self.node.number if connection.itself else None
 
-    async def _connect(self, address: Address, by: NodeId | None = None) -> Connection | None:
+    async def _connect(
+        self, address: Address, by: NodeId | None = None, *, host: str | None = None
+    ) -> Connection | None:
         try:
             context = self.node.security.client_context()
             async with asyncio.timeout(self.options.greeting):
                 _, connection = await self.loop.create_connection(
                     lambda: Connection(self, dialled=address, by=by),
-                    address.host,
+                    host or address.host,
                     address.port,
                     ssl=context,
                     server_hostname="" if context is not None else None,
@@ -235,9 +260,16 @@ class Tcp(Transport):
             return None
         except (OSError, TimeoutError, ValueError, AntecastError) as error:  # a host that is none is a ValueError
             self.node.counters["dial_failures"] += 1
-            log.debug("node %d: cannot connect to %s: %s", self.node.number, address, error)
+            self._say_unreached(address, str(error) or "it does not answer")
             return None
+        self._unreached.pop(address, None)
         return connection
+
+    def _say_unreached(self, address: Address, why: str) -> None:
+        """Once for a peer that is dialled over and over, until something else is the matter."""
+        if address in self._dialling and self._unreached.get(address) != why:
+            self._unreached[address] = why
+            log.info("node %d: cannot connect to %s: %s; it tries again", self.node.number, address, why)
 
     def failed_handshake(self, where: str, error: Exception) -> None:
         from antecast.live.groups.tls import explain
@@ -249,8 +281,30 @@ class Tcp(Transport):
 
     async def decide(self, connection: Connection, theirs: Hello) -> str | None:
         """Why a connection that has greeted is not taken; None if it is."""
+        silent: Connection | None = None
+        while True:  # what was found out before a wait may be another thing after it: a revocation, for instance
+            if (reason := self._unfit(connection, theirs)) is not None:
+                return reason
+            before = self.node.links.get(theirs.number)
+            if not isinstance(before, Connection) or before.hello is None or before is silent:
+                return None
+            if before.hello.instance == theirs.instance:
+                if before.dialled == connection.dialled:
+                    return None  # its other end has given the old one up
+                larger_dials = connection.dialled == (self.node.number > theirs.number)
+                if larger_dials:
+                    return None
+                self.node.counters["refused_duplicate"] += 1
+                return DUPLICATE
+            if await before.is_alive(self.options.proof):
+                self.node.counters["refused_in_use"] += 1
+                return f"number {theirs.number} is in use by another process"
+            silent = before
+
+    def _unfit(self, connection: Connection, theirs: Hello) -> str | None:
+        """Why a node may not be linked to this one, if so."""
         counters, lives = self.node.counters, self.node.lives
-        if theirs.instance == self.instance:
+        if theirs.instance == self.node.instance:
             self._tell_itself(connection)
             counters["refused_hello"] += 1
             return f"both ends are node {self.node.number}"
@@ -266,20 +320,6 @@ class Tcp(Transport):
                 lives.refused(theirs.number, theirs.life, theirs.instance, theirs.position)
             counters["refused_in_use" if isinstance(fault, LostState) else "refused_hello"] += 1
             return str(fault)
-        before = self.node.links.get(theirs.number)
-        if not isinstance(before, Connection) or before.hello is None:
-            return None
-        if before.hello.instance == theirs.instance:
-            if before.dialled == connection.dialled:
-                return None  # its other end has given the old one up
-            larger_dials = connection.dialled == (self.node.number > theirs.number)
-            if larger_dials:
-                return None
-            counters["refused_duplicate"] += 1
-            return DUPLICATE
-        if await before.is_alive(self.options.proof):
-            counters["refused_in_use"] += 1
-            return f"number {theirs.number} is in use by another process"
         return None
 
     def _tell_itself(self, taken: Connection) -> None:
@@ -288,11 +328,14 @@ class Tcp(Transport):
         for each in self.connections:
             if each.dialled and each.near == taken.far:
                 each.itself = True
+                self._own.add(each.far[:2])
 
     async def stop(self) -> None:
         self._stopping = True
         dialling = list(self._dialling.values())
         self._dialling.clear()
+        self._unreached.clear()
+        self._own.clear()
         for task in dialling:
             task.cancel()
         if self._server is not None:

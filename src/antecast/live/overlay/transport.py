@@ -71,7 +71,7 @@ class Spray(Transport):
             if self._local and not each.loopback:
                 problem = f"a node without keys stays on this machine, and {each} is not on it"
                 raise ConfigurationError(problem, field="peer")
-        self._file = None if node.journal_path is None else Path(f"{node.journal_path}.view")
+        self._file = None if node.journal_path is None else Path(f"{node.journal_path.resolve()}.view")
         protocol = node.engine.machine.protocol
         self._safety = protocol if isinstance(protocol, LinkSafety) else None
         self.member = self._new_member(str(listen))
