@@ -5,7 +5,7 @@ import shutil
 
 import msgspec
 import pytest
-from test_node import kill
+from nodes import kill
 from test_tcp import answer, dial, greeting, node, packet, payloads, run, until
 
 from antecast.live.links.hello import encode_hello

@@ -4,18 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from nodes import run
 
 from antecast.live import Node, NodeStopped
 from antecast.live.journal import Journal
 from antecast.live.links.tcp import Tcp
-
-
-def run(main) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(20):
-            await main()
-
-    asyncio.run(limited())
 
 
 async def read(node: Node, count: int) -> list[tuple[int, bytes]]:
