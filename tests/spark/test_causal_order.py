@@ -277,3 +277,17 @@ def test_wrong_options_are_told(spark: Any, options: dict[str, Any], words: str)
     with pytest.raises(ConfigurationError) as error:
         causal_order(frame, **options)
     assert words in str(error.value)
+
+
+def test_columns_that_cannot_be_told_apart_from_ours_or_handed_to_python_are_told(spark: Any) -> None:
+    """To Spark, capitals do not count; before, a column of the result could then not be named."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(ConfigurationError, match="a column is called 'Position' already"):
+        causal_order(frame.withColumnRenamed("line", "Position"), id="id", needs="needs")
+    span = frame.withColumn("span", F.expr("interval '1-2' year to month"))
+    with pytest.raises(ConfigurationError, match="columns: 'span' is interval year to month, which Spark cannot"):
+        causal_order(span, id="id", needs="needs")
+    with pytest.raises(ConfigurationError, match="columns: 'span' is interval year to month, which Spark cannot"):
+        causal_order(span, epsilon=1, delta=1, stamps="physical", columns={"r": "line"})

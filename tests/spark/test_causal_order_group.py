@@ -205,6 +205,30 @@ def test_a_state_of_other_settings_is_refused():
         group(needs="deps").step(state, [])
 
 
+def test_ids_of_another_kind_than_those_of_the_checkpoint_are_refused():
+    """They would be equal to none that has gone: each row would wait, and each duplicate pass."""
+    state = group().step(State.load(None), [table([row(1)])]).state
+    columns = {"id": ["1"], "needs": pa.array([["2"]], pa.list_(pa.string())), "at": [1], "when": [0]}
+    said = "the checkpoint has ids that are whole numbers, and 'id' has texts now; cast the column, and 'needs'"
+    with pytest.raises(ConfigurationError, match=said):
+        group().step(state, [pa.table(columns)])
+    wider = table([row(2, 1)]).set_column(0, "id", pa.array([2], pa.int32()))
+    assert group().step(State.load(state.dump()), [wider]).out["position"].to_pylist() == [1]
+
+
+def test_a_row_that_needs_many_that_wait_is_released_in_a_time_that_grows_with_them():
+    """It grew with their square: ten minutes for as many rows as may wait by default."""
+    from time import process_time
+
+    size = 30_000
+    rows = [row(0, *range(1, size)), *(row(n, 10**9) for n in range(1, size))]
+    began = process_time()
+    left, _ = play(group(most=10**6), [(None, rows)])
+    assert process_time() - began < 15
+    assert [each["id"] for each in left] == [*range(1, size), 0]
+    assert [each["missing"] for each in left[-2:]] == [[10**9], None]
+
+
 def operator(how, mode):
     """The operator in Spark's own harness for such operators, which needs no session."""
     from pyspark.sql.streaming.tws_tester import TwsTester
@@ -291,3 +315,30 @@ def test_rows_may_have_arrived_in_any_year(kind):
         "at": pa.array(values, kind),
     }
     assert group().step(State.load(None), [pa.table(columns)]).out["id"].to_pylist() == [3, 1, 4, 0, 2]
+
+
+def test_what_leaves_does_not_depend_on_the_order_in_which_a_shuffle_brings_rows():
+    """Of two rows with one id the first counts: another one in a second try, and rows would be lost or repeated
+    where a sink has kept what left in the first."""
+    rows = [[row(1, 9, at=0)], [row(1, at=0)], [row(2, 1, at=0)]]
+    found = set()
+    for turn in ((0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        import pandas as pd
+
+        tester = operator(group(), "None")
+        frame = pd.concat([packed(0, *rows[each]) for each in turn])
+        left = left_in(tester.testInPandas("k", frame))
+        found.add((str(left), tester.peekValueState("group", "k")))
+    assert len(found) == 1
+
+
+def test_rows_leave_in_pieces_of_a_sensible_size(monkeypatch):
+    """All in one value, they could be more than a value may have: 2 GiB."""
+    from antecast.spark import observe_rows
+
+    monkeypatch.setattr(observe_rows, "PIECE", 1000)
+    tester = operator(group(), "None")
+    frames = tester.testInPandas("k", packed(0, *(row(n) for n in range(500))))
+    assert [name for name, _ in left_in(frames)] == list(range(500))
+    assert len(frames) > 10
+    assert max(map(len, frames["rows"])) < 3000

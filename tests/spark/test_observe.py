@@ -12,18 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.core import ConfigurationError
 from antecast.observer import Observer, Policy, Timestamp
 from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
 from antecast.papers.observer.model import ObserverModel, generate, judge
-from antecast.spark.observe import causal_order
+from antecast.spark.observe import _event_time, causal_order
+from antecast.spark.observe_rows import R, RowFormat, read_rows
 from antecast.spark.observe_run import NOT_JSON, Source, observe_stream, observe_table
 
 pytestmark = pytest.mark.spark
@@ -237,6 +240,25 @@ def test_a_wild_row_does_not_end_a_query_that_goes_by_event_time(
     right = [row.r for row in out if row.reason is None and row.r not in wild]
     assert right == [10**6 + n for n in range(len(right))]
     assert len(right) >= 20
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_times_without_a_zone_move_the_watermark_as_they_move_the_clocks_of_groups(spark: Any, zone: str) -> None:
+    """In UTC. In the session's zone, all rows went at once west of Greenwich, and none by a timer east of it."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    times = [1_772_937_000_123_456, 1_793_493_000_000_000, -1, 0]  # in the hours of New York's changes, and early
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        texts = [
+            f"timestamp_ntz'{datetime.fromtimestamp(each / 1e6, UTC):%Y-%m-%d %H:%M:%S.%f}'" for each in times
+        ]
+        frame = spark.sql(f"select explode(array({', '.join(texts)}, null)) r")
+        rows = RowFormat(policy=Policy(bounds=BOUNDS, stamps="physical"), key=(), columns={"r": "r"}, tick=1000)
+        found = frame.select(F.unix_micros(_event_time(frame, rows)).alias("micros"), "r").toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert found["micros"].to_pylist() == [*times, None]
+    assert read_rows(found, rows)[R].to_pylist() == [*times, 0]  # what the clock of a group goes by
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,9 @@ UNIQUE = "__unique"
 INTERNAL = (R, C, KN, BEFORE, SOURCE, ARRIVAL, FAULT, UNIQUE)
 
 
+PIECE = 16 << 20
+"""Bytes of rows that leave in one piece."""
+
 OPTIONAL = ("source", "before")
 """Roles that a column plays where there is one of that name, and that no timestamps need."""
 
@@ -278,6 +281,21 @@ def write_stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def pieces(table: pa.Table | None) -> Iterator[bytes]:
+    """Rows as several streams of a sensible size: one value of a column has 2 GiB at most, in Java as in Arrow."""
+    if table is None:
+        return
+    size = max(1, len(table) * PIECE // max(1, table.nbytes))
+    for start in range(0, len(table), size):
+        yield write_stream(table.slice(start, size))
+
+
+def read_streams(blobs: Iterable[bytes | None]) -> list[pa.Table]:
+    """Tables from what a shuffle has brought, which may come in another order when a micro-batch runs again. Rows
+    that nothing else puts in order must not change places then."""
+    return [read_stream(blob) for blob in sorted(bytes(blob) for blob in blobs if blob is not None)]
 
 
 def read_stream(data: bytes) -> pa.Table:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 NOW = "antecast_now"  # Spark renames columns that begin with an underscore on their way to the operator
 _TAKEN = ("rows", NOW)
+_CASE = "spark.sql.caseSensitive"
 _LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 Steps = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -54,13 +56,21 @@ def column(name: str) -> Column:
 
 def check_frame(frame: DataFrame, keys: Sequence[str], added: Sequence[str]) -> None:
     """Refuse a frame whose columns cannot be told apart, or keys by which a stream cannot be grouped."""
-    taken = [name for name in frame.columns if name in added or name.startswith("__")]
+    alike = str if frame.sparkSession.conf.get(_CASE) == "true" else str.lower
+    taken = [name for name in frame.columns if alike(name) in added or name.startswith("__")]
     if taken:
         problem = f"{', '.join(added)} and names with two underscores are added; rename the column"
         raise ConfigurationError(f"a column is called {taken[0]!r} already; {problem}", field="columns")
     twice = [name for name in frame.columns if frame.columns.count(name) > 1]
     if twice:
         raise ConfigurationError(f"two columns are called {twice[0]!r}; rename one", field="columns")
+    for field in frame.schema:
+        try:
+            to_arrow_schema(StructType([field]), timezone="UTC")
+        except (PySparkTypeError, ValueError):
+            problem = f"{field.name!r} is {field.dataType.simpleString()}, which Spark cannot hand to Python"
+            problem += "; cast it to a text, or drop it"
+            raise ConfigurationError(problem, field="columns") from None
     for name in keys if frame.isStreaming else ():
         kind = frame.schema[name].dataType
         if isinstance(kind, ArrayType | MapType | StructType | VariantType):
