@@ -14,7 +14,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,9 +66,16 @@ def starting(text: str) -> str | int:
     """Where a new query begins."""
     if text in ("earliest", "latest"):
         return text
-    if not text.isdecimal():
-        raise ValueError(f"expected earliest, latest or a sequence number, got {text!r}")
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"expected earliest, latest or a sequence number, which begin at 1, got {text!r}")
     return int(text)
+
+
+def subject(text: str) -> str:
+    """Where output goes: one subject, not a pattern of several."""
+    if not re.fullmatch(r"[^\s*>.]+(\.[^\s*>.]+)*", text):
+        raise ValueError(f"expected one subject, without wildcards and spaces, got {text!r}")
+    return text
 
 
 _SERVER: Mapping[str, Parse] = {
@@ -90,7 +97,7 @@ READING: Mapping[str, Parse] = {
 }
 WRITING: Mapping[str, Parse] = {
     **_SERVER,
-    "subject": str,
+    "subject": subject,
     "orderBy": words,
     "query": str,
     "checkpointLocation": str,
@@ -116,8 +123,26 @@ class Server:
             async with self.connected() as client:
                 return await work(client)
 
-        with told(NAME, f"{self.where}: {what}", Exception):
+        with told(NAME, f"{self.where}: {what}", Exception), self._in_words():
             return asyncio.run(whole())
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Errors of the client that say nothing, or that only a machine can read."""
+        from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+
+        try:
+            yield
+        except TimeoutError:
+            raise ConnectionError(f"no answer in {self.timeout:g} s") from None
+        except APIError as error:
+            if error.description:
+                raise ConnectionError(error.description) from None
+            if isinstance(error, NotFoundError):
+                raise ConnectionError("no stream of the server keeps this subject; make one") from None
+            if isinstance(error, ServiceUnavailableError):
+                raise ConnectionError("the server keeps no streams: JetStream is not turned on there") from None
+            raise
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
@@ -144,6 +169,8 @@ class Server:
                 error_cb=quiet,
                 **given,
             )
+        except ModuleNotFoundError as error:  # for credentials
+            raise client_missing(NAME, str(error.name), "nats") from None
         except nats.errors.NoServersError:
             raise ConnectionError(f"cannot connect: {said[-1] if said else 'no answer'}") from None
         try:
@@ -195,6 +222,9 @@ class NatsReader(StreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         first, after, made = self._bounds()
+        if isinstance(self.begin, int) and self.begin > after:
+            problem = f"startingOffsets is {self.begin}, and the next message will be {after}"
+            raise InputError(problem, path=f"{NAME}: {self.where}")
         return {"seq": {"earliest": max(first, 1), "latest": after}.get(str(self.begin), self.begin), "made": made}
 
     def newest(self) -> dict[str, Any]:
