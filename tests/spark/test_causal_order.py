@@ -291,3 +291,17 @@ def test_columns_that_cannot_be_told_apart_from_ours_or_handed_to_python_are_tol
         causal_order(span, id="id", needs="needs")
     with pytest.raises(ConfigurationError, match="columns: 'span' is interval year to month, which Spark cannot"):
         causal_order(span, epsilon=1, delta=1, stamps="physical", columns={"r": "line"})
+
+
+def test_keys_of_groups_to_be_emptied_are_those_of_the_rows(spark: Any, tmp_path: Path) -> None:
+    stream = spark.readStream.schema(SCHEMA).json(str(tmp_path))
+    options: dict[str, Any] = {"id": "id", "needs": "needs", "key": "line"}
+    for schema, said in [
+        ("text string", "drains: no column 'line'; the columns are text"),
+        ("line string", "drains: the column 'line' is string, and the key is bigint"),
+    ]:
+        drains = spark.readStream.schema(schema).json(str(tmp_path))
+        with pytest.raises(ConfigurationError, match=said):
+            causal_order(stream, **options, drains=drains)
+    narrow = spark.readStream.schema("line int").json(str(tmp_path))
+    assert causal_order(stream, **options, drains=narrow).columns[:4] == ["id", "needs", "when", "line"]

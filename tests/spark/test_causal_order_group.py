@@ -197,6 +197,17 @@ def test_with_event_time_the_watermark_is_the_clock():
     assert how.step(waits, [], real=1100).out.to_pylist()[0]["missing"] == [1]
 
 
+def test_a_row_without_a_time_waits_from_the_first_watermark_on():
+    """It began to wait in 1970, and was given up as soon as there was a watermark."""
+    how = group(wait=100, event="when")
+    rows = table([row(2, 1)]).set_column(3, "when", pa.array([None], pa.timestamp("us", "UTC")))
+    waits = how.step(State.load(None), [rows], real=0).state
+    waits = how.step(State.load(waits.dump()), [], real=1_000_000).state
+    assert how.due(waits) == 100
+    assert how.step(waits, [], real=1_000_099).out is None
+    assert how.step(waits, [], real=1_000_100).out.to_pylist()[0]["missing"] == [1]
+
+
 def test_a_state_of_other_settings_is_refused():
     state = group().step(State.load(None), [table([row(1)])]).state
     with pytest.raises(

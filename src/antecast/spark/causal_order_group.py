@@ -208,6 +208,9 @@ class NeedsGroup:
             return Step(State(header, None, state.gone, state.without), None)
         old = state.waiting
         arrived = [*_longs(state.rows, ARRIVED), *self._arrivals(table.slice(old), header.clock)]
+        if self.event is not None and not state.header.clock:
+            # Before there was a watermark, rows without a time of their own began to wait at no time.
+            arrived = [each or header.clock for each in arrived]
         work = _Work(
             ids=table.column(ID).to_pylist(),
             numbers=[*_longs(state.rows, NUMBER), *range(header.number, header.number + len(table) - old)],

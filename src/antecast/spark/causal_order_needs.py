@@ -210,7 +210,7 @@ def _stream(
 
     packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        packed = packed.unionByName(drained(drains, group.key, now.alias(NOW)))
+        packed = packed.unionByName(drained(drains, group.key, frame.schema, now.alias(NOW)))
     keys = packed_as.names[: len(group.key)]
     ordered = (
         fit_for_pandas(packed, keys)

@@ -267,7 +267,7 @@ def _stream(
 
     packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        packed = packed.unionByName(drained(drains, rows.key))
+        packed = packed.unionByName(drained(drains, rows.key, frame.schema))
     mode = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}[timers]
     keys = packed_as.names[: len(rows.key)]
     observed = (

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     IntegerType,
+    IntegralType,
     LongType,
     MapType,
     StringType,
@@ -173,9 +174,33 @@ def _fit_for_pandas(name: str, kind: DataType) -> Column:
     return key.cast("string")
 
 
-def drained(drains: DataFrame, key: Sequence[str], *more: Column) -> DataFrame:
+def keys_of_state(kept: DataFrame, key: Sequence[str], schema: StructType) -> DataFrame:
+    """The keys of groups as rows have them, of those that the state store has, and the other columns."""
+    plain = plain_names(key)
+    keys = [_as_before(place, schema[name].dataType).alias(name) for name, place in zip(key, plain, strict=True)]
+    return kept.select(*keys, *(column(each) for each in kept.columns if each not in plain))
+
+
+def _as_before(name: str, kind: DataType) -> Column:
+    """What `_fit_for_pandas` has made of a key is made the key again."""
+    key = column(name)
+    if isinstance(kind, IntegerType | LongType):
+        return F.when(key != F.lit(-(1 << 31) if isinstance(kind, IntegerType) else -(1 << 63)), key)
+    return F.timestamp_micros(key.cast("long")) if isinstance(kind, TimestampType) else key.cast(kind)
+
+
+def drained(drains: DataFrame, key: Sequence[str], schema: StructType, *more: Column) -> DataFrame:
     """Keys whose groups are to be emptied, as packed rows without rows."""
-    keys = [column(name).alias(plain) for name, plain in zip(key, plain_names(key), strict=True)]
+    keys = []
+    for name, plain in zip(key, plain_names(key), strict=True):
+        if name not in drains.columns:
+            problem = f"no column {name!r}; the columns are {', '.join(drains.columns)}"
+            raise ConfigurationError(problem, field="drains")
+        kind, own = schema[name].dataType, drains.schema[name].dataType
+        if own != kind and not (isinstance(own, IntegralType) and isinstance(kind, IntegralType)):
+            problem = f"the column {name!r} is {own.simpleString()}, and the key is {kind.simpleString()}"
+            raise ConfigurationError(problem, field="drains")
+        keys.append(column(name).cast(kind).alias(plain))
     return drains.select(*keys, F.lit(None).cast("binary").alias("rows"), *more)
 
 
