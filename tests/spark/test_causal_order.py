@@ -213,14 +213,18 @@ def test_groups_of_a_stream_are_those_of_their_keys_where_some_are_missing(spark
 
 
 def test_a_key_that_cannot_be_told_from_a_missing_one_is_refused(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text('{"id": "a", "k": -2147483648}\n')
-    frame = spark.readStream.schema("id string, needs array<string>, k int").json(str(tmp_path))
-    query = causal_order(frame, id="id", needs="needs", key="k").writeStream.format("memory").queryName("least")
-    query = query.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
-    with pytest.raises(
-        Exception, match="the key -2147483648 is not told from a missing one; turn the column into"
-    ):
-        query.start().awaitTermination()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"id": "a", "k": -2147483648}\n')
+    frame = spark.readStream.schema("id string, needs array<string>, k int").json(str(tmp_path / "in"))
+    texts = frame.selectExpr("id", "needs", "cast(unhex('ff41') as string) k")
+    for name, rows, said in [
+        ("least", frame, "the key -2147483648 is not told from a missing one; turn the column into"),
+        ("bytes", texts, "a key in 'k' has bytes that are no UTF-8, which pandas cannot take; make_valid_utf8"),
+    ]:
+        query = causal_order(rows, id="id", needs="needs", key="k").writeStream.format("memory").queryName(name)
+        query = query.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        with pytest.raises(Exception, match=said):
+            query.start().awaitTermination()
 
 
 def test_what_never_comes_is_given_up_by_the_watermark(spark: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
 from antecast.spark.observe_group import DUPLICATE, LATE
-from antecast.spark.observe_rows import joined, read_stream, write_stream
+from antecast.spark.observe_rows import joined, read_stream, values_of, write_stream
 
 GiveUp: TypeAlias = Literal["release", "quarantine"]
 Late: TypeAlias = Literal["deliver", "refuse"]
@@ -342,10 +342,14 @@ class NeedsGroup:
             if digest is None:
                 found.append(None)
                 continue
-            names = column[row].as_py() or []
+            names = values_of(column.slice(row, 1))[0] or []
             known = dict(zip(digests(names), names, strict=True))
             found.append(sorted({known[each] for each in digest if each in known}))
-        return pa.array(found, column.type)
+        try:
+            return pa.array(found, column.type)
+        except UnicodeEncodeError:  # texts with bytes that are no UTF-8
+            raw = [each and [name.encode(errors="surrogateescape") for name in each] for each in found]
+            return pa.array(raw, pa.list_(pa.binary())).cast(column.type, safe=False)
 
     def _kept(self, table: pa.Table, work: _Work, arrived: Sequence[int], kept: list[int]) -> pa.Table:
         rows = self._plain(table.take(kept))
@@ -377,7 +381,7 @@ def _places(column: pa.ChunkedArray) -> list[Any]:
     """Values that have an order; None for NaN. Times are numbers: those of Python end with the year 9999."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return [each if each == each else None for each in column.to_pylist()]
+    return [each if each == each else None for each in values_of(column)]
 
 
 def _newest(ids: dict[bytes, None], most: int) -> tuple[bytes, ...]:
@@ -386,7 +390,7 @@ def _newest(ids: dict[bytes, None], most: int) -> tuple[bytes, ...]:
 
 def digests(values: Iterable[Any]) -> list[bytes | None]:
     """Sixteen bytes for every id, the same everywhere; equal ones are equal ids for all that will ever happen."""
-    return list(_digests(values.to_pylist() if isinstance(values, pa.ChunkedArray | pa.Array) else values))
+    return list(_digests(values_of(values) if isinstance(values, pa.ChunkedArray | pa.Array) else values))
 
 
 def _digests(values: Iterable[Any]) -> Iterator[bytes | None]:
@@ -395,4 +399,4 @@ def _digests(values: Iterable[Any]) -> Iterator[bytes | None]:
 
 
 def digest_lists(column: pa.ChunkedArray) -> list[list[bytes | None] | None]:
-    return [None if each is None else digests(each) for each in column.to_pylist()]
+    return [None if each is None else digests(each) for each in values_of(column)]

@@ -199,8 +199,12 @@ def _sources(column: pa.ChunkedArray) -> Longs:
     coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     hashes = [
-        int.from_bytes(hashlib.blake2b(str(each).encode(), digest_size=8).digest(), "big", signed=True)
-        for each in coded.dictionary.to_pylist()
+        int.from_bytes(
+            hashlib.blake2b(str(each).encode(errors="surrogateescape"), digest_size=8).digest(),
+            "big",
+            signed=True,
+        )
+        for each in values_of(coded.dictionary)
     ]
     codes = np.asarray(pc.fill_null(coded.indices, len(hashes)), np.int64)
     return np.array([*hashes, -1], np.int64)[codes]
@@ -213,12 +217,29 @@ def _hashes(columns: Sequence[pa.ChunkedArray]) -> Longs:
     return np.array([int.from_bytes(each, "big", signed=True) for each in digests], np.int64)
 
 
+def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Values as Python has them. A text of Spark may have any bytes: those that are no UTF-8 become halves of
+    surrogates, so that different texts stay different."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        kind, raw = column.type, pa.binary()
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return [_decoded(each) for each in column.cast(pa.list_(raw) if is_list else raw).to_pylist()]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    return None if value is None else value.decode(errors="surrogateescape")
+
+
 def _plain_values(column: pa.ChunkedArray) -> list[Any]:
     """Values whose `repr` is the same in every session; times that Python does not have are numbers."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
     try:
-        values: list[Any] = column.to_pylist()
+        values = values_of(column)
     except (OverflowError, ValueError):
         if not pa.types.is_temporal(column.type):
             raise

@@ -159,7 +159,13 @@ def fit_for_pandas(packed: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 def _fit_for_pandas(name: str, kind: DataType) -> Column:
     key = column(name)
-    if isinstance(kind, StringType | BinaryType | BooleanType | DateType | DecimalType):
+    if isinstance(kind, StringType):
+        said = (
+            f"a key in {name!r} has bytes that are no UTF-8, which pandas cannot take; make_valid_utf8 mends them"
+        )
+        wrong = F.raise_error(F.lit(said)).cast(kind)
+        return F.when(~F.is_valid_utf8(key), wrong).otherwise(key)
+    if isinstance(kind, BinaryType | BooleanType | DateType | DecimalType):
         return key
     if isinstance(kind, IntegerType | LongType):
         # These are the keys of most streams: the type stays, so that their checkpoints are still good.
