@@ -1,7 +1,8 @@
 """Order by explicit dependencies once more, written to be obviously right: sets, lists and scans, row by row.
 
-Rows are dictionaries with `id`, `needs` and `at`. What `causal_order` promises on docs/data-sources.md is what is
-here; nothing is shared with the code under test, but for the words of its reasons.
+Rows are dictionaries with `id`, `needs` and `at`, and `when` where they wait by their own time. What is promised
+on docs/data-sources.md is what is here; nothing is shared with the code under test, but for the words of its
+reasons.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ class Oracle:
     without: list[Any] = field(default_factory=list)
     left: list[tuple[Row, int | None, bool | None, str | None, list[Any] | None]] = field(default_factory=list)
 
+    def now(self, clock: int) -> None:
+        """The watermark has come so far. Rows that came without a time before there was any wait from now on."""
+        if not self.clock:
+            self.waiting = [{**row, "since": row["since"] or clock} for row in self.waiting]
+        self.clock = max(self.clock, clock)
+
     def step(self, rows: Sequence[Row], *, order: Callable[[Row], Any] | None = None, flush: bool = False) -> None:
         """A micro-batch: new rows in the order of arrival; then those whose time is over are given up."""
         for row in sorted(rows, key=order or (lambda row: row["at"])):
@@ -42,7 +49,8 @@ class Oracle:
         self.gone, self.without = self.gone[-self.remember :], self.without[-self.remember :]
 
     def _come(self, row: Row) -> None:
-        row = {"since": self.clock, **row}
+        own = row.get("when")
+        row = {**row, "since": self.clock if own is None else own}
         needs = row["needs"] or []
         if row["id"] is None:
             return self._refuse(row, "the id is missing")

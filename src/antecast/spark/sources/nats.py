@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType, TimestampType
 
-from antecast.core.errors import InputError
+from antecast.core.errors import AntecastError, InputError
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
@@ -129,20 +129,14 @@ class Server:
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         """Errors of the client that say nothing, or that only a machine can read."""
-        from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
-
         try:
             yield
+        except AntecastError:
+            raise
         except TimeoutError:
             raise ConnectionError(f"no answer in {self.timeout:g} s") from None
-        except APIError as error:
-            if error.description:
-                raise ConnectionError(error.description) from None
-            if isinstance(error, NotFoundError):
-                raise ConnectionError("no stream of the server keeps this subject; make one") from None
-            if isinstance(error, ServiceUnavailableError):
-                raise ConnectionError("the server keeps no streams: JetStream is not turned on there") from None
-            raise
+        except Exception as error:
+            raise ConnectionError(_said(error)) from None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
@@ -177,6 +171,21 @@ class Server:
             yield client
         finally:
             await client.close()
+
+
+def _said(error: Exception) -> str:
+    """The words of an error; those of JetStream may be missing."""
+    from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+
+    if not isinstance(error, APIError):
+        return str(error) or type(error).__name__
+    if error.description:
+        return str(error.description)
+    if isinstance(error, NotFoundError):
+        return "no stream of the server keeps this subject; make one"
+    if isinstance(error, ServiceUnavailableError):
+        return "the server keeps no streams: JetStream is not turned on there"
+    return str(error)
 
 
 class NatsSource(DataSource):
