@@ -37,13 +37,14 @@ def wait_for_port(port: int) -> None:
 
 
 @contextmanager
-def nats_server(folder: Path) -> Iterator[str]:
-    """A NATS server with JetStream: its address."""
+def nats_server(folder: Path | None) -> Iterator[str]:
+    """A NATS server with JetStream, unless there is no folder for it: its address."""
     command = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin")
     if command is None or importlib.util.find_spec("nats") is None:
         pytest.skip("needs nats-py and nats-server")
     port = free_port()
-    words = [command, "-js", "-sd", str(folder), "-a", "127.0.0.1", "-p", str(port)]
+    words = [command, "-a", "127.0.0.1", "-p", str(port)]
+    words += [] if folder is None else ["-js", "-sd", str(folder)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port)

@@ -213,14 +213,18 @@ def test_groups_of_a_stream_are_those_of_their_keys_where_some_are_missing(spark
 
 
 def test_a_key_that_cannot_be_told_from_a_missing_one_is_refused(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text('{"id": "a", "k": -2147483648}\n')
-    frame = spark.readStream.schema("id string, needs array<string>, k int").json(str(tmp_path))
-    query = causal_order(frame, id="id", needs="needs", key="k").writeStream.format("memory").queryName("least")
-    query = query.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
-    with pytest.raises(
-        Exception, match="the key -2147483648 is not told from a missing one; turn the column into"
-    ):
-        query.start().awaitTermination()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"id": "a", "k": -2147483648}\n')
+    frame = spark.readStream.schema("id string, needs array<string>, k int").json(str(tmp_path / "in"))
+    texts = frame.selectExpr("id", "needs", "cast(unhex('ff41') as string) k")
+    for name, rows, said in [
+        ("least", frame, "the key -2147483648 is not told from a missing one; turn the column into"),
+        ("bytes", texts, "a key in 'k' has bytes that are no UTF-8, which pandas cannot take; make_valid_utf8"),
+    ]:
+        query = causal_order(rows, id="id", needs="needs", key="k").writeStream.format("memory").queryName(name)
+        query = query.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True)
+        with pytest.raises(Exception, match=said):
+            query.start().awaitTermination()
 
 
 def test_what_never_comes_is_given_up_by_the_watermark(spark: Any, tmp_path: Path) -> None:
@@ -277,3 +281,31 @@ def test_wrong_options_are_told(spark: Any, options: dict[str, Any], words: str)
     with pytest.raises(ConfigurationError) as error:
         causal_order(frame, **options)
     assert words in str(error.value)
+
+
+def test_columns_that_cannot_be_told_apart_from_ours_or_handed_to_python_are_told(spark: Any) -> None:
+    """To Spark, capitals do not count; before, a column of the result could then not be named."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(ConfigurationError, match="a column is called 'Position' already"):
+        causal_order(frame.withColumnRenamed("line", "Position"), id="id", needs="needs")
+    span = frame.withColumn("span", F.expr("interval '1-2' year to month"))
+    with pytest.raises(ConfigurationError, match="columns: 'span' is interval year to month, which Spark cannot"):
+        causal_order(span, id="id", needs="needs")
+    with pytest.raises(ConfigurationError, match="columns: 'span' is interval year to month, which Spark cannot"):
+        causal_order(span, epsilon=1, delta=1, stamps="physical", columns={"r": "line"})
+
+
+def test_keys_of_groups_to_be_emptied_are_those_of_the_rows(spark: Any, tmp_path: Path) -> None:
+    stream = spark.readStream.schema(SCHEMA).json(str(tmp_path))
+    options: dict[str, Any] = {"id": "id", "needs": "needs", "key": "line"}
+    for schema, said in [
+        ("text string", "drains: no column 'line'; the columns are text"),
+        ("line string", "drains: the column 'line' is string, and the key is bigint"),
+    ]:
+        drains = spark.readStream.schema(schema).json(str(tmp_path))
+        with pytest.raises(ConfigurationError, match=said):
+            causal_order(stream, **options, drains=drains)
+    narrow = spark.readStream.schema("line int").json(str(tmp_path))
+    assert causal_order(stream, **options, drains=narrow).columns[:4] == ["id", "needs", "when", "line"]

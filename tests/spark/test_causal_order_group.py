@@ -197,12 +197,47 @@ def test_with_event_time_the_watermark_is_the_clock():
     assert how.step(waits, [], real=1100).out.to_pylist()[0]["missing"] == [1]
 
 
+def test_a_row_without_a_time_waits_from_the_first_watermark_on():
+    """It began to wait in 1970, and was given up as soon as there was a watermark."""
+    how = group(wait=100, event="when")
+    rows = table([row(2, 1)]).set_column(3, "when", pa.array([None], pa.timestamp("us", "UTC")))
+    waits = how.step(State.load(None), [rows], real=0).state
+    waits = how.step(State.load(waits.dump()), [], real=1_000_000).state
+    assert how.due(waits) == 100
+    assert how.step(waits, [], real=1_000_099).out is None
+    assert how.step(waits, [], real=1_000_100).out.to_pylist()[0]["missing"] == [1]
+
+
 def test_a_state_of_other_settings_is_refused():
     state = group().step(State.load(None), [table([row(1)])]).state
     with pytest.raises(
         ConfigurationError, match="made with id id, needs needs, key k; this query has id id, needs deps"
     ):
         group(needs="deps").step(state, [])
+
+
+def test_ids_of_another_kind_than_those_of_the_checkpoint_are_refused():
+    """They would be equal to none that has gone: each row would wait, and each duplicate pass."""
+    state = group().step(State.load(None), [table([row(1)])]).state
+    columns = {"id": ["1"], "needs": pa.array([["2"]], pa.list_(pa.string())), "at": [1], "when": [0]}
+    said = "the checkpoint has ids that are whole numbers, and 'id' has texts now; cast the column, and 'needs'"
+    with pytest.raises(ConfigurationError, match=said):
+        group().step(state, [pa.table(columns)])
+    wider = table([row(2, 1)]).set_column(0, "id", pa.array([2], pa.int32()))
+    assert group().step(State.load(state.dump()), [wider]).out["position"].to_pylist() == [1]
+
+
+def test_a_row_that_needs_many_that_wait_is_released_in_a_time_that_grows_with_them():
+    """It grew with their square: ten minutes for as many rows as may wait by default."""
+    from time import process_time
+
+    size = 30_000
+    rows = [row(0, *range(1, size)), *(row(n, 10**9) for n in range(1, size))]
+    began = process_time()
+    left, _ = play(group(most=10**6), [(None, rows)])
+    assert process_time() - began < 15
+    assert [each["id"] for each in left] == [*range(1, size), 0]
+    assert [each["missing"] for each in left[-2:]] == [[10**9], None]
 
 
 def operator(how, mode):
@@ -291,3 +326,45 @@ def test_rows_may_have_arrived_in_any_year(kind):
         "at": pa.array(values, kind),
     }
     assert group().step(State.load(None), [pa.table(columns)]).out["id"].to_pylist() == [3, 1, 4, 0, 2]
+
+
+def test_what_leaves_does_not_depend_on_the_order_in_which_a_shuffle_brings_rows():
+    """Of two rows with one id the first counts: another one in a second try, and rows would be lost or repeated
+    where a sink has kept what left in the first."""
+    rows = [[row(1, 9, at=0)], [row(1, at=0)], [row(2, 1, at=0)]]
+    found = set()
+    for turn in ((0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        import pandas as pd
+
+        tester = operator(group(), "None")
+        frame = pd.concat([packed(0, *rows[each]) for each in turn])
+        left = left_in(tester.testInPandas("k", frame))
+        found.add((str(left), tester.peekValueState("group", "k")))
+    assert len(found) == 1
+
+
+def test_rows_leave_in_pieces_of_a_sensible_size(monkeypatch):
+    """All in one value, they could be more than a value may have: 2 GiB."""
+    from antecast.spark import observe_rows
+
+    monkeypatch.setattr(observe_rows, "PIECE", 1000)
+    tester = operator(group(), "None")
+    frames = tester.testInPandas("k", packed(0, *(row(n) for n in range(500))))
+    assert [name for name, _ in left_in(frames)] == list(range(500))
+    assert len(frames) > 10
+    assert max(map(len, frames["rows"])) < 3000
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_ids_may_have_bytes_that_are_no_utf_8(kind):
+    """As a text, Spark takes any bytes: one such id in a million ended the query for good."""
+    columns = {
+        "id": pa.array([b"\xffA", b"\xfeA", b"A"]).cast(kind, safe=False),
+        "needs": pa.array([[b"\xfeA", b"\xfd"], [b"A"], []], pa.list_(pa.binary())).cast(
+            pa.list_(kind), safe=False
+        ),
+        "at": [1, 2, 3],
+    }
+    out = group().step(State.load(None), [pa.table(columns)], flush=True).out
+    assert out["id"].cast(pa.binary()).to_pylist() == [b"A", b"\xfeA", b"\xffA"]
+    assert out["missing"].cast(pa.list_(pa.binary())).to_pylist() == [None, None, [b"\xfd"]]

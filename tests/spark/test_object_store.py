@@ -367,6 +367,20 @@ def test_a_missing_bucket_and_a_wrong_address_are_one_line(
         assert words in err and err.count("\n") == 1
 
 
+def test_missing_credentials_of_google_are_told_soon(
+    study: Path, antecast: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its client looks for them in the network at last, and asked there for a minute."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("GCE_METADATA_ROOT", "127.0.0.1:9")
+    began = time.monotonic()
+    ended, out, err = antecast("sweep", study, "--out", "gs://bucket/x", "--no-spark", "--quiet")
+    assert (ended, out, err.count("\n")) == (2, "", 1)
+    assert "gs://bucket/x" in err and "there are no credentials for this store" in err
+    assert time.monotonic() - began < 20
+
+
 @pytest.mark.parametrize("name", ["a#b", "a#c", "pre fix", "100%20", "ü/日本", "*[1]{a,b}", "a&b=c", "q'\"z;~:"])
 def test_odd_names_are_folders_of_their_own(bucket: str, study: Path, tmp_path: Path, name: str) -> None:
     for place in (f"s3://{bucket}/{name}", f"file://{tmp_path}/{name}", str(tmp_path / "path" / name)):

@@ -12,18 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from antecast.core import ConfigurationError
 from antecast.observer import Observer, Policy, Timestamp
 from antecast.observer.policy import FUTURE, NEGATIVE_C, WRONG_LENGTH
 from antecast.papers.observer.model import ObserverModel, generate, judge
-from antecast.spark.observe import causal_order
+from antecast.spark.observe import _event_time, causal_order
+from antecast.spark.observe_rows import R, RowFormat, read_rows
 from antecast.spark.observe_run import NOT_JSON, Source, observe_stream, observe_table
 
 pytestmark = pytest.mark.spark
@@ -156,6 +159,34 @@ def test_hybrid_clocks_without_an_order_of_arrival_are_exact(spark: Any, tmp_pat
     assert not any(row["late"] for row in rows)
 
 
+def test_groups_of_any_key_are_drained(spark: Any, tmp_path: Path) -> None:
+    """In the state keys are such as pandas leaves alone. The last rows of most of these never left."""
+    kinds = {"i": "int", "l": "long", "s": "smallint", "d": "double", "t": "timestamp", "z": "timestamp_ntz"}
+    kinds |= {"day": "date", "n": "decimal(9, 2)", "sys.id": "string", "rows": "binary", "waiting": "boolean"}
+    first = {
+        "i": "7",
+        "l": "1 << 62",
+        "s": "1",
+        "d": "'NaN'",
+        "t": "'2026-01-01 00:00:00.5 UTC'",
+        "day": "'2026-01-01'",
+    }
+    first |= {"z": "'2026-03-29 02:30:00'", "n": "'1.5'", "sys.id": "'a'", "rows": "'b'", "waiting": "true"}
+    keys = [first, *(first | {name: "null"} for name in first)]
+    selects = [
+        f"select {', '.join(f'cast({text} as {kinds[name]}) `{name}`' for name, text in key.items())}, {r}L r"
+        for key in keys
+        for r in (1, 2)
+    ]
+    spark.sql(" union all ".join(selects)).coalesce(1).write.parquet(str(tmp_path / "in"))
+    source = Source(format="parquet", path=str(tmp_path / "in"))
+    options = {"key": list(kinds), "epsilon": 4, "delta": 6, "stamps": "physical"}
+    tally = observe_stream(spark, source, tmp_path / "out", "json", tmp_path / "state", **options)
+    assert (tally.delivered, tally.waiting) == (2 * len(keys), 0)
+    found = sorted((row["r"], row["position"]) for row in read(tmp_path / "out" / "delivered"))
+    assert found == [(r, r - 1) for r in (1, 2) for _ in keys]
+
+
 def started(spark: Any, folder: Path, out: list[Any], **options: Any) -> Any:
     """A stream of files that goes on, with everything that comes out collected."""
     folder.mkdir(exist_ok=True)
@@ -237,6 +268,25 @@ def test_a_wild_row_does_not_end_a_query_that_goes_by_event_time(
     right = [row.r for row in out if row.reason is None and row.r not in wild]
     assert right == [10**6 + n for n in range(len(right))]
     assert len(right) >= 20
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_times_without_a_zone_move_the_watermark_as_they_move_the_clocks_of_groups(spark: Any, zone: str) -> None:
+    """In UTC. In the session's zone, all rows went at once west of Greenwich, and none by a timer east of it."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    times = [1_772_937_000_123_456, 1_793_493_000_000_000, -1, 0]  # in the hours of New York's changes, and early
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        texts = [
+            f"timestamp_ntz'{datetime.fromtimestamp(each / 1e6, UTC):%Y-%m-%d %H:%M:%S.%f}'" for each in times
+        ]
+        frame = spark.sql(f"select explode(array({', '.join(texts)}, null)) r")
+        rows = RowFormat(policy=Policy(bounds=BOUNDS, stamps="physical"), key=(), columns={"r": "r"}, tick=1000)
+        found = frame.select(F.unix_micros(_event_time(frame, rows)).alias("micros"), "r").toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert found["micros"].to_pylist() == [*times, None]
+    assert read_rows(found, rows)[R].to_pylist() == [*times, 0]  # what the clock of a group goes by
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from antecast.spark.observe_group import ADDED, DUPLICATE, LATE, GroupObserver, 
 from antecast.spark.observe_rows import (
     FAULT,
     INTERNAL,
+    SOURCE,
+    UNIQUE,
     RowFormat,
     pack,
     read_rows,
@@ -467,6 +469,18 @@ def test_duplicates_are_known_by_times_of_any_year_and_of_any_session() -> None:
         state = done.state
         reasons += done.out["reason"].to_pylist() if done.out is not None else []
     assert [reason for reason in reasons if reason] == [DUPLICATE] * 5
+
+
+def test_sources_and_keys_may_have_bytes_that_are_no_utf_8() -> None:
+    """As a text, Spark takes any bytes: one such row ended the query for good."""
+    texts = [b"\xffA", b"\xfeA", b"A", b"\xffA"]
+    columns = {"r": [1, 1, 1, 1], "source": pa.array(texts).cast(pa.string(), safe=False)}
+    policy = Policy(bounds=Bounds(epsilon=1, delta=1), stamps="physical")
+    rows = RowFormat(policy=policy, key=(), columns={name: name for name in columns}, tick=1, unique=("source",))
+    read = read_rows(pa.table(columns), rows)
+    for name in (SOURCE, UNIQUE):
+        first, *others, again = read[name].to_pylist()
+        assert first == again and len({first, *others}) == 3
 
 
 def test_times_within_columns_are_in_utc_when_rows_are_read_again() -> None:

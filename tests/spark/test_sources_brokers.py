@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from antecast.core.errors import AntecastError
 from antecast.spark.sources.kafka import KafkaSource
@@ -448,59 +448,3 @@ def test_a_spool_gives_no_number_twice(tmp_path):
     assert spool.bounds() == (3, 3)
     spool.add([("t", b"3", 1, 0, 0)])
     assert [row[:3] for row in spool.take(1, 9)] == [(3, "t", b"3")]
-
-
-@pytest.mark.parametrize(
-    ("source", "options", "said"),
-    [
-        (NatsSource, {}, "antecast.nats: stream: this option is required, such as .option('stream', 'ORDERS')"),
-        (
-            NatsSource,
-            {"stream": "X", "maxRowsPerTriger": 1},
-            "unknown option 'maxrowspertriger'; did you mean 'maxR",
-        ),
-        (NatsSource, {"stream": "X", "startingOffsets": "now"}, "expected earliest, latest or a sequence number"),
-        (
-            NatsSource,
-            {"stream": "X", "servers": "nats://127.0.0.1:1"},
-            "nats://127.0.0.1:1: stream X: cannot connect",
-        ),
-        (KafkaSource, {"subscribe": "t"}, "antecast.kafka: kafka.bootstrap.servers: this option is required"),
-        (
-            KafkaSource,
-            {"subscribe": "t", "kafka__bootstrap__servers": "127.0.0.1:1", "timeout": "300ms"},
-            "antecast.kafka: 127.0.0.1:1: ",
-        ),
-        (MqttSource, {"topics": "t", "clientId": "c"}, "antecast.mqtt: spool: this option is required"),
-        (
-            MqttSource,
-            {"topics": "t", "clientId": "c", "spool": "spool", "port": "1"},
-            "antecast.mqtt: 127.0.0.1:1: [Errno 111] Connection refused",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, source, options, said):
-    pytest.importorskip({NatsSource: "nats", KafkaSource: "confluent_kafka", MqttSource: "paho.mqtt"}[source])
-    monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
-    with pytest.raises(AntecastError) as error:
-        reader_of(source, **options).initialOffset()
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
-    assert time.monotonic() - began < 10
-
-
-@pytest.mark.parametrize(
-    ("columns", "options", "said"),
-    [
-        (["position"], {}, "antecast.nats: no column 'value'; the columns are position"),
-        (["value"], {}, "antecast.nats: orderBy: no column 'position'; the columns are value"),
-        (["position", "value", "headers"], {}, "antecast.nats: the column 'headers' is map<string,bigint>, which"),
-        (["position", "value"], {"subject": ""}, "antecast.nats: subject: this option is required"),
-    ],
-)
-def test_output_that_cannot_be_written_is_refused_before_it_starts(columns, options, said):
-    kinds = {"position": LongType(), "headers": MapType(StringType(), LongType())}
-    schema = StructType([StructField(name, kinds.get(name, StringType())) for name in columns])
-    with pytest.raises(AntecastError, match=said):
-        NatsSource({"subject": "s", **options}).streamWriter(schema, False)

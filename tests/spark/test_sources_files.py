@@ -87,6 +87,24 @@ def test_parquet_of_others_is_joined_as_a_whole(tmp_path):
     assert rows_of(ContactsSource, {"path": path}) == [{"a": "1", "b": "2", "start": 0, "end": 9}]
 
 
+def test_a_pattern_means_files_and_folders_but_hidden_ones(tmp_path):
+    """Folders were left out without a word, and the mark that Spark leaves was taken for a trace."""
+    for name in (
+        "walk-1/a.txt",
+        "walk-2.txt",
+        "walk-3/deep/b.txt",
+        "walk-3/_part/c.txt",
+        "_SUCCESS",
+        "_walk/d.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(ONE if name.startswith("walk") and "_part" not in name else "")
+    for pattern in ("*", "walk-*", "walk-[123]*"):
+        assert len(rows_of(ContactsSource, {"path": tmp_path / pattern})) == 6
+    with pytest.raises(AntecastError, match=r"no-\*: no such file or folder"):
+        rows_of(ContactsSource, {"path": tmp_path / "no-*"})
+
+
 def test_a_timetable_is_read_by_days(tmp_path):
     path = feed(tmp_path)
     found = rows_of(GtfsSource, {"path": path, "date": "2026-03-21,2026-03-28", "layover": "1min"}, parts=2)

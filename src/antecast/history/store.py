@@ -352,9 +352,25 @@ def _system(scheme: str, host: str, options: str) -> Any:
         return _s3(given)
     if scheme in ("gs", "gcs"):
         scheme = "gs"
-        options = options if "retry_limit_seconds" in given else f"{options}&retry_limit_seconds={_GS_PATIENCE}"
-    address = f"{scheme}://{host}/" + (f"?{options.strip('&')}" if options else "")
-    return fs.FileSystem.from_uri(address)[0]
+        if "retry_limit_seconds" not in given:
+            if not host.startswith("anonymous@"):
+                _look_for_credentials(host, options)
+            options = f"{options}&retry_limit_seconds={_GS_PATIENCE}"
+    return _by_uri(scheme, host, options)
+
+
+def _by_uri(scheme: str, host: str, options: str) -> Any:
+    return fs.FileSystem.from_uri(f"{scheme}://{host}/" + (f"?{options.strip('&')}" if options else ""))[0]
+
+
+def _look_for_credentials(bucket: str, options: str) -> None:
+    """Google's client asks for them again as it does for objects, although on a machine that is not Google's there
+    is nobody to ask. So it is asked once with little patience."""
+    try:
+        _by_uri("gs", bucket, f"{options}&retry_limit_seconds=1").get_file_info(bucket)
+    except OSError as error:
+        if re.search(r"OAuth2 access token.*CURL error \[(6|7)\]", str(error), re.DOTALL):
+            raise
 
 
 def _s3(given: dict[str, str]) -> Any:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from antecast.core.errors import ConfigurationError
 from antecast.spark.observe_group import DUPLICATE, LATE
-from antecast.spark.observe_rows import joined, read_stream, write_stream
+from antecast.spark.observe_rows import joined, read_stream, values_of, write_stream
 
 GiveUp: TypeAlias = Literal["release", "quarantine"]
 Late: TypeAlias = Literal["deliver", "refuse"]
@@ -42,6 +42,8 @@ class Header(msgspec.Struct, omit_defaults=True):
 
     made: str = ""
     """The settings, in words."""
+    ids: str = ""
+    """What kind of values ids are: of another kind, none would be equal to one that has gone."""
     position: int = 0
     number: int = 0
     """Rows that have come so far."""
@@ -131,22 +133,20 @@ class _Work:
                 self.late.add(row)
             for other in self.waiters.pop(name, ()):
                 self.unmet[other].discard(name)
-                if not self.unmet[other] and self.here.get(self.ids[other]) == other:
+                if not self.unmet[other] and self.is_waiting(other):
                     heapq.heappush(ready, (self.numbers[other], other))
 
     def release(self, row: int) -> None:
         """Let a row go without what is missing; what it needs among those that wait goes before it."""
-        path, open_rows = [row], {row}
+        path, open_rows = [(row, self._needed(row))], {row}
         while path:
-            top = path[-1]
-            if self.here.get(self.ids[top]) != top:
+            top, needed = path[-1]
+            if not self.is_waiting(top):
                 path.pop()
                 continue
-            needed = [self.here[each] for each in self.unmet[top] if each in self.here]
-            needed = [other for other in needed if other not in open_rows]
-            nearest = min(needed, key=lambda other: self.numbers[other], default=None)
+            nearest = next((each for each in needed if self.is_waiting(each) and each not in open_rows), None)
             if nearest is not None:
-                path.append(nearest)
+                path.append((nearest, self._needed(nearest)))
                 open_rows.add(nearest)
                 continue
             path.pop()
@@ -156,6 +156,14 @@ class _Work:
                 self.without.update(dict.fromkeys(lacking))
                 self.unmet[top] = set()
             self.go([top])
+
+    def is_waiting(self, row: int) -> bool:
+        return self.here.get(self.ids[row]) == row
+
+    def _needed(self, row: int) -> Iterator[int]:
+        """Rows that wait and that it needs, in the order of arrival. While one is released, none comes."""
+        found = [self.here[each] for each in self.unmet[row] if each in self.here]
+        return iter(sorted(found, key=self.numbers.__getitem__))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,12 +194,23 @@ class NeedsGroup:
             problem = f"the checkpoint was made with {header.made}; this query has {self.made}"
             raise ConfigurationError(f"{problem}; use those settings, or a new checkpoint")
         header.made = self.made
+        for each in new:
+            kind = _kind_of_ids(each.schema.field(self.id).type)
+            if header.ids not in ("", kind):
+                problem = f"the checkpoint has ids that are {header.ids}, and {self.id!r} has {kind} now"
+                raise ConfigurationError(
+                    f"{problem}; cast the column, and {self.needs!r}, or use a new checkpoint"
+                )
+            header.ids = kind
         self._advance(header, real)
         table, fresh = self._all_rows(state, new)
         if table is None:
             return Step(State(header, None, state.gone, state.without), None)
         old = state.waiting
         arrived = [*_longs(state.rows, ARRIVED), *self._arrivals(table.slice(old), header.clock)]
+        if self.event is not None and not state.header.clock:
+            # Before there was a watermark, rows without a time of their own began to wait at no time.
+            arrived = [each or header.clock for each in arrived]
         work = _Work(
             ids=table.column(ID).to_pylist(),
             numbers=[*_longs(state.rows, NUMBER), *range(header.number, header.number + len(table) - old)],
@@ -285,7 +304,7 @@ class NeedsGroup:
         for row in waiting:
             crowded = len(work.here) > self.most  # a row that goes may take others along
             late = flush or (self.wait is not None and arrived[row] + self.wait <= clock)
-            if not (crowded or late) or work.here.get(work.ids[row]) != row:
+            if not (crowded or late) or not work.is_waiting(row):
                 continue
             if self.give_up == "release":
                 work.release(row)
@@ -323,10 +342,14 @@ class NeedsGroup:
             if digest is None:
                 found.append(None)
                 continue
-            names = column[row].as_py() or []
+            names = values_of(column.slice(row, 1))[0] or []
             known = dict(zip(digests(names), names, strict=True))
             found.append(sorted({known[each] for each in digest if each in known}))
-        return pa.array(found, column.type)
+        try:
+            return pa.array(found, column.type)
+        except UnicodeEncodeError:  # texts with bytes that are no UTF-8
+            raw = [each and [name.encode(errors="surrogateescape") for name in each] for each in found]
+            return pa.array(raw, pa.list_(pa.binary())).cast(column.type, safe=False)
 
     def _kept(self, table: pa.Table, work: _Work, arrived: Sequence[int], kept: list[int]) -> pa.Table:
         rows = self._plain(table.take(kept))
@@ -344,6 +367,12 @@ class NeedsGroup:
         return table.drop_columns([name for name in (ID, NEEDS, ARRIVED, NUMBER) if name in table.schema.names])
 
 
+def _kind_of_ids(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return "whole numbers"
+    return "binary data" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else "texts"
+
+
 def _longs(table: pa.Table | None, name: str) -> list[int]:
     return [] if table is None else [int(each) for each in np.asarray(table.column(name).to_numpy())]
 
@@ -352,7 +381,7 @@ def _places(column: pa.ChunkedArray) -> list[Any]:
     """Values that have an order; None for NaN. Times are numbers: those of Python end with the year 9999."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return [each if each == each else None for each in column.to_pylist()]
+    return [each if each == each else None for each in values_of(column)]
 
 
 def _newest(ids: dict[bytes, None], most: int) -> tuple[bytes, ...]:
@@ -361,7 +390,7 @@ def _newest(ids: dict[bytes, None], most: int) -> tuple[bytes, ...]:
 
 def digests(values: Iterable[Any]) -> list[bytes | None]:
     """Sixteen bytes for every id, the same everywhere; equal ones are equal ids for all that will ever happen."""
-    return list(_digests(values.to_pylist() if isinstance(values, pa.ChunkedArray | pa.Array) else values))
+    return list(_digests(values_of(values) if isinstance(values, pa.ChunkedArray | pa.Array) else values))
 
 
 def _digests(values: Iterable[Any]) -> Iterator[bytes | None]:
@@ -370,4 +399,4 @@ def _digests(values: Iterable[Any]) -> Iterator[bytes | None]:
 
 
 def digest_lists(column: pa.ChunkedArray) -> list[list[bytes | None] | None]:
-    return [None if each is None else digests(each) for each in column.to_pylist()]
+    return [None if each is None else digests(each) for each in values_of(column)]

@@ -34,7 +34,7 @@ from antecast.core.errors import ConfigurationError
 from antecast.core.settings import parse_duration
 from antecast.spark.causal_order_group import GiveUp, Late, NeedsGroup, State, Step
 from antecast.spark.observe import check_protobuf, choose_store
-from antecast.spark.observe_rows import pack_groups, read_stream, unpack, write_stream
+from antecast.spark.observe_rows import pack_groups, pieces, read_streams, unpack
 from antecast.spark.ordered_frames import (
     NOW,
     arrow_schema,
@@ -210,7 +210,7 @@ def _stream(
 
     packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        packed = packed.unionByName(drained(drains, group.key, now.alias(NOW)))
+        packed = packed.unionByName(drained(drains, group.key, frame.schema, now.alias(NOW)))
     keys = packed_as.names[: len(group.key)]
     ordered = (
         fit_for_pandas(packed, keys)
@@ -247,7 +247,7 @@ class _Processor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         frames = list(rows)
         blobs: list[bytes | None] = [blob for frame in frames for blob in frame["rows"]]
-        tables = [read_stream(blob) for blob in blobs if blob is not None]
+        tables = read_streams(blobs)
         real = self._real(timerValues) if self._timed else int(frames[0][NOW].iloc[0])
         done = self._group.step(self._load(), tables, real=real, flush=len(tables) < len(blobs))
         yield from self._finish(done)
@@ -281,8 +281,8 @@ class _Processor(StatefulProcessor):
                 self._handle.registerTimer(wanted)
             header.timer = wanted
         self._state.update((done.state.waiting, done.state.dump()))
-        if done.out is not None:
-            yield pd.DataFrame({"rows": [write_stream(done.out)]})
+        for piece in pieces(done.out):
+            yield pd.DataFrame({"rows": [piece]})
 
     def _load(self) -> State:
         kept = self._state.get()

@@ -50,12 +50,12 @@ from antecast.spark.observe_rows import (
     OPTIONAL,
     RowFormat,
     pack,
+    pieces,
     read_rows,
-    read_stream,
+    read_streams,
     resolve,
     unpack,
     without,
-    write_stream,
 )
 from antecast.spark.observe_timers import Timekeeper, Timers
 from antecast.spark.ordered_frames import (
@@ -267,7 +267,7 @@ def _stream(
 
     packed = in_arrow(frame, packing, packed_as)
     if drains is not None:
-        packed = packed.unionByName(drained(drains, rows.key))
+        packed = packed.unionByName(drained(drains, rows.key, frame.schema))
     mode = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}[timers]
     keys = packed_as.names[: len(rows.key)]
     observed = (
@@ -295,7 +295,10 @@ def _event_time(frame: DataFrame, rows: RowFormat) -> Column:
         furthest = F.lit(_FURTHEST // rows.tick).cast("long")  # one wild row must not overflow and end the query
         r = F.greatest(-furthest, F.least(column(name).cast("long"), furthest))
         return F.when(column(name).isNotNull(), F.timestamp_micros((r * F.lit(rows.tick) / 1000).cast("long")))
-    return column(name).cast("timestamp")
+    if isinstance(frame.schema[name].dataType, TimestampNTZType):
+        # As the ticks of rows have it: in UTC, whatever the zone of the session.
+        return F.concat(column(name).cast("string"), F.lit("Z")).try_cast("timestamp")
+    return column(name)
 
 
 def choose_store(spark: SparkSession) -> None:
@@ -331,7 +334,7 @@ class _Processor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         blobs: list[bytes | None] = [blob for frame in rows for blob in frame["rows"]]
-        tables = [read_stream(blob) for blob in blobs if blob is not None]
+        tables = read_streams(blobs)
         state, real = self._load(), self._real(timerValues)
         evidence = self._keeper.evidence(state.header, real)
         done = self._group.step(state, tables, flush=len(tables) < len(blobs), evidence=evidence)
@@ -368,8 +371,8 @@ class _Processor(StatefulProcessor):
                 self._handle.registerTimer(wanted)
             header.timer = wanted
         self._state.update((done.state.waiting, done.state.dump()))
-        if done.out is not None:
-            yield pd.DataFrame({"rows": [write_stream(done.out)]})
+        for piece in pieces(done.out):
+            yield pd.DataFrame({"rows": [piece]})
 
     def _load(self) -> State:
         kept = self._state.get()

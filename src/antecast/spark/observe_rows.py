@@ -39,6 +39,9 @@ UNIQUE = "__unique"
 INTERNAL = (R, C, KN, BEFORE, SOURCE, ARRIVAL, FAULT, UNIQUE)
 
 
+PIECE = 16 << 20
+"""Bytes of rows that leave in one piece."""
+
 OPTIONAL = ("source", "before")
 """Roles that a column plays where there is one of that name, and that no timestamps need."""
 
@@ -196,8 +199,12 @@ def _sources(column: pa.ChunkedArray) -> Longs:
     coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     hashes = [
-        int.from_bytes(hashlib.blake2b(str(each).encode(), digest_size=8).digest(), "big", signed=True)
-        for each in coded.dictionary.to_pylist()
+        int.from_bytes(
+            hashlib.blake2b(str(each).encode(errors="surrogateescape"), digest_size=8).digest(),
+            "big",
+            signed=True,
+        )
+        for each in values_of(coded.dictionary)
     ]
     codes = np.asarray(pc.fill_null(coded.indices, len(hashes)), np.int64)
     return np.array([*hashes, -1], np.int64)[codes]
@@ -210,12 +217,29 @@ def _hashes(columns: Sequence[pa.ChunkedArray]) -> Longs:
     return np.array([int.from_bytes(each, "big", signed=True) for each in digests], np.int64)
 
 
+def values_of(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Values as Python has them. A text of Spark may have any bytes: those that are no UTF-8 become halves of
+    surrogates, so that different texts stay different."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        kind, raw = column.type, pa.binary()
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return [_decoded(each) for each in column.cast(pa.list_(raw) if is_list else raw).to_pylist()]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    return None if value is None else value.decode(errors="surrogateescape")
+
+
 def _plain_values(column: pa.ChunkedArray) -> list[Any]:
     """Values whose `repr` is the same in every session; times that Python does not have are numbers."""
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = column.cast(pa.timestamp(column.type.unit, "UTC"))
     try:
-        values: list[Any] = column.to_pylist()
+        values = values_of(column)
     except (OverflowError, ValueError):
         if not pa.types.is_temporal(column.type):
             raise
@@ -278,6 +302,21 @@ def write_stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def pieces(table: pa.Table | None) -> Iterator[bytes]:
+    """Rows as several streams of a sensible size: one value of a column has 2 GiB at most, in Java as in Arrow."""
+    if table is None:
+        return
+    size = max(1, len(table) * PIECE // max(1, table.nbytes))
+    for start in range(0, len(table), size):
+        yield write_stream(table.slice(start, size))
+
+
+def read_streams(blobs: Iterable[bytes | None]) -> list[pa.Table]:
+    """Tables from what a shuffle has brought, which may come in another order when a micro-batch runs again. Rows
+    that nothing else puts in order must not change places then."""
+    return [read_stream(blob) for blob in sorted(bytes(blob) for blob in blobs if blob is not None)]
 
 
 def read_stream(data: bytes) -> pa.Table:

@@ -27,6 +27,7 @@ from antecast.core.errors import ConfigurationError, InputError, OutputError
 from antecast.observer.pace import measured_by
 from antecast.spark.observe import causal_order
 from antecast.spark.observe_group import State
+from antecast.spark.ordered_frames import keys_of_state
 from antecast.spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ RAW, FAULT = "raw", "_fault"
 
 NOT_JSON = "not a JSON object with these columns"
 _DRAIN_ROUNDS = 5
+_WAITING = "__waiting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +246,11 @@ def observe_stream(
             query.awaitTermination()
         finally:
             query.stop()
-        pending = _pending(spark, checkpoint / "query")
-        tally.waiting = int(pending.agg(F.sum("waiting")).first()[0] or 0)  # type: ignore[index]
+        pending = _pending(spark, checkpoint / "query", StructType(fields))
+        tally.waiting = int(pending.agg(F.sum(_WAITING)).first()[0] or 0)  # type: ignore[index]
         if follow or not tally.waiting:
             break
-        _ask_to_drain(pending.drop("waiting"), drains)
+        _ask_to_drain(pending.drop(_WAITING), drains)
     if counts is not None:
         for file in sorted(counts.glob("*.json")):
             tally.add(*json.loads(file.read_text(encoding="utf-8")))
@@ -262,10 +264,11 @@ def _with_fault(frame: DataFrame, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "fault": FAULT} if FAULT in frame.columns else options
 
 
-def _pending(spark: SparkSession, query: Path) -> DataFrame:
+def _pending(spark: SparkSession, query: Path, keys: StructType) -> DataFrame:
     """The keys of groups in which rows wait, and how many."""
     state: Any = spark.read.format("statestore").option("stateVarName", "group").load(str(query))
-    return state.filter("value.waiting > 0").select("key.*", F.col("value.waiting").alias("waiting"))  # type: ignore[no-any-return]
+    kept = state.filter("value.waiting > 0").select("key.*", F.col("value.waiting").alias(_WAITING))
+    return keys_of_state(kept, keys.names, keys)
 
 
 def _measured(spark: SparkSession, query: Path) -> float:

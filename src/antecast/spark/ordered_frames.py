@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     IntegerType,
+    IntegralType,
     LongType,
     MapType,
     StringType,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 NOW = "antecast_now"  # Spark renames columns that begin with an underscore on their way to the operator
 _TAKEN = ("rows", NOW)
+_CASE = "spark.sql.caseSensitive"
 _LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 
 Steps = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -54,13 +57,21 @@ def column(name: str) -> Column:
 
 def check_frame(frame: DataFrame, keys: Sequence[str], added: Sequence[str]) -> None:
     """Refuse a frame whose columns cannot be told apart, or keys by which a stream cannot be grouped."""
-    taken = [name for name in frame.columns if name in added or name.startswith("__")]
+    alike = str if frame.sparkSession.conf.get(_CASE) == "true" else str.lower
+    taken = [name for name in frame.columns if alike(name) in added or name.startswith("__")]
     if taken:
         problem = f"{', '.join(added)} and names with two underscores are added; rename the column"
         raise ConfigurationError(f"a column is called {taken[0]!r} already; {problem}", field="columns")
     twice = [name for name in frame.columns if frame.columns.count(name) > 1]
     if twice:
         raise ConfigurationError(f"two columns are called {twice[0]!r}; rename one", field="columns")
+    for field in frame.schema:
+        try:
+            to_arrow_schema(StructType([field]), timezone="UTC")
+        except (PySparkTypeError, ValueError):
+            problem = f"{field.name!r} is {field.dataType.simpleString()}, which Spark cannot hand to Python"
+            problem += "; cast it to a text, or drop it"
+            raise ConfigurationError(problem, field="columns") from None
     for name in keys if frame.isStreaming else ():
         kind = frame.schema[name].dataType
         if isinstance(kind, ArrayType | MapType | StructType | VariantType):
@@ -148,7 +159,13 @@ def fit_for_pandas(packed: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 def _fit_for_pandas(name: str, kind: DataType) -> Column:
     key = column(name)
-    if isinstance(kind, StringType | BinaryType | BooleanType | DateType | DecimalType):
+    if isinstance(kind, StringType):
+        said = (
+            f"a key in {name!r} has bytes that are no UTF-8, which pandas cannot take; make_valid_utf8 mends them"
+        )
+        wrong = F.raise_error(F.lit(said)).cast(kind)
+        return F.when(~F.is_valid_utf8(key), wrong).otherwise(key)
+    if isinstance(kind, BinaryType | BooleanType | DateType | DecimalType):
         return key
     if isinstance(kind, IntegerType | LongType):
         # These are the keys of most streams: the type stays, so that their checkpoints are still good.
@@ -163,9 +180,33 @@ def _fit_for_pandas(name: str, kind: DataType) -> Column:
     return key.cast("string")
 
 
-def drained(drains: DataFrame, key: Sequence[str], *more: Column) -> DataFrame:
+def keys_of_state(kept: DataFrame, key: Sequence[str], schema: StructType) -> DataFrame:
+    """The keys of groups as rows have them, of those that the state store has, and the other columns."""
+    plain = plain_names(key)
+    keys = [_as_before(place, schema[name].dataType).alias(name) for name, place in zip(key, plain, strict=True)]
+    return kept.select(*keys, *(column(each) for each in kept.columns if each not in plain))
+
+
+def _as_before(name: str, kind: DataType) -> Column:
+    """What `_fit_for_pandas` has made of a key is made the key again."""
+    key = column(name)
+    if isinstance(kind, IntegerType | LongType):
+        return F.when(key != F.lit(-(1 << 31) if isinstance(kind, IntegerType) else -(1 << 63)), key)
+    return F.timestamp_micros(key.cast("long")) if isinstance(kind, TimestampType) else key.cast(kind)
+
+
+def drained(drains: DataFrame, key: Sequence[str], schema: StructType, *more: Column) -> DataFrame:
     """Keys whose groups are to be emptied, as packed rows without rows."""
-    keys = [column(name).alias(plain) for name, plain in zip(key, plain_names(key), strict=True)]
+    keys = []
+    for name, plain in zip(key, plain_names(key), strict=True):
+        if name not in drains.columns:
+            problem = f"no column {name!r}; the columns are {', '.join(drains.columns)}"
+            raise ConfigurationError(problem, field="drains")
+        kind, own = schema[name].dataType, drains.schema[name].dataType
+        if own != kind and not (isinstance(own, IntegralType) and isinstance(kind, IntegralType)):
+            problem = f"the column {name!r} is {own.simpleString()}, and the key is {kind.simpleString()}"
+            raise ConfigurationError(problem, field="drains")
+        keys.append(column(name).cast(kind).alias(plain))
     return drains.select(*keys, F.lit(None).cast("binary").alias("rows"), *more)
 
 

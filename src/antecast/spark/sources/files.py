@@ -54,18 +54,23 @@ def find_files(source: str, values: dict[str, Any]) -> list[Path]:
     found: list[Path] = []
     for path in file_paths(source, values):
         place, several = Path(path), of_pattern(path)
-        if place.is_dir():
-            inside = sorted(each for each in place.rglob("*") if each.is_file())
-            these = [each for each in inside if not any(p[0] in "._" for p in each.relative_to(place).parts)]
-        elif several is not None:
-            these = [each for each in several if each.is_file()]
+        if several is None:
+            these = _files_of(place)
         else:
-            these = [place] if place.is_file() else []
+            these = [file for each in several if each.name[0] not in "._" for file in _files_of(each)]
         if not these:
             what = "no files in this folder" if place.is_dir() else "no such file or folder"
             raise InputError(what, path=path)
         found += these
     return list(dict.fromkeys(each.resolve() for each in found))
+
+
+def _files_of(place: Path) -> list[Path]:
+    """A file, or those in a folder."""
+    if not place.is_dir():
+        return [place] if place.is_file() else []
+    inside = sorted(each for each in place.rglob("*") if each.is_file())
+    return [each for each in inside if not any(part[0] in "._" for part in each.relative_to(place).parts)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ again.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -25,7 +25,17 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, Stri
 
 from antecast.core.errors import ConfigurationError, InputError
 from antecast.spark.sources.files import check_columns
-from antecast.spark.sources.options import Parse, flag, one_of, positive, read_options, required, seconds, words
+from antecast.spark.sources.options import (
+    Parse,
+    flag,
+    natural,
+    one_of,
+    positive,
+    read_options,
+    required,
+    seconds,
+    words,
+)
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
 from antecast.spark.sources.streams import (
     Range,
@@ -64,7 +74,7 @@ BESIDE = ""
 
 WRITING: Mapping[str, Parse] = {
     "topic": str,
-    "partition": int,
+    "partition": natural,
     "orderBy": words,
     "query": str,
     "timeout": seconds,
@@ -100,10 +110,14 @@ class Broker:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",  # never on at another place, and nothing said
         }
-        with told(NAME, self.where, client.KafkaException):
-            consumer = client.Consumer(settings, logger=_silent())
+        said: list[Any] = []
+        with told(NAME, self.where, ConnectionError), _in_words(client, said):
+            consumer = client.Consumer({**settings, "error_cb": said.append}, logger=_silent())
             try:
                 yield consumer
+            except client.KafkaException:
+                consumer.poll(0)  # what went wrong before, of which the exception knows nothing
+                raise
             finally:
                 consumer.close()
 
@@ -126,6 +140,16 @@ def _client() -> Any:
     except ImportError:
         raise client_missing(NAME, "confluent-kafka", "kafka") from None
     return confluent_kafka
+
+
+@contextmanager
+def _in_words(client: Any, said: Sequence[Any] = ()) -> Iterator[None]:
+    """What went wrong, and why as far as librdkafka has noticed: that all brokers are down is no reason."""
+    try:
+        yield
+    except client.KafkaException as error:
+        why = [each.str() for each in said if each.name() != "_ALL_BROKERS_DOWN"]
+        raise ConnectionError(": ".join([error.args[0].str(), *why[:1]])) from None
 
 
 def _silent() -> Any:
@@ -349,6 +373,7 @@ class KafkaWriter(OrderedWriter):
         super().__init__(schema, values, place=topic)
         self.broker, self.topic = broker, topic
         self.partition: int = values.get("partition", 0)
+        self._where = f"{broker.where}: topic {topic}"
 
     def publish(self, batch: int, lines: list[Line]) -> None:
         client = _client()
@@ -359,7 +384,7 @@ class KafkaWriter(OrderedWriter):
             if error is not None:
                 failed.append(error)
 
-        with told(NAME, self.broker.where, client.KafkaException, BufferError):
+        with told(NAME, self._where, ConnectionError, BufferError), _in_words(client):
             # A row that fails for good must be the last: one behind it would count as if all before were there.
             whole = {"enable.idempotence": True, "enable.gapless.guarantee": True}
             producer = client.Producer({**self.broker.settings, **whole}, logger=_silent())
@@ -384,7 +409,7 @@ class KafkaWriter(OrderedWriter):
                 if failed
                 else f"{left} messages were not acknowledged in {self.broker.timeout:g} s"
             )
-            raise InputError(said, path=f"{NAME}: {self.broker.where}: topic {self.topic}")
+            raise InputError(said, path=f"{NAME}: {self._where}")
 
     def _last(self) -> Mark | None:
         """What the last message of the partition says of itself."""
@@ -401,7 +426,7 @@ class KafkaWriter(OrderedWriter):
                 consumer.assign([client.TopicPartition(self.topic, self.partition, max(first, after - back))])
                 last = None
                 while True:
-                    messages = self.broker.some(consumer, f"{self.broker.where}: topic {self.topic}")
+                    messages = self.broker.some(consumer, self._where)
                     fine = [each for each in messages if each.error() is None]
                     last = fine[-1] if fine else last
                     if len(fine) < len(messages) or (last is not None and last.offset() >= after - 1):

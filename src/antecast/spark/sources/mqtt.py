@@ -12,6 +12,7 @@ send a message again, and MQTT has no number by which to tell. Let the messages 
 
 from __future__ import annotations
 
+import fcntl
 import queue
 import sqlite3
 import threading
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, InputPartition
@@ -39,6 +40,18 @@ COLUMNS = struct(
     number=LongType(),
     timestamp=TimestampType(),
 )
+
+
+def topics(text: str) -> tuple[str, ...]:
+    """Topics and patterns of them. The client would refuse a wrong one in a thread of its own."""
+    found = words(text)
+    for each in found:
+        levels = each.split("/")
+        if "#" in "".join(levels[:-1]) or any(set(level) & {"#", "+"} and len(level) > 1 for level in levels):
+            raise ValueError(f"expected topics such as sensors/+/heat or sensors/#, got {each!r}")
+    return found
+
+
 READING: Mapping[str, Parse] = {
     "host": str,
     "port": positive,
@@ -46,7 +59,7 @@ READING: Mapping[str, Parse] = {
     "user": str,
     "password": str,
     "clientId": str,
-    "topics": words,
+    "topics": topics,
     "qos": one_of("1", "2"),
     "spool": str,
     "spoolRows": positive,
@@ -72,6 +85,22 @@ class Spool:
                 " topic text, value blob, qos int, retain int, micros int)"
             )
         self._lock = threading.Lock()
+        self._owned: IO[str] | None = None
+
+    def take_over(self, timeout: float) -> None:
+        """Be the only one who fills and empties it: what one query has done with, another may not have read. A
+        query that was stopped may need a moment."""
+        self._owned = (self.place / "lock").open("w")
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() >= deadline:
+                    problem = "another query uses this spool; give each query a spool and a clientId of its own"
+                    raise InputError(problem, path=self.place) from None
+                time.sleep(0.05)
 
     def add(self, messages: list[tuple[Any, ...]]) -> None:
         with self._lock, self._db:
@@ -98,6 +127,8 @@ class Spool:
 
     def close(self) -> None:
         self._db.close()
+        if self._owned is not None:
+            self._owned.close()
 
 
 class Subscriber:
@@ -226,7 +257,12 @@ class MqttReader(StreamReader):
         """The spool, and someone who fills it."""
         if self._spool is None:
             spool = Spool(self.values["spool"])
-            self._subscriber = Subscriber(self.values, spool)
+            try:
+                spool.take_over(self.values.get("timeout", 10.0))
+                self._subscriber = Subscriber(self.values, spool)
+            except BaseException:
+                spool.close()
+                raise
             self._spool = spool
         return self._spool
 

@@ -14,7 +14,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, InputPartition
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType, TimestampType
 
-from antecast.core.errors import InputError
+from antecast.core.errors import AntecastError, InputError
 from antecast.spark.sources.files import check_columns
 from antecast.spark.sources.options import Parse, flag, positive, read_options, required, seconds, words
 from antecast.spark.sources.ordered_writer import BATCH, ROW, Line, Mark, OrderedWriter
@@ -66,9 +66,16 @@ def starting(text: str) -> str | int:
     """Where a new query begins."""
     if text in ("earliest", "latest"):
         return text
-    if not text.isdecimal():
-        raise ValueError(f"expected earliest, latest or a sequence number, got {text!r}")
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"expected earliest, latest or a sequence number, which begin at 1, got {text!r}")
     return int(text)
+
+
+def subject(text: str) -> str:
+    """Where output goes: one subject, not a pattern of several."""
+    if not re.fullmatch(r"[^\s*>.]+(\.[^\s*>.]+)*", text):
+        raise ValueError(f"expected one subject, without wildcards and spaces, got {text!r}")
+    return text
 
 
 _SERVER: Mapping[str, Parse] = {
@@ -90,7 +97,7 @@ READING: Mapping[str, Parse] = {
 }
 WRITING: Mapping[str, Parse] = {
     **_SERVER,
-    "subject": str,
+    "subject": subject,
     "orderBy": words,
     "query": str,
     "checkpointLocation": str,
@@ -116,8 +123,20 @@ class Server:
             async with self.connected() as client:
                 return await work(client)
 
-        with told(NAME, f"{self.where}: {what}", Exception):
+        with told(NAME, f"{self.where}: {what}", Exception), self._in_words():
             return asyncio.run(whole())
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Errors of the client that say nothing, or that only a machine can read."""
+        try:
+            yield
+        except AntecastError:
+            raise
+        except TimeoutError:
+            raise ConnectionError(f"no answer in {self.timeout:g} s") from None
+        except Exception as error:
+            raise ConnectionError(_said(error)) from None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
@@ -144,12 +163,29 @@ class Server:
                 error_cb=quiet,
                 **given,
             )
+        except ModuleNotFoundError as error:  # for credentials
+            raise client_missing(NAME, str(error.name), "nats") from None
         except nats.errors.NoServersError:
             raise ConnectionError(f"cannot connect: {said[-1] if said else 'no answer'}") from None
         try:
             yield client
         finally:
             await client.close()
+
+
+def _said(error: Exception) -> str:
+    """The words of an error; those of JetStream may be missing."""
+    from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+
+    if not isinstance(error, APIError):
+        return str(error) or type(error).__name__
+    if error.description:
+        return str(error.description)
+    if isinstance(error, NotFoundError):
+        return "no stream of the server keeps this subject; make one"
+    if isinstance(error, ServiceUnavailableError):
+        return "the server keeps no streams: JetStream is not turned on there"
+    return str(error)
 
 
 class NatsSource(DataSource):
@@ -195,6 +231,9 @@ class NatsReader(StreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         first, after, made = self._bounds()
+        if isinstance(self.begin, int) and self.begin > after:
+            problem = f"startingOffsets is {self.begin}, and the next message will be {after}"
+            raise InputError(problem, path=f"{NAME}: {self.where}")
         return {"seq": {"earliest": max(first, 1), "latest": after}.get(str(self.begin), self.begin), "made": made}
 
     def newest(self) -> dict[str, Any]:

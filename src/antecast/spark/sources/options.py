@@ -74,7 +74,7 @@ def _in_options(problem: str) -> str:
 
 def required(source: str, values: Mapping[str, Any], name: str, example: str) -> Any:
     """An option that has no default."""
-    if values.get(name) in (None, ""):
+    if values.get(name) in (None, "", ()):
         raise ConfigurationError(
             f"this option is required, such as .option({name!r}, {example!r})", source=source, field=name
         )
@@ -85,6 +85,13 @@ def positive(text: str) -> int:
     """A whole number above zero."""
     if not text.strip().isdecimal() or int(text) == 0:
         raise ValueError(f"expected a whole number above zero, got {text!r}")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 on."""
+    if not text.strip().isdecimal():
+        raise ValueError(f"expected a whole number from 0 on, got {text!r}")
     return int(text)
 
 
