@@ -224,3 +224,20 @@ def test_a_spool_belongs_to_one_query(tmp_path):
         for _ in range(2):  # and one that could not begin does not keep it
             with pytest.raises(AntecastError, match="Connection refused"):
                 nobody.initialOffset()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_partitions_take_turns_where_there_are_fewer_rows_than_partitions(rows):
+    """The first ones are never empty; each of the others is read all the same."""
+    reader = reader_of(KafkaSource, subscribe="t", kafka__bootstrap__servers="127.0.0.1:1", maxRowsPerTrigger=rows)
+    numbers = [str(each) for each in range(6)]
+    start = {"t": dict.fromkeys(numbers, 0)}
+    end = {"t": dict.fromkeys(numbers, 3)}
+    for _ in range(40):
+        for busy in numbers[:rows]:
+            end["t"][busy] = start["t"][busy] + 50
+        taken = reader.limited(start, end, rows)
+        assert [*taken["t"]] == numbers
+        assert sum(taken["t"].values()) - sum(start["t"].values()) == rows
+        start = taken
+    assert all(start["t"][each] == 3 for each in numbers[rows:])

@@ -253,15 +253,19 @@ class KafkaReader(StreamReader):
                     raise anew(NAME, self._where(topic, number), low, end[topic].get(number, 0))
 
     def limited(self, start: dict[str, Any], end: dict[str, Any], rows: int) -> dict[str, Any]:
-        """Every partition gets its share of the rows."""
+        """Every partition gets its share of the rows; where there are fewer of these, partitions take turns."""
         begin = _begin(start, end)
         left = {place: high - begin[place] for place, high in _flat(end).items()}
-        total, budget = sum(left.values()), rows
+        total, budget, shares = sum(left.values()), rows, left
+        if total > rows:
+            first = sum(begin[place] for place in left) % len(left)  # further on by as many as were taken
+            shares = {}
+            for place in [*left][first:] + [*left][:first]:
+                shares[place] = min(left[place], max(1, left[place] * rows // total), budget)
+                budget -= shares[place]
         limited: dict[str, Any] = {topic: dict(numbers) for topic, numbers in start.items() if topic not in end}
-        for (topic, number), size in left.items():
-            share = size if total <= rows else min(size, max(1, size * rows // total), budget)
-            budget -= share
-            limited.setdefault(topic, {})[number] = begin[topic, number] + share
+        for topic, number in left:  # always in one order: to Spark, another order would be another offset
+            limited.setdefault(topic, {})[number] = begin[topic, number] + shares[topic, number]
         return limited
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
