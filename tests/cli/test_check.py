@@ -9,6 +9,26 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+ENDING = """
+from dataclasses import replace
+
+from antecast.protocols import specification
+
+
+def ends(*arguments):
+    raise SystemExit(0)
+
+
+def make(node, settings):
+    made = RELIABLE.make(node, settings)
+    made.receive = ends
+    return made
+
+
+RELIABLE = specification("r-broadcast")
+SPEC = replace(RELIABLE, name="ending", make=make)
+"""
+
 
 def test_all_that_can_happen_is_seen(antecast):
     code, said, _ = antecast("check", "vector")
@@ -93,6 +113,14 @@ def test_a_property_whose_module_fails_to_load_is_bad_input(antecast, tmp_path, 
         (["vector", "--limit", "pending=-1"], "limits: pending: -1 is less than nothing; 0 at least"),
         (["vector", "--master", "local[2]", "--strategy", "walk"], "--master: Spark searches breadth first"),
         (["vector", "--master", "local[2]", "--exact"], "--master: Spark remembers fingerprints"),
+        (["vector", "--time=-1s"], "--time: expected a duration of zero or more, got '-1s'"),
+        (["vector", "--break-at", "1"], "--break-at: is about a counterexample; name one with --replay"),
+        (["vector", "--any-code"], "--any-code: is about a counterexample; name one with --replay"),
+        (["vector", "--replay", "it.json"], "--replay: the file names its protocol; leave NAME out"),
+        (["vector", "--out", "nowhere/it.json"], "--out: nowhere/it.json: there is no folder nowhere"),
+        (["vector", "--save-test", "."], "--save-test: .: is a folder"),
+        (["vector", "--out", "it", "--save-test", "it"], "--save-test: it is the file of the counterexample"),
+        (["vector", "fifo", "--out", "it.json"], "--out: is one file, and there are several protocols"),
         (["--replay", "nothing.json"], "nothing.json: cannot be read"),
         ([], "which protocol?"),
     ],
@@ -157,6 +185,24 @@ def test_buffers_that_grow_beyond_a_limit_are_found_and_played_again(antecast):
     assert "violated: bounded buffers: node" in said
     code, said, _ = antecast("check", "--replay", "vector.counterexample.json", "--json")
     assert (code, json.loads(said)["property"]) == (1, "bounded buffers")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+@pytest.mark.parametrize(
+    ("how", "told"), [([], "violated: causal"), (["--json"], '"violated"'), (["-q"], "causal")]
+)
+def test_a_violation_is_told_even_if_its_file_cannot_be_written(antecast, how, told):
+    code, said, error = antecast("check", "fifo", "--promise", "causal", "--out", "/dev/full", *how)
+    assert told in said
+    assert "Play it again" not in said
+    assert (code, "/dev/full: cannot write: No space left on device" in error) == (2, True)
+
+
+def test_a_protocol_that_ends_the_program_is_a_violation(antecast, tmp_path):
+    """Not exit code 0 without a word, which says that every promise holds."""
+    (tmp_path / "ending.py").write_text(ENDING)
+    code, said, _ = antecast("check", "ending:SPEC", "--nodes", "2")
+    assert (code, "receive raised SystemExit: 0" in said) == (1, True)
 
 
 def test_a_counterexample_becomes_a_page(antecast, tmp_path):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from antecast.core import Message, RemoteFault
+from antecast.core import Alert, Message, RemoteFault
+from antecast.protocols import specification
 from antecast.protocols.contact import Offer, Request
 from antecast.protocols.retained import Base
 from antecast.testing import Bench
@@ -226,6 +227,28 @@ def test_a_node_that_waits_for_what_every_cache_has_dropped_says_so_once(protoco
         bench.meet(0, 1)
     assert ["0:2 waits for 0:1" in text for text in bench.alerts[1]] == [True]
     assert bench.nodes[1].gauges()["pending"] == 1
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_what_has_waited_longest_is_named_after_a_crash_too(crashes):
+    """The order in which early messages came outlasts a crash. It was that of their names afterwards, which
+    differs from node to node."""
+    spec = specification("barrier")
+    settings = spec.configure({"capacity": 8})
+    node = spec.make(0, settings)
+    node.link_up(1, 0)
+    for source in (5, 4):
+        node.receive(Message(source, 2, b"", {}), 1, 0)  # each waits for the first of its source
+    node.link_down(1, 0)
+    if crashes:
+        saved, node = node.snapshot(), spec.make(0, settings)
+        node.restore(saved)
+    alerts = []
+    for _ in range(30):
+        node.link_up(1, 0)
+        node.receive(Offer({}), 1, 0)
+        alerts += [each.text for each in node.link_down(1, 0) if isinstance(each, Alert)]
+    assert ["5:2 waits for 5:1" in text for text in alerts] == [True]
 
 
 def test_a_node_that_waits_for_what_comes_at_last_says_nothing():

@@ -13,7 +13,7 @@ import msgspec
 from antecast.checking.counterexample import Counterexample, counterexample
 from antecast.checking.limits import Limits, Meter, Progress, memory_used, stopper
 from antecast.checking.properties import BoundedBuffers, Property, addresses, check_limits
-from antecast.checking.scope import ADVERSITY, BUDGET, Scope, check_scope
+from antecast.checking.scope import ADVERSITY, BUDGET, Scope, check_scope, check_specification
 from antecast.checking.search import SHARED_FROM, Found, explore
 from antecast.checking.walks import shorten, walk
 from antecast.checking.ways import Order
@@ -76,7 +76,9 @@ def check(
         known = ", ".join(STRATEGIES)
         raise ConfigurationError(f"unknown strategy {strategy!r}; choose one of {known}", field="strategy")
     limits = limits or Limits()
-    fitted: Any = spec.fit(spec.configure(settings or {}), scope.nodes)
+    configured = spec.configure(settings or {})
+    check_specification(spec, configured)
+    fitted: Any = spec.fit(configured, scope.nodes)
     check_scope(spec, fitted, scope)
     if promises is not None and Guarantee.DEADLINE in promises and spec.lifetime(fitted) is None:
         raise ConfigurationError(f"{spec.name} has no lifetimes, so nothing is ever late", field="promise")

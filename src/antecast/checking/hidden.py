@@ -11,11 +11,15 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from antecast.core import ConfigurationError, Protocol
 from antecast.core.canonical import canonical_form
 from antecast.core.structure import NotAStructure
+
+FAULTS: Final = (Exception, SystemExit, GeneratorExit)
+"""What a protocol or a property may raise by mistake. One that calls `sys.exit` must not end a check as if all
+were well; Ctrl-C may."""
 
 _OF_NO_INTEREST = (type, ModuleType, property)
 
@@ -52,6 +56,6 @@ def odd_gauges(protocol: Protocol) -> str | None:
     """What is wrong with the gauges of a node, in words, or None."""
     try:
         odd = [name for name, size in protocol.gauges().items() if not hasattr(size, "__index__")]
-    except Exception as error:
+    except FAULTS as error:
         return f"gauges raised {type(error).__name__}: {error}"
     return f"the gauge {odd[0]} is not a whole number" if odd else None

@@ -13,11 +13,13 @@ import hashlib
 import marshal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any, ClassVar, Final
 
 import msgspec
 
-from antecast.checking.hidden import HiddenState, Raised, odd_gauges, outside_of
+from antecast.checking.hidden import FAULTS, HiddenState, Raised, odd_gauges, outside_of
+from antecast.checking.naming import message_named, payload, said_in, token_named
 from antecast.checking.steps import Down, Step
 from antecast.core import (
     Accepted,
@@ -55,22 +57,6 @@ AGAIN: Final = 64
 
 TWINS: Final = 200
 """States of which a second object is kept, that came there in another way."""
-
-
-def payload(node: NodeId, count: int, now: int | None = None) -> bytes:
-    """What a node says in its broadcast with this count: no two are alike. Where deadlines count, when it was."""
-    return (f"{node}.{count}" if now is None else f"{node}.{count}.{now}").encode()
-
-
-def _said(message: Message[Any]) -> tuple[int, int | None]:
-    """The count of the broadcast that a message has the payload of, and when it was, if it says so; -1 if its
-    source never said that."""
-    _, *numbers = bytes(message.payload).split(b".")
-    if 1 <= len(numbers) <= 2 and all(each.isdigit() for each in numbers):
-        count, now = int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None
-        if message.payload == payload(message.origin, count, now):
-            return count, now
-    return -1, None
 
 
 def _as_bytes(value: tuple[Any, ...]) -> bytes:
@@ -129,10 +115,7 @@ class Machine:
             owed = tuple(tuple(self.messages[each]) for each in state.owed)
             value: tuple[Any, ...] = ("down", node, state.saved, owed)
         else:
-            try:
-                value = (node, state.canonical())
-            except NotAStructure as error:
-                raise ConfigurationError(f"{self.spec.name}: {error}") from None
+            value = (node, self._asked_for("canonical", state))
         digest = self._digest(value)
         number = self._numbers.get(digest)
         if number is None:
@@ -208,12 +191,23 @@ class Machine:
     def start(self, node: NodeId) -> int:
         """A new node."""
         self._cause = ("start", node)
-        return self._intern(node, self._make(node))
+        try:
+            made = self._make(node)
+        except ConfigurationError:
+            raise
+        except FAULTS as error:
+            raise Raised(f"node {node} cannot be made: {type(error).__name__}: {error}") from None
+        return self._intern(node, made)
 
     def _make(self, node: NodeId) -> Protocol:
         make = self.spec.make_station if node in self._stations else self.spec.make
         assert make is not None
-        return make(node, self.settings)
+        made: object = make(node, self.settings)
+        if not isinstance(made, Protocol):
+            raise ConfigurationError(f"{self.spec.name}: what makes its nodes gave {made!r}, not a Protocol")
+        if getattr(made, "node", None) != node:
+            raise ConfigurationError(f"{self.spec.name}: the attribute `node` of node {node} is not {node}")
+        return made
 
     def step(self, state: int, node: NodeId, now: int, method: str, *arguments: Any) -> Step:
         """A call, made or remembered. A received frame is given by number, with its sender."""
@@ -284,7 +278,7 @@ class Machine:
             return refused
         except LocalMisuse as misuse:
             return Step(state, (), problem=f"{method} raised {misuse!r}")
-        except Exception as error:
+        except FAULTS as error:
             return Step(state, (), problem=f"{method} raised {type(error).__name__}: {error}")
         finally:
             if type(original).clone is not Protocol.clone and protocol is not original:
@@ -293,14 +287,27 @@ class Machine:
 
     def _must_be(self, state: int, protocol: Protocol, else_said: str) -> None:
         """Refuse a protocol if an object is no longer in the state that it is kept for."""
-        if self._digest((protocol.node, protocol.canonical())) != self.digests[state]:
+        value = (protocol.node, self._asked_for("canonical", protocol))
+        if self._digest(value) != self.digests[state]:
             raise ConfigurationError(f"{self.spec.name}: {else_said} (rule 8 of core.protocol)")
 
     def _before(self, original: Protocol) -> Protocol:
+        copy = self._asked_for("clone", original)
+        if type(copy) is not type(original):
+            raise ConfigurationError(
+                f"{self.spec.name}: clone() gave {copy!r}, not a copy (rule 8 of core.protocol)"
+            )
+        return copy
+
+    def _asked_for(self, method: str, protocol: Protocol) -> object:
+        """A copy of a node, or a value of its state; what cannot say them cannot be checked."""
         try:
-            return original.clone()
+            return getattr(protocol, method)()
         except NotAStructure as error:
             raise ConfigurationError(f"{self.spec.name}: {error}") from None
+        except FAULTS as error:
+            problem = f"{method}() raised {type(error).__name__}: {error}"
+            raise ConfigurationError(f"{self.spec.name}: {problem} (rule 8 of core.protocol)") from None
 
     def all_idle(self, state: int, now: int, arriving: Iterable[tuple[bytes, NodeId]]) -> bool:
         """Whether each of these frames, with its sender, would leave a node in this state as it is. They are tried
@@ -341,10 +348,10 @@ class Machine:
         for effect in effects:
             try:
                 told += self._told(node, protocol, effect, len(told))
-            except Exception as error:
+            except FAULTS as error:
                 shown = f"a {type(effect).__name__}" if isinstance(effect, msgspec.Struct) else repr(effect)
                 problem = f"{method} gave {shown}, which cannot be carried out: {error}"
-        if method == "broadcast":
+        if method == "broadcast" and problem is None:
             names = [each[1] for each in told if each[0] == "accepted"]
             names += [e[1] for e in told if e[0] == "deliver" and self.messages[e[1]].origin == node]
             if len(names) != 1:
@@ -367,28 +374,28 @@ class Machine:
         """An effect in numbers; nothing if it changes nothing."""
         match effect:
             case Send(to=to, frame=frame):
-                return [("send", to, self.frame(protocol.codec, frame, place))]
+                return [("send", index(to), self.frame(protocol.codec, frame, place))]
             case Transmit(frame=frame):
                 return [("send", EVERYBODY, self.frame(protocol.codec, frame, place))]
             case Deliver(message=message):
-                return [("deliver", self.message(message.id), *self._judged(message))]
+                return [("deliver", self.message(message_named(message.id)), *self._judged(message))]
             case Accepted(id=name):
-                return [("accepted", self.message(name))]
+                return [("accepted", self.message(message_named(name)))]
             case SetTimer(token=token, at=at):
-                self.first_set.setdefault((node, token), (self._cause, place))
-                return [("timer", token, at - self.clock(node, 0))]
+                self.first_set.setdefault((node, token_named(token)), (self._cause, place))
+                return [("timer", token, index(at) - self.clock(node, 0))]
             case CancelTimer(token=token):
-                self.first_set.setdefault((node, token), (self._cause, place))
+                self.first_set.setdefault((node, token_named(token)), (self._cause, place))
                 return [("timer", token, None)]
             case Discard(id=name):
-                return [("discard", self.message(name))]
+                return [("discard", self.message(message_named(name)))]
             case Alert():
                 return []
         raise TypeError("it is not an effect")
 
     def _judged(self, message: Message[Any]) -> tuple[int, ...]:
         """Which broadcast a message has the payload of, and how long ago that was, if it was too long."""
-        count, said = _said(message)
+        count, said = said_in(message)
         if self.latest is None or said is None or self._cause[1] - said <= self.latest:
             return (count,)
         return count, self._cause[1] - said
@@ -413,7 +420,7 @@ class Machine:
     def _stopped(self, protocol: Protocol, node: NodeId, owed: tuple[int, ...]) -> Step:
         try:
             saved = msgspec.msgpack.encode(protocol.snapshot())
-        except Exception as error:
+        except FAULTS as error:
             raise Raised(f"node {node}: snapshot raised {type(error).__name__}: {error}") from None
         return Step(self._intern(node, Down(node, saved, owed)), ())
 
@@ -424,12 +431,12 @@ class Machine:
         if found is None:
             down = self.states[state]
             assert isinstance(down, Down)
-            protocol = self._make(node)
             self._cause = key
             try:
+                protocol = self._make(node)
                 protocol.restore(msgspec.msgpack.decode(down.saved, strict=False))
                 effects = list(protocol.resume(self.clock(node, now)))
-            except Exception as error:
+            except FAULTS as error:
                 found = Step(state, (), problem=f"recovery raised {type(error).__name__}: {error}")
             else:
                 owed = [("deliver", each, None) for each in down.owed]

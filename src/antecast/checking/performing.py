@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
-from antecast.checking.hidden import Raised
+from antecast.checking.hidden import FAULTS, Raised
 from antecast.checking.machine import ABSENT, EVERYBODY, Machine
 from antecast.checking.records import Problem, Record, Records
 from antecast.checking.scope import BUDGET, UNREST, Scope
@@ -416,7 +416,7 @@ class Performing:
             protocol = self.machine.protocol(state)
             try:
                 found = {} if protocol is None else protocol.gauges()
-            except Exception as error:
+            except FAULTS as error:
                 raise Raised(f"gauges raised {type(error).__name__}: {error}") from None
             if self.machine.settled:
                 self._gauges[state] = found

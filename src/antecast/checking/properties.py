@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from antecast.checking.hidden import Raised
+from antecast.checking.hidden import FAULTS, Raised
 from antecast.checking.records import Problem
 from antecast.core import ConfigurationError
 from antecast.protocols import outside
@@ -94,23 +94,24 @@ def broken_property(worlds: Worlds, world: World, properties: Iterable[Property]
         view = view or View(worlds, world)
         name = getattr(each, "__name__", "property")
         try:
-            words = each(view)
+            said: object = each(view)
         except Raised as error:
             return Problem("exception", str(error))
-        except Exception as error:
+        except FAULTS as error:
             raise ConfigurationError(
                 f"{name}{_where(error)} raised {type(error).__name__}: {error}", field="property"
             ) from error
-        if words is not None and not isinstance(words, str):
+        if said is None:
+            continue
+        if not (isinstance(said, str) and said):
             raise ConfigurationError(
-                f"{name} gave {words!r}; a property says in words what is wrong, or gives None", field="property"
+                f"{name} gave {said!r}; a property says in words what is wrong, or gives None", field="property"
             )
-        if words:
-            return Problem(name, words)
+        return Problem(name, said)
     return None
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """The line of a property that raised."""
     lines = traceback.extract_tb(error.__traceback__)[1:]
     return f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from antecast.checking.hidden import FAULTS
 from antecast.core import ConfigurationError, NodeId
 from antecast.core.settings import Duration, Offset, Settings
-from antecast.protocols.registry import Need, Specification
+from antecast.protocols.registry import Guarantee, Need, Specification
 
 Small: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=99)]
 
@@ -158,6 +159,26 @@ def described(scope: Scope) -> str:
 def _counted(number: int, names: str) -> str:
     one = "crash" if names == "crashes" else "loss" if names == "losses" else names.removesuffix("s")
     return f"{number} {one if number == 1 else names}"
+
+
+def check_specification(spec: Specification, settings: Any) -> None:
+    """Refuse a specification that does not say what it should: it may be anybody's code."""
+    asked: dict[str, object] = {"guarantees": spec.guarantees}
+    for name in ("needs", "lifetime", "heartbeats"):
+        try:
+            asked[name] = getattr(spec, name)(settings)
+        except FAULTS as error:
+            problem = f"{spec.name}: {name} raised {type(error).__name__}: {error}"
+            raise ConfigurationError(problem, field=name) from None
+    for name, kind in (("guarantees", Guarantee), ("needs", Need)):
+        said = asked[name]
+        if not isinstance(said, set | frozenset) or not all(isinstance(each, kind) for each in said):
+            raise ConfigurationError(f"{spec.name}: expected a set of {kind.__name__}, got {said!r}", field=name)
+    if not isinstance(asked["heartbeats"], tuple | list | set | frozenset):
+        problem = f"{spec.name}: expected the classes of frames, got {asked['heartbeats']!r}"
+        raise ConfigurationError(problem, field="heartbeats")
+    if not callable(spec.make):
+        raise ConfigurationError(f"{spec.name}: expected what makes a node, got {spec.make!r}", field="make")
 
 
 def check_scope(spec: Specification, settings: Any, scope: Scope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from antecast.checking.hidden import Raised
 from antecast.checking.lassos import ENDLESS, STORM
 from antecast.checking.machine import ABSENT
 from antecast.checking.performing import ANSWER, CALLS, GO_ON, LEAVING, PLACE, Action, Performing, World
@@ -34,6 +35,12 @@ class Worlds(Performing):
 
     def beginning(self) -> World:
         """The world before anything has been broadcast."""
+        try:
+            return self._begun()
+        except Raised as error:
+            raise BadStart(Problem("exception", str(error))) from None
+
+    def _begun(self) -> World:
         scope = self.scope
         world = [ABSENT] * (self.NOW + 1)
         present = [*range(scope.nodes), *self.stations]

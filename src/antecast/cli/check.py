@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from antecast.cli.check_results import (
+    check_files,
     counterexample_file,
     report_counterexample,
     result_json,
@@ -26,7 +27,7 @@ from antecast.cli.check_results import (
 )
 from antecast.cli.completion import protocol_names
 from antecast.cli.console import Conf, Exit, Json, Quiet, check_name, err, out
-from antecast.core import ConfigurationError
+from antecast.core import AntecastError, ConfigurationError
 
 if TYPE_CHECKING:
     from antecast.checking.check import Checked
@@ -152,7 +153,12 @@ def check(
 
     Exits with 0 if all of it was seen and every promise holds, 1 if one is broken, 3 if not all was seen.
     """
+    if replayed is None and (stop_at is not None or any_code or any_version):
+        option = "--any-code" if stop_at is None else "--break-at"
+        raise ConfigurationError("is about a counterexample; name one with --replay", field=option)
     if replayed is not None:
+        if names:
+            raise ConfigurationError("the file names its protocol; leave NAME out", field="--replay")
         _replay(
             replayed,
             any_code=any_code or any_version,
@@ -188,23 +194,28 @@ def check(
         "master": master,
     }
     many = len(orders) > 1
+    check_files(save, save_test, many=many)
     results = list(_all(orders, fields, options, jobs=jobs, quiet=quiet or as_json, fit=many))
+    problem: AntecastError | None = None
     for each in results:
         if each.counterexample is not None:
-            save_counterexample(each.counterexample, save if not many else None, save_test if not many else None)
-            if report:
-                report_counterexample(
-                    counterexample_file(each.counterexample, save if not many else None), quiet=quiet or as_json
-                )
+            try:
+                save_counterexample(each.counterexample, save, save_test)
+                if report:
+                    report_counterexample(counterexample_file(each.counterexample, save), quiet=quiet or as_json)
+            except AntecastError as error:
+                problem = error  # first what was found: it may have taken hours
     if as_json:
         rows = [result_json(each) for each in results]
         print(json.dumps(rows if many else rows[0], indent=2))
     elif many:
         show_results(results)
     elif not quiet:
-        tell(results[0], save)
+        tell(results[0], save, saved=problem is None)
     elif results[0].found.problem is not None:
         out.print(f"{results[0].protocol}: {verdict(results[0])}", style="bold red", soft_wrap=True)
+    if problem is not None:
+        raise problem
     raise typer.Exit(_exit_code(results))
 
 
@@ -267,9 +278,12 @@ def _seconds(text: str | None) -> float | None:
     from antecast.core.settings import parse_duration
 
     try:
-        return None if text is None else parse_duration(text) / 10**9
+        seconds = None if text is None else parse_duration(text) / 10**9
     except ValueError as error:
         raise ConfigurationError(str(error), field="--time") from None
+    if seconds is not None and seconds < 0:
+        raise ConfigurationError(f"expected a duration of zero or more, got {text!r}", field="--time")
+    return seconds
 
 
 def _bounds(assignments: list[str]) -> dict[str, int]:
@@ -335,13 +349,14 @@ def _one(
     from antecast.checking.check import check
     from antecast.checking.limits import Limits
     from antecast.checking.properties import own_property
-    from antecast.checking.scope import Scope, fitting
+    from antecast.checking.scope import Scope, check_specification, fitting
     from antecast.core.settings import read_settings
     from antecast.protocols import Guarantee, Need, specification
 
     spec = specification(name, path="NAME")
     scope = read_settings(fields, Scope, path="scope")
     configured = spec.configure(options["settings"])
+    check_specification(spec, configured)
     if fit:
         scope = fitting(spec, configured, scope)
     elif Need.CELLS in spec.needs(configured) and not scope.stations:

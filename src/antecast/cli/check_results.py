@@ -12,7 +12,7 @@ from rich.text import Text
 from antecast.cli.console import out
 from antecast.cli.tables import show
 from antecast.cli.texts import say
-from antecast.core import OutputError
+from antecast.core import ConfigurationError, OutputError
 
 if TYPE_CHECKING:
     from antecast.checking.check import Checked
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN_STEPS = 60
 
 
-def tell(done: Checked, save: Path | None) -> None:
+def tell(done: Checked, save: Path | None, *, saved: bool) -> None:
     from antecast.checking.scope import described
 
     found = done.found
@@ -39,6 +39,8 @@ def tell(done: Checked, save: Path | None) -> None:
         from antecast.protocols import specification
 
         tell_replay(replay(done.counterexample, specification(done.counterexample.protocol)))
+        if not saved:
+            return
         file = shlex.quote(str(counterexample_file(done.counterexample, save)))
         out.print(f"\nPlay it again: antecast check --replay {file}", style="dim", soft_wrap=True)
 
@@ -105,6 +107,20 @@ def result_json(done: Checked) -> dict[str, object]:
 
 
 # Counterexamples.
+
+
+def check_files(save: Path | None, save_test: Path | None, *, many: bool) -> None:
+    """Refuse files that cannot be written before a long search, not after it."""
+    for option, path in (("--out", save), ("--save-test", save_test)):
+        if path is None:
+            continue
+        if many:
+            raise ConfigurationError("is one file, and there are several protocols; leave it out", field=option)
+        if path.is_dir() or not path.parent.is_dir():
+            problem = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise ConfigurationError(f"{path}: {problem}; name a file", field=option)
+    if save is not None and save_test is not None and save.absolute() == save_test.absolute():
+        raise ConfigurationError(f"{save} is the file of the counterexample; name another", field="--save-test")
 
 
 def counterexample_file(found: Counterexample, save: Path | None) -> Path:

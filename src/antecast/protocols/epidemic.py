@@ -416,7 +416,7 @@ class Epidemic(Dissemination):
     def snapshot(self) -> State:
         return {
             "own": self._own,
-            "early": sorted([*name, *charge] for name, charge in self._quotas.charged.items()),
+            "early": [[*name, *charge] for name, charge in self._quotas.charged.items()],  # the longest first
             "meetings": self._meetings,
             "cache": self._cache.snapshot(),
         }
