@@ -35,7 +35,7 @@ def section(name: str, result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    found = re.split(r"^<!-- (\w+) -->$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    found = re.split(r"^<!-- ([\w-]+) -->$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     sections = {
         name: f"<!-- {name} -->{text.rstrip()}" for name, text in zip(found[::2], found[1::2], strict=True)
     }

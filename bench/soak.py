@@ -287,7 +287,8 @@ def main() -> int:
                 }
             )
         title = f"{given.protocol}: {given.minutes:g} minutes, {soak.starts} starts, {soak.passed} passed by"
-        report("soak", title, rows, part=given.protocol, note="Goal: memory flat, every message everywhere.")
+        part = given.protocol + "_keys" * given.keys
+        report("soak", title, rows, part=part, note="Goal: memory flat, every message everywhere.")
         return int(failed)
     finally:
         for member in soak.members.values():
