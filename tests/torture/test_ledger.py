@@ -83,13 +83,15 @@ def test_a_line_without_its_end_is_read_when_it_is_whole(tmp_path):
     assert ledger.speaking() == {0}
 
 
-def test_what_a_node_has_given_up_is_not_held_against_it(tmp_path):
+def test_what_a_node_has_given_up_is_held_against_it_unless_its_settings_are_others(tmp_path):
     spoken = [["i", 0], ["a", 0, 0, 1], ["d", 1, 0, 1, 5, said(0, 0)], ["i", 1], ["a", 1, 0, 2]]
     spoken += [["d", 2, 0, 2, 6, said(0, 1, (0, 1))], ["i", 2], ["a", 2, 0, 3]]
     spoken += [["d", 3, 0, 3, 7, said(0, 2, (0, 2))]]
     skipped = [["x", 0, 2], ["d", 1, 0, 3, 7, said(0, 2, (0, 2))]]
-    ledger = ledger_of(tmp_path, spoken, skipped)
+    ledger = ledger_of(tmp_path, spoken, skipped, may_give_up=True)
     assert (ledger.wrong, ledger.missing()) == ([], {})
-    ledger = ledger_of(tmp_path, spoken, [["x", 0, 1], *skipped[1:]])
+    ledger = ledger_of(tmp_path, spoken, skipped)
+    assert (len(ledger.wrong), ledger.missing()) == (1, {1: {(0, 1), (0, 2)}})
+    ledger = ledger_of(tmp_path, spoken, [["x", 0, 1], *skipped[1:]], may_give_up=True)
     assert ledger.wrong == ["node 1 delivered 0:3 before 0:2, on which it depends"]
     assert ledger.missing() == {1: {(0, 2)}}

@@ -147,6 +147,7 @@ class Group:
             {number: folder / f"record-{number}.jsonl" for number in self.numbers},
             causal=Guarantee.CAUSAL in promises,
             fifo=Guarantee.FIFO in promises,
+            may_give_up=bool(plan.settings),
         )
         self.lives: dict[int, Life] = {}
         self._members: dict[int, Member] = {}

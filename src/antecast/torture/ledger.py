@@ -11,8 +11,8 @@ It needs no clock and no knowledge of the protocol. Whatever the nodes went thro
 When everything is calm, also: each message whose broadcast was acknowledged is delivered everywhere, and what one
 node has delivered, all have.
 
-A node that gives messages up says so, in a `Discard`: it need not deliver them any more, nor before what depends
-on them. With the default settings none does.
+With the default settings no node may give a message up. With others (`may_give_up`) it may, if it says so in a
+`Discard`: it need not deliver the message any more, nor before what depends on it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ class _Page:
 class Ledger:
     """Reads the records as they grow; `wrong` lists what is against the rules, in words."""
 
-    def __init__(self, records: dict[int, Path], *, causal: bool = True, fifo: bool = True) -> None:
+    def __init__(
+        self, records: dict[int, Path], *, causal: bool = True, fifo: bool = True, may_give_up: bool = False
+    ) -> None:
         self._pages = {node: _Page(path) for node, path in records.items()}
-        self._causal, self._fifo = causal, fifo
+        self._causal, self._fifo, self._may_give_up = causal, fifo, may_give_up
         self.accepted: dict[Name, tuple[int, int]] = {}
         """Messages whose broadcast was acknowledged, with their node and k."""
         self._payloads: dict[Name, str] = {}
@@ -81,7 +83,8 @@ class Ledger:
                     self._accept(node, page, *rest)
                 elif kind == "x":
                     origin, seq = rest
-                    page.given_up[origin] = max(seq, page.given_up.get(origin, 0))
+                    if self._may_give_up:
+                        page.given_up[origin] = max(seq, page.given_up.get(origin, 0))
                 else:
                     page.open.clear()
                     page.lives += 1

@@ -170,6 +170,7 @@ class MemoryGroup:
             {number: self.record(number) for number in self.numbers},
             causal=Guarantee.CAUSAL in promises,
             fifo=Guarantee.FIFO in promises,
+            may_give_up=bool(plan.settings),
         )
         self.lives: dict[int, MemoryLife] = {}
         self.deaths: list[str] = []
